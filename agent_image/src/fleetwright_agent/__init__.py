@@ -1,0 +1,1 @@
+"""The A2A agent runtime that runs in every agent pod."""

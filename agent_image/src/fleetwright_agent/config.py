@@ -1,0 +1,205 @@
+"""The contract between the operator and the runtime: the shape of `agent.json`.
+
+The runtime owns it, because the consumer knows what it can obey; the operator emits a plain dict that
+tests validate against this model. Every field here drives behaviour. Refuses: unknown fields, defaults
+that depend on the environment, and secrets (only names of files that hold them).
+"""
+
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+Fraction = Annotated[Decimal, Field(gt=0, le=1)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
+
+
+class Price(_Part):
+    """US dollars for a million tokens; cached input falls back to the price of input."""
+
+    input_per_million: Decimal = Field(ge=0)
+    output_per_million: Decimal = Field(ge=0)
+    cached_input_per_million: Decimal | None = Field(default=None, ge=0)
+
+
+class Model(_Part):
+    """An OpenAI-compatible chat-completions endpoint."""
+
+    name: str = Field(min_length=1, max_length=253)
+    base_url: str = Field(min_length=1, max_length=2048)
+    api_key_file: str | None = None
+    """Path below the configuration folder, `secrets/<name>/<key>`; read again before every call."""
+    context_window: int = Field(gt=0)
+    max_output_tokens: int = Field(gt=0)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    timeout_seconds: int = Field(gt=0)
+    price: Price | None = None
+
+
+class Skill(_Part):
+    """A folder mounted at `skills/<name>` below the configuration folder, holding SKILL.md."""
+
+    name: DnsLabel
+    description: str = Field(min_length=1, max_length=1024)
+    digest: str
+
+
+class McpServer(_Part):
+    """Tools reachable over streamable HTTP. `allow` empty means every tool that `deny` does not name."""
+
+    name: DnsLabel
+    url: str
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class Peer(_Part):
+    """An agent that this one may call; its credential is the file `auth/peer.<namespace>.<name>`."""
+
+    name: DnsLabel
+    namespace: DnsLabel
+    url: str
+    """The address without a path; the card lies at its well-known place below it."""
+    description: str = ""
+
+
+class CompactionMode(StrEnum):
+    ENFORCE = "Enforce"
+    OBSERVE = "Observe"
+    OFF = "Off"
+
+
+class CompactionTrigger(_Part):
+    """The first that is reached fires. Fractions are of the window less the output reserve."""
+
+    context_fraction: Fraction = Decimal("0.8")
+    tokens: int = Field(default=150_000, gt=0)
+    messages: int | None = Field(default=None, gt=1)
+
+
+class CompactionKeep(_Part):
+    """The newest part of the conversation that stays as it is: the smaller of the two."""
+
+    messages: int = Field(default=20, gt=0)
+    context_fraction: Fraction = Decimal("0.15")
+
+
+class CompactionSummary(_Part):
+    max_tokens: int = Field(default=4000, gt=0)
+    timeout_seconds: int = Field(default=60, gt=0)
+    instructions: str = ""
+    """Appended to the built-in instruction, never instead of it."""
+
+
+class Compaction(_Part):
+    mode: CompactionMode = CompactionMode.ENFORCE
+    trigger: CompactionTrigger = CompactionTrigger()
+    keep: CompactionKeep = CompactionKeep()
+    summary: CompactionSummary = CompactionSummary()
+
+
+class Limits(_Part):
+    max_turn_seconds: int = Field(default=600, gt=0)
+    max_tool_calls: int = Field(default=50, gt=0)
+    """Calls of tools, peers included, that one message may cause."""
+
+
+class AgentConfig(_Part):
+    """One revision of one agent, as the operator compiled it."""
+
+    version: Literal[1]
+    revision: str
+    """Hash of everything else here and of the card; the name of the ConfigMap ends with it."""
+    name: DnsLabel
+    namespace: DnsLabel
+    description: str = ""
+    instructions: str = Field(min_length=1)
+    url: str
+    """Where callers reach this agent, without a path."""
+    model: Model
+    skills: tuple[Skill, ...] = ()
+    mcp_servers: tuple[McpServer, ...] = ()
+    peers: tuple[Peer, ...] = ()
+    compaction: Compaction = Compaction()
+    limits: Limits = Limits()
+    drain_seconds: int = Field(default=30, gt=0)
+
+
+class Layout(BaseModel):
+    """Where the contract's files lie. `root` is `/` in a pod and a folder of its own everywhere else."""
+
+    model_config = ConfigDict(frozen=True)
+
+    root: Path = Path("/")
+
+    @property
+    def configuration(self) -> Path:
+        return self.root / "etc/fleetwright"
+
+    @property
+    def config_file(self) -> Path:
+        return self.configuration / "agent.json"
+
+    @property
+    def card_file(self) -> Path:
+        return self.configuration / "card/agent-card.json"
+
+    @property
+    def auth(self) -> Path:
+        return self.configuration / "auth"
+
+    @property
+    def callers_file(self) -> Path:
+        return self.auth / "callers.json"
+
+    def peer_token_file(self, namespace: str, name: str) -> Path:
+        return self.auth / f"peer.{namespace}.{name}"
+
+    def skill(self, name: str) -> Path:
+        return self.configuration / "skills" / name
+
+    def secret(self, relative: str) -> Path:
+        """A file named by the configuration; a path that leads out of the folder is refused.
+
+        Raises:
+            ValueError: The path is absolute or climbs.
+        """
+        if Path(relative).is_absolute() or ".." in Path(relative).parts:
+            raise ValueError(f"{relative!r} must be a path below the configuration folder")
+        return self.configuration / relative
+
+    @property
+    def memory(self) -> Path:
+        return self.root / "var/lib/fleetwright"
+
+
+class CallerKind(StrEnum):
+    CLIENT = "client"
+    AGENT = "agent"
+
+
+class Caller(_Part):
+    """A digest that is accepted, and who holds its token. The owner of what that caller makes."""
+
+    name: str = Field(min_length=1, max_length=253)
+    """`default` for a client, `<namespace>/<name>` for an agent."""
+    kind: CallerKind
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+    @property
+    def owner(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+class Callers(_Part):
+    """The shape of `auth/callers.json`, read again when the file changes."""
+
+    version: Literal[1]
+    callers: tuple[Caller, ...] = ()

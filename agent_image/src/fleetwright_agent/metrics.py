@@ -1,0 +1,56 @@
+"""Every Prometheus name of the runtime. Names and labels are an API: dashboards and alerts depend on them.
+
+No label ever holds a caller, a task or a conversation: their number has no bound.
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_FILL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+class Metrics:
+    """One registry per process in production, one per test in tests."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"fleetwright_{name}", text, labels, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"fleetwright_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, *labels: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
+            return Histogram(f"fleetwright_{name}", text, labels, registry=registry, buckets=buckets)
+
+        self.agent_info = gauge("agent_info", "The running revision; always 1.", "agent", "namespace", "revision")
+        self.tasks = gauge("tasks", "Tasks that are not at rest, by state.", "state")
+        self.task_seconds = histogram("task_seconds", "From accepting a message to the task's rest.", "outcome")
+        self.auth_failures = counter("auth_failures_total", "Requests refused for their credential.", "reason")
+
+        self.llm_calls = counter("llm_calls_total", "Calls of the model.", "model", "outcome")
+        self.llm_tokens = counter("llm_tokens_total", "Tokens as the provider counted them.", "model", "direction")
+        self.llm_cache_tokens = counter("llm_cache_tokens_total", "Input tokens served from cache.", "model", "kind")
+        self.llm_cost_usd = counter("llm_cost_usd_total", "US dollars by the declared price.", "model")
+        self.llm_unpriced_calls = counter("llm_unpriced_calls_total", "Calls of a model without a price.", "model")
+        self.llm_latency = histogram("llm_latency_seconds", "A whole model call.", "model")
+        self.llm_first_token = histogram("llm_first_token_seconds", "Until the first token of a call.", "model")
+
+        self.tool_calls = counter("tool_calls_total", "Calls of tools.", "tool", "outcome")
+        self.tool_latency = histogram("tool_latency_seconds", "A tool call.", "tool")
+
+        self.compactions = counter(
+            "compactions_total", "Context compactions that were tried.", "trigger", "method", "outcome"
+        )
+        self.compaction_tokens = counter("compaction_tokens_total", "Estimated tokens before and after.", "phase")
+        self.compaction_cost_usd = counter("compaction_cost_usd_total", "US dollars spent on summaries.")
+        self.compaction_llm_tokens = counter(
+            "compaction_llm_tokens_total", "Tokens of summary calls.", "direction", "cached"
+        )
+        self.compaction_seconds = histogram("compaction_seconds", "A compaction, the summary included.")
+        self.compaction_failures = counter("compaction_failures_total", "Compactions that changed nothing.", "reason")
+        self.overflow_recoveries = counter(
+            "overflow_recoveries_total", "Turns saved by compacting after the provider refused the size.", "outcome"
+        )
+        self.context_fill = histogram("context_fill_ratio", "Part of the window a model call filled.", buckets=_FILL)

@@ -1,0 +1,1 @@
+"""The loop: LangGraph between a model and tools, spoken to in frames."""

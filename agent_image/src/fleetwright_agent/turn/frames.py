@@ -1,0 +1,128 @@
+"""What a turn says while it runs: the one vocabulary between the protocol and the loop.
+
+The server knows nothing of LangGraph and the loop knows nothing of A2A; both know only this file.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The next piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What was streamed so far is void: the model call that spoke it failed and is made again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStart:
+    call_id: str
+    name: str
+    arguments: str
+    """JSON, cut to a preview."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnd:
+    call_id: str
+    name: str
+    ok: bool
+    result: str
+    """Cut to a preview."""
+
+
+class Purpose(StrEnum):
+    ANSWER = "answer"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One model call's tokens; `input_tokens` includes the cached ones. No cost where no price is known."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cost_usd: Decimal | None = None
+    purpose: Purpose = Purpose.ANSWER
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCost:
+    """What a peer reported for the work it was given; apart from our own cost."""
+
+    peer: str
+    cost_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStart:
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionEnd:
+    outcome: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The whole answer, said once, last."""
+
+    text: str
+
+
+Frame = Text | Reset | ToolStart | ToolEnd | Usage | PeerCost | CompactionStart | CompactionEnd | Done
+
+
+class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes like this; it is not a defect
+    """The turn ended without an answer.
+
+    Args:
+        reason: A word for counters and for programs, such as `model_unauthorized`.
+        message: A sentence for the caller; it never holds anything internal.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """One message of one caller, and how far from the first caller it is."""
+
+    owner: str
+    context_id: str
+    task_id: str
+    text: str
+    call_path: tuple[str, ...] = ()
+    """`<namespace>/<name>` of every agent this request came through, first to last, for the loop guard."""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+class Turn(Protocol):
+    """Runs one message to its end. Cancelling the iteration cancels the work.
+
+    Raises:
+        TurnFailed: No answer could be given; already classified.
+    """
+
+    def run(self, request: TurnRequest) -> AsyncIterator[Frame]: ...
+
+    async def aclose(self) -> None:
+        """Lets go of connections and files; no turn runs any more."""

@@ -1,0 +1,1 @@
+"""Reconciles Agent, Skill and McpServer objects into running A2A agents."""
