@@ -99,9 +99,7 @@ class ControlPlane:
     def kubeconfig_of(self, user: User) -> Path:
         path = self.folder / "kubeconfigs" / user.name.replace(":", "-")
         path.parent.mkdir(exist_ok=True)
-        return kubeconfig.write(
-            path, name=self.folder.name, server=self.server, ca=self.ca, token=self._tokens()[user]
-        )
+        return kubeconfig.write(path, name=self.folder.name, server=self.server, ca=self.ca, token=self._tokens()[user])
 
     def start(self) -> None:
         """Starts what does not run, and returns when pods could be created."""
@@ -115,9 +113,7 @@ class ControlPlane:
             seconds=READY_SECONDS,
             alive=lambda: self.processes.check("etcd", "kube-apiserver"),
         )
-        kubeconfig.write(
-            self.kubeconfig, name=self.folder.name, server=self.server, ca=self.ca, token=self.token
-        )
+        kubeconfig.write(self.kubeconfig, name=self.folder.name, server=self.server, ca=self.ca, token=self.token)
         self._start_controllers(programs["kube-controller-manager"])
         waiting.until(
             lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") == 200,

@@ -40,7 +40,7 @@ def _present(sign: str) -> bool:
 
 
 def _apt(*arguments: str, cwd: Path | None = None) -> None:
-    global _updated  # noqa: PLW0603 - once for a process, whoever asks first
+    global _updated
     if not shutil.which("apt-get"):
         raise Refused("this is not a Debian system; install these yourself: " + " ".join(arguments[1:]))
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}

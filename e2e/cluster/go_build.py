@@ -35,7 +35,9 @@ def _environment() -> dict[str, str]:
 def check_go() -> None:
     go = shutil.which("go")
     if not go:
-        raise Refused(f"Go >= {OLDEST_GO[0]}.{OLDEST_GO[1]} builds the cluster's programs: install it, or put them on PATH")
+        raise Refused(
+            f"Go >= {OLDEST_GO[0]}.{OLDEST_GO[1]} builds the cluster's programs: install it, or put them on PATH"
+        )
     said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"go(\d+)\.(\d+)", said)
     if not found or (int(found[1]), int(found[2])) < OLDEST_GO:
@@ -54,7 +56,9 @@ def build(recipe: GoTool | GoInstall, into: Path, *, name: str, progress: Progre
         cwd = into
         environment["GOBIN"] = str(into)
     for attempt in range(1, ATTEMPTS + 1):
-        status, tail = _run(["nice", "-n", "10", *command], cwd=cwd, environment=environment, name=name, progress=progress)
+        status, tail = _run(
+            ["nice", "-n", "10", *command], cwd=cwd, environment=environment, name=name, progress=progress
+        )
         if status == 0:
             return
         progress.say(f"building {name}: attempt {attempt} of {ATTEMPTS} failed")
