@@ -5,7 +5,7 @@ import sys
 
 from e2e.cluster import binaries
 from e2e.cluster.parts import PARTS
-from e2e.cluster.progress import Progress, Refused
+from e2e.cluster.progress import Progress, ClusterError
 
 
 def _binaries(arguments: argparse.Namespace) -> None:
@@ -24,7 +24,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         arguments.run(arguments)
-    except Refused as refused:
+    except ClusterError as refused:
         print(f"cluster: {refused}", file=sys.stderr)
         return 1
     return 0

@@ -21,7 +21,7 @@ from e2e.cluster import binaries, kubeconfig, waiting
 from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCHEDULER, VOLUMES, User
 from e2e.cluster.parts import CONTROL_PLANE
 from e2e.cluster.processes import Processes
-from e2e.cluster.progress import SILENT, Progress, Refused
+from e2e.cluster.progress import SILENT, Progress, ClusterError
 
 READY_SECONDS = 90.0
 
@@ -51,7 +51,7 @@ def free_ports() -> Ports:
         found.append(port)
         if len(found) == 4:
             return Ports(*found)
-    raise Refused("no four free ports between 15000 and 32000")
+    raise ClusterError("no four free ports between 15000 and 32000")
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,14 @@ class ControlPlane:
         *,
         place: Place | None = None,
         users: tuple[User, ...] = (),
+        controllers: tuple[str, ...] = (),
         progress: Progress = SILENT,
     ) -> None:
         self.folder = folder
         self.place = place or Place("127.0.0.1", free_ports())
         self.processes = Processes(folder)
         self._users = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, PROXY, ROUTER, VOLUMES, *users)
+        self._controllers = controllers
         self._progress = progress
 
     @property
@@ -218,6 +220,7 @@ class ControlPlane:
                 # Tests create hundreds of objects at once and wait for what the controllers make of them.
                 "--kube-api-qps=200",
                 "--kube-api-burst=400",
+                *self._controllers,
             ],
         )
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from e2e.cluster.parts import Unpacked
-from e2e.cluster.progress import Progress, Refused
+from e2e.cluster.progress import Progress, ClusterError
 
 # A file that shows the package is there -> the package.
 NODE_PACKAGES = {
@@ -42,13 +42,13 @@ def _present(sign: str) -> bool:
 def _apt(*arguments: str, cwd: Path | None = None) -> None:
     global _updated
     if not shutil.which("apt-get"):
-        raise Refused("this is not a Debian system; install these yourself: " + " ".join(arguments[1:]))
+        raise ClusterError("this is not a Debian system; install these yourself: " + " ".join(arguments[1:]))
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     commands = [["apt-get", *arguments]] if _updated else [["apt-get", "update", "-qq"], ["apt-get", *arguments]]
     for command in commands:
         done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise Refused(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout)[-1500:]}")
+            raise ClusterError(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout)[-1500:]}")
     _updated = True
 
 
@@ -58,7 +58,7 @@ def install(wanted: dict[str, str], progress: Progress) -> None:
     if not missing:
         return
     if os.geteuid():
-        raise Refused(f"as root: apt-get install --no-install-recommends {' '.join(missing)}")
+        raise ClusterError(f"as root: apt-get install --no-install-recommends {' '.join(missing)}")
     progress.say(f"installing {' '.join(missing)}")
     _apt("install", "-y", "-qq", "--no-install-recommends", *missing)
 

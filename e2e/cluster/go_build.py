@@ -13,7 +13,7 @@ from pathlib import Path
 
 from e2e.cluster.parts import GoInstall, GoTool
 from e2e.cluster.paths import cache
-from e2e.cluster.progress import Progress, Refused
+from e2e.cluster.progress import Progress, ClusterError
 
 OLDEST_GO = (1, 26)
 ATTEMPTS = 3  # sources are pinned, so what fails is the network
@@ -35,13 +35,13 @@ def _environment() -> dict[str, str]:
 def check_go() -> None:
     go = shutil.which("go")
     if not go:
-        raise Refused(
+        raise ClusterError(
             f"Go >= {OLDEST_GO[0]}.{OLDEST_GO[1]} builds the cluster's programs: install it, or put them on PATH"
         )
     said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"go(\d+)\.(\d+)", said)
     if not found or (int(found[1]), int(found[2])) < OLDEST_GO:
-        raise Refused(f"Go >= {OLDEST_GO[0]}.{OLDEST_GO[1]} is needed, {go} is {said.strip() or 'unknown'}")
+        raise ClusterError(f"Go >= {OLDEST_GO[0]}.{OLDEST_GO[1]} is needed, {go} is {said.strip() or 'unknown'}")
 
 
 def build(recipe: GoTool | GoInstall, into: Path, *, name: str, progress: Progress) -> None:
@@ -62,7 +62,7 @@ def build(recipe: GoTool | GoInstall, into: Path, *, name: str, progress: Progre
         if status == 0:
             return
         progress.say(f"building {name}: attempt {attempt} of {ATTEMPTS} failed")
-    raise Refused(f"go could not build {name}:\n{tail}")
+    raise ClusterError(f"go could not build {name}:\n{tail}")
 
 
 def _run(

@@ -8,6 +8,8 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.cluster import files
+
 
 @dataclass(frozen=True)
 class User:
@@ -31,8 +33,7 @@ def tokens(file: Path, users: tuple[User, ...]) -> dict[User, str]:
     """The token of each user, from a file in the API server's format that is written once."""
     if not file.exists():
         lines = [f'{secrets.token_urlsafe(24)},{user.name},{user.name},"{",".join(user.groups)}"' for user in users]
-        file.touch(mode=0o600)
-        file.write_text("\n".join(lines) + "\n")
+        files.write(file, "\n".join(lines) + "\n")
     held = {line.split(",")[1]: line.split(",")[0] for line in file.read_text().splitlines()}
     return {user: held[user.name] for user in users}
 
@@ -47,6 +48,5 @@ def write(path: Path, *, name: str, server: str, ca: Path, token: str) -> Path:
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "current-context": name,
     }
-    path.touch(mode=0o600)
-    path.write_text(json.dumps(document, indent=1))
+    files.write(path, json.dumps(document, indent=1))
     return path

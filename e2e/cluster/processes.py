@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from e2e.cluster.progress import Refused
+from e2e.cluster.progress import ClusterError
 
 GRACE_SECONDS = 5.0
 
@@ -88,7 +88,7 @@ class Processes:
         """Raises with the end of its log when one of these has ended."""
         for name in names:
             if name not in self.alive():
-                raise Refused(f"{name} ended; the end of {self.log(name)}:\n{self._tail(name)}")
+                raise ClusterError(f"{name} ended; the end of {self.log(name)}:\n{self._tail(name)}")
 
     def stop(self) -> None:
         for process in reversed(self.recorded()):

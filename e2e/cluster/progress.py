@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
-class Refused(Exception):
+class ClusterError(Exception):
     """Something a person must change; the message says what, and it is printed without a traceback."""
 
 
@@ -28,4 +28,4 @@ class Progress:
         self.write(f"{self.clock() - self.started:7.1f}s  {line}")
 
 
-SILENT = Progress(write=lambda line: None)
+SILENT = Progress(write=lambda _line: None)

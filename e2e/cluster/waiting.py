@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from e2e.cluster.progress import Refused
+from e2e.cluster.progress import ClusterError
 
 
 def until(
@@ -19,5 +19,5 @@ def until(
     while not condition():
         alive()
         if time.monotonic() > deadline:
-            raise Refused(f"{what}: not after {seconds:.0f} s")
+            raise ClusterError(f"{what}: not after {seconds:.0f} s")
         time.sleep(pause)
