@@ -5,7 +5,7 @@ import sys
 
 from e2e.cluster import binaries
 from e2e.cluster.parts import PARTS
-from e2e.cluster.progress import Progress, ClusterError
+from e2e.cluster.progress import ClusterError, Progress
 
 
 def _binaries(arguments: argparse.Namespace) -> None:

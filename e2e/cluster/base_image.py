@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from e2e.cluster.paths import cache
-from e2e.cluster.progress import Progress, ClusterError
+from e2e.cluster.progress import ClusterError, Progress
 
 PACKAGES = ("python3", "ca-certificates")
 # Nothing of this is read in a container.

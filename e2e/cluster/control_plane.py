@@ -21,7 +21,7 @@ from e2e.cluster import binaries, kubeconfig, waiting
 from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCHEDULER, VOLUMES, User
 from e2e.cluster.parts import CONTROL_PLANE
 from e2e.cluster.processes import Processes
-from e2e.cluster.progress import SILENT, Progress, ClusterError
+from e2e.cluster.progress import SILENT, ClusterError, Progress
 
 READY_SECONDS = 90.0
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from e2e.cluster.parts import Unpacked
-from e2e.cluster.progress import Progress, ClusterError
+from e2e.cluster.progress import ClusterError, Progress
 
 # A file that shows the package is there -> the package.
 NODE_PACKAGES = {

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from e2e.cluster.parts import GoInstall, GoTool
 from e2e.cluster.paths import cache
-from e2e.cluster.progress import Progress, ClusterError
+from e2e.cluster.progress import ClusterError, Progress
 
 OLDEST_GO = (1, 26)
 ATTEMPTS = 3  # sources are pinned, so what fails is the network

@@ -16,7 +16,7 @@ from typing import Protocol
 from e2e.cluster import base_image, binaries, debian
 from e2e.cluster.image_list import IMAGES, Image, digest, files
 from e2e.cluster.paths import CHECKOUT, cache
-from e2e.cluster.progress import Progress, ClusterError
+from e2e.cluster.progress import ClusterError, Progress
 
 PUBLISHED_BASE = "docker.io/library/python:3.13-slim"
 ARCHIVES_KEPT = 4

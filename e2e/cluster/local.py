@@ -21,7 +21,7 @@ from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.node import Node
 from e2e.cluster.parts import NODE
 from e2e.cluster.paths import CHECKOUT, STATE
-from e2e.cluster.progress import Progress, ClusterError
+from e2e.cluster.progress import ClusterError, Progress
 
 PORTS = Ports(etcd=2379, etcd_peer=2380, api=6443, controllers=10257)
 READY_SECONDS = 90.0
@@ -79,10 +79,11 @@ class Local:
         for folder in (identity.data, identity.sockets):
             mounts.undo(folder)
         network.remove(identity)
+        shims = strays.shim_sockets(identity)
         for folder in (identity.data, identity.sockets, self._state):
             if folder.exists():
                 shutil.rmtree(folder)
-        strays.remove(identity)
+        strays.remove(identity, shims)
 
     def status(self) -> list[str]:
         if not (self._state / "octet").exists():

@@ -32,9 +32,16 @@ state = "{identity.sockets}/containerd"
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
         SystemdCgroup = false
+        Root = "{identity.sockets}/runc"
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["{CNI_PLUGINS}"]
     conf_dir = "{cni}"
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{identity.data}/opt"
+
+[plugins."io.containerd.nri.v1.nri"]
+  disable = true  # its socket has one fixed place on a machine
 '''
 
 
