@@ -6,8 +6,8 @@ cost. Refuses: knowing what produces the frames.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
@@ -70,16 +70,15 @@ class FrameWork:
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> Sequence[Event]:
+        self._started = self._clock.monotonic()
         path = call_path(self._job.metadata)
         if refusal := loop_refusal(path, myself=self._executor.myself):
             return [self._status(TaskState.TASK_STATE_REJECTED, refusal, reason="call_path")]
         self._emit(self._status(TaskState.TASK_STATE_WORKING))
         turn = await self._executor.turns.get()
-        frames = turn.run(self._request(path))
         try:
-            async with aclosing(frames) as stream:  # type: ignore[type-var] # turns are generators; the port asks less
-                async for frame in stream:
-                    self._tell(frame)
+            async for frame in turn.run(self._request(path)):
+                self._tell(frame)
         finally:
             self._stop_timer()
         return [*self._answer(success=True), self._status(TaskState.TASK_STATE_COMPLETED)]
@@ -149,7 +148,7 @@ class FrameWork:
 
     def _compacted(self, end: CompactionEnd) -> None:
         self._executor.compaction.seen = {
-            "atNs": self._clock.now_ns(),
+            "at": datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
             "outcome": end.outcome,
             "tokensBefore": end.tokens_before,
             "tokensAfter": end.tokens_after,
