@@ -1,0 +1,120 @@
+"""The command of the agent image: `fleetwright-agent serve`.
+
+Exit codes: 0 after a clean end, 2 when what was mounted or asked for cannot work; then one line says what and why, on
+standard error and where Kubernetes looks for last words. Refuses: starting half.
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.logs import LEVELS, configure
+
+BAD_CONFIGURATION: Final = 2
+_TERMINATION_LOG: Final = Path("/dev/termination-log")
+
+
+class ConfigurationError(Exception):
+    """The agent cannot start; the text names what and the remedy."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        _serve(options)
+    except ConfigurationError as error:
+        last_words(str(error), termination_log=_TERMINATION_LOG)
+        return BAD_CONFIGURATION
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="fleetwright-agent", description="The Fleetwright agent runtime.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    serve = commands.add_parser("serve", help="serve the agent that is mounted below --root")
+    serve.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
+    serve.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")
+    serve.add_argument("--port", type=int, default=7870, help="port of the A2A protocol; 0 takes a free one")
+    serve.add_argument("--ops-port", type=int, default=7871, help="port of health, metrics and status")
+    serve.add_argument("--log-level", choices=LEVELS, default="info")
+    return parser
+
+
+def _serve(options: argparse.Namespace) -> None:
+    layout = Layout(root=options.root)
+    config = load(layout)
+    check_memory(layout.memory)
+    a2a, ops = _listen(options.host, options.port), _listen(options.host, options.ops_port)
+    configure(options.log_level)
+    # The SDK decides about tracing while it is imported, and traces by default: a quarter of the throughput.
+    os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
+    import uvloop
+    from prometheus_client import CollectorRegistry, ProcessCollector
+
+    from fleetwright_agent.app import create_app
+    from fleetwright_agent.metrics import Metrics
+    from fleetwright_agent.server.serving import serve
+
+    async def run() -> None:
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        await serve(create_app(config, layout=layout, metrics=Metrics(registry)), a2a=a2a, ops=ops)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+def load(layout: Layout) -> AgentConfig:
+    """Raises: ConfigurationError."""
+    file = layout.config_file
+    try:
+        return AgentConfig.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(step) for step in first["loc"]) or "the document"
+        raise ConfigurationError(f"{file.name} is not valid: {place}: {first['msg']}") from error
+
+
+def check_memory(folder: Path) -> None:
+    """Raises: ConfigurationError."""
+    probe = folder / ".writable"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        message = f"the memory folder {folder} cannot be written: {error.strerror}; check the volume and its owner"
+        raise ConfigurationError(message) from error
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), backlog=2048, family=_family(host))
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(f"cannot listen on {host} port {port}: {error}") from error
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def last_words(message: str, *, termination_log: Path) -> None:
+    """One line for people, also as the pod's termination message where there is such a file."""
+    line = " ".join(message.split())
+    sys.stderr.write(f"fleetwright-agent: {line}\n")
+    if termination_log.is_file() and os.access(termination_log, os.W_OK):
+        termination_log.write_text(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

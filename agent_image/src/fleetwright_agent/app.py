@@ -1,0 +1,189 @@
+"""The agent as two ASGI applications, assembled from parts that are all arguments.
+
+`Application` is what a process serves: the A2A door, the operations door, and its life from start over drain to end.
+Refuses: importing the loop; that happens with the first task.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from fleetwright_agent.config import AgentConfig, Callers, Layout
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.auth import Authentication, parse_callers
+from fleetwright_agent.server.card import Card, card_routes, parse_card
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.edge import Bodies, Origins
+from fleetwright_agent.server.envelope import Envelope
+from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.handler import LogRequestHandler
+from fleetwright_agent.server.intake import Intake
+from fleetwright_agent.server.live import LiveTasks
+from fleetwright_agent.server.log import LogUnusable, TaskLog
+from fleetwright_agent.server.ops import ops_app
+from fleetwright_agent.server.runs import RESTARTED, Runs
+from fleetwright_agent.server.sqlite_log import SqliteTaskLog
+from fleetwright_agent.server.turns import Turns, assembled
+from fleetwright_agent.server.watched import Watched
+from fleetwright_agent.server.work import Executor
+from fleetwright_agent.turn.frames import Turn
+
+_logger = logging.getLogger(__name__)
+
+LOG_FILE: Final = "tasks.db"
+RETENTION_SECONDS: Final = 24 * 3600
+_SWEEP_SECONDS: Final = 3600
+STREAM_GRACE_SECONDS: Final = 3
+_SENDS: Final = frozenset({"SendMessage", "SendStreamingMessage"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the application is made of."""
+
+    config: AgentConfig
+    log: TaskLog
+    tasks: LiveTasks
+    runs: Runs
+    intake: Intake
+    turns: Turns
+    callers: Watched[Callers]
+    card: Watched[Card]
+    compaction: LastCompaction
+    clock: Clock
+
+
+class Application:
+    def __init__(self, parts: _Parts, *, metrics: Metrics, origins: Collection[str]) -> None:
+        self._parts = parts
+        self._waiting_for: str | None = "the agent is starting"
+        self._sweeping: asyncio.Task[None] | None = None
+        self.a2a = self._door(metrics, origins)
+        self.ops: ASGIApp = ops_app(metrics=metrics, not_ready=self.not_ready, status=self.status)
+
+    def _door(self, metrics: Metrics, origins: Collection[str]) -> ASGIApp:
+        parts = self._parts
+        handler = LogRequestHandler(parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs)
+        calls = [
+            route
+            for path in ("/a2a", "/a2a/")
+            for route in create_jsonrpc_routes(handler, path, shutdown_grace_period=STREAM_GRACE_SECONDS)
+        ]
+        door: ASGIApp = Envelope(Starlette(routes=[*card_routes(parts.card), *calls]), admission=self._admission)
+        door = Authentication(Bodies(door), callers=parts.callers, realm=parts.config.name, metrics=metrics)
+        return Origins(door, allowed=origins)
+
+    async def start(self) -> None:
+        """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
+        try:
+            await self._parts.log.open()
+            await self._recover()
+        except LogUnusable as error:
+            self._waiting_for = None  # The log itself tells the reason, for as long as it lasts.
+            _logger.error("not ready", extra={"reason": str(error)})
+            return
+        self._sweeping = asyncio.create_task(self._sweep())
+        self._waiting_for = None
+
+    async def drain(self) -> None:
+        """Takes no more messages, lets running tasks end for a while, ends the rest."""
+        self._waiting_for = "the agent is shutting down"
+        _logger.info("draining", extra={"running": len(self._parts.runs)})
+        await self._parts.runs.drain(self._parts.config.drain_seconds)
+
+    async def aclose(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
+        await self._parts.turns.aclose()
+        await self._parts.log.aclose()
+
+    def not_ready(self) -> str | None:
+        """Why traffic should not come here, for people; nothing when it should."""
+        parts = self._parts
+        return self._waiting_for or parts.log.problem or parts.callers.read()[1] or parts.card.read()[1]
+
+    def status(self) -> dict[str, Any]:
+        parts, reason = self._parts, self.not_ready()
+        card, _ = parts.card.read()
+        return {
+            "name": parts.config.name,
+            "namespace": parts.config.namespace,
+            "revision": parts.config.revision,
+            "cardDigest": card.digest if card else None,
+            "runningTasks": len(parts.runs),
+            "lastCompaction": parts.compaction.seen,
+            "ready": reason is None,
+            "reason": reason,
+        }
+
+    def _admission(self, method: str) -> str | None:
+        if self._waiting_for is not None and method in _SENDS:
+            return "The agent takes no messages right now; send it again."
+        return None
+
+    async def _recover(self) -> None:
+        interrupted = await self._parts.log.busy()
+        await asyncio.gather(
+            *(self._parts.intake.end(self._parts.tasks.add(stored), RESTARTED) for stored in interrupted)
+        )
+        if interrupted:
+            _logger.warning("tasks were running when the last process ended", extra={"tasks": len(interrupted)})
+
+    async def _sweep(self) -> None:
+        while True:
+            before = self._parts.clock.now_ns() - RETENTION_SECONDS * 1_000_000_000
+            try:
+                forgotten = await self._parts.log.sweep(before)
+            except LogUnusable:
+                _logger.exception("old tasks could not be forgotten")
+            else:
+                _logger.info("old tasks forgotten", extra={"tasks": forgotten})
+            await asyncio.sleep(_SWEEP_SECONDS)
+
+
+def create_app(
+    config: AgentConfig,
+    *,
+    layout: Layout,
+    turn: Turn | None = None,
+    executor: Executor | None = None,
+    log: TaskLog | None = None,
+    metrics: Metrics | None = None,
+    clock: Clock | None = None,
+    origins: Collection[str] = (),
+) -> Application:
+    """Args: what is not given is the real thing; `origins` are the browser pages that may call, none by default."""
+    clock = clock or Clock()
+    metrics = metrics or Metrics(CollectorRegistry())
+    metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
+    turns = Turns((lambda: turn) if turn is not None else assembled(config, layout, metrics))
+    compaction = LastCompaction()
+    myself = f"{config.namespace}/{config.name}"
+    executor = executor or FrameExecutor(turns, myself=myself, clock=clock, compaction=compaction)
+    log = log or SqliteTaskLog(layout.memory / LOG_FILE)
+    tasks = LiveTasks(log, clock)
+    runs = Runs(executor, limit=config.limits.max_turn_seconds, metrics=metrics, clock=clock)
+    card = Watched(layout.card_file, parse_card)
+    parts = _Parts(
+        config=config,
+        log=log,
+        tasks=tasks,
+        runs=runs,
+        intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock),
+        turns=turns,
+        callers=Watched(layout.callers_file, parse_callers),
+        card=card,
+        compaction=compaction,
+        clock=clock,
+    )
+    return Application(parts, metrics=metrics, origins=origins)

@@ -1,0 +1,38 @@
+"""Logs as JSON lines on standard output.
+
+Our own loggers speak at the level that is asked for; everybody else only warns, because libraries write the contents
+of messages at their lower levels. Refuses: contents and credentials.
+"""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Final, TextIO
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+_STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
+# It repeats what callers sent when it is wrong; refusals are told to the caller and counted.
+_SILENT: Final = "a2a.server.routes.jsonrpc_dispatcher"
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {key: value for key, value in record.__dict__.items() if key not in _STANDARD}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def configure(level: str, *, stream: TextIO = sys.stdout) -> None:
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("fleetwright_agent").setLevel(level.upper())
+    logging.getLogger(_SILENT).setLevel(logging.CRITICAL)

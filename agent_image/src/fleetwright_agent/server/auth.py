@@ -1,0 +1,114 @@
+"""Who calls: a bearer token against the mounted digests, on every path that is not explicitly public.
+
+Tokens are compared as digests, in constant time, against every caller. Without a readable list nobody gets in.
+Refuses: ambiguous credentials, guessing, remembering a list that is gone.
+"""
+
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fleetwright_agent.config import Caller, Callers
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.errors import refuse
+from fleetwright_agent.server.watched import Watched
+
+PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
+"""Readable by everybody; whatever is not here needs a credential."""
+_READS: Final = frozenset({"GET", "HEAD"})
+_MAX_TOKEN: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CallerUser:
+    """The caller as Starlette and the SDK see it; the name is the owner key."""
+
+    display_name: str
+    is_authenticated: bool = True
+
+
+def parse_callers(raw: bytes) -> Callers:
+    """Raises: ValueError, which never repeats what the file holds."""
+    try:
+        callers = Callers.model_validate(json.loads(raw))
+    except ValidationError as error:
+        places = sorted({".".join(str(step) for step in e["loc"]) for e in error.errors()})
+        raise ValueError(f"check {', '.join(places) or 'its shape'}") from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    holders: dict[str, str] = {}
+    for caller in callers.callers:
+        if holders.setdefault(caller.sha256, caller.owner) != caller.owner:
+            raise ValueError(f"{caller.owner} and {holders[caller.sha256]} hold the same token")
+    return callers
+
+
+def recognise(token: str, callers: Callers) -> Caller | None:
+    """Takes as long for the first caller as for the last, and for nobody."""
+    digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+    found: Caller | None = None
+    for caller in callers.callers:
+        if hmac.compare_digest(digest, caller.sha256):
+            found = caller
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    reason: str
+    """For the counter."""
+    sentence: str
+
+
+def token_of(headers: Headers) -> str | Refusal:
+    """The bearer token a request carries."""
+    values = headers.getlist("authorization")
+    if not values:
+        return Refusal("missing", "A bearer token is required.")
+    if len(values) > 1:
+        return Refusal("ambiguous", "Exactly one Authorization header is accepted.")
+    scheme, _, token = values[0].partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token or len(token) > _MAX_TOKEN or "," in token:
+        return Refusal("malformed", "The Authorization header must be: Bearer <token>.")
+    return token
+
+
+class Authentication:
+    """ASGI middleware: lets known callers in and says who they are."""
+
+    def __init__(self, app: ASGIApp, *, callers: Watched[Callers], realm: str, metrics: Metrics) -> None:
+        self._app = app
+        self._callers = callers
+        self._realm = realm
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in PUBLIC and scope["method"] in _READS:
+            await self._app(scope, receive, send)
+            return
+        caller = self._identify(Headers(scope=scope))
+        if isinstance(caller, Refusal):
+            self._metrics.auth_failures.labels(caller.reason).inc()
+            # The scheme must be named; that a token was sent but not accepted is all a caller learns.
+            error = "" if caller.reason == "missing" else ', error="invalid_token"'
+            challenge = f'Bearer realm="{self._realm}"{error}'
+            response = refuse(401, caller.sentence, headers={"WWW-Authenticate": challenge})
+            await response(scope, receive, send)
+            return
+        await self._app({**scope, "user": CallerUser(caller.owner)}, receive, send)
+
+    def _identify(self, headers: Headers) -> Caller | Refusal:
+        token = token_of(headers)
+        if isinstance(token, Refusal):
+            return token
+        callers, problem = self._callers.read()
+        if callers is None or problem:
+            return Refusal("no_callers", "The token is not accepted.")
+        return recognise(token, callers) or Refusal("unknown", "The token is not accepted.")

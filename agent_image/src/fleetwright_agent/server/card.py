@@ -1,0 +1,67 @@
+"""The agent card: the mounted file, byte for byte, at its two well-known places.
+
+Refuses: building, changing or completing a card; the operator wrote it, and may have signed it.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fleetwright_agent.server.auth import PUBLIC
+from fleetwright_agent.server.errors import refuse
+from fleetwright_agent.server.watched import Watched
+
+_MAX_AGE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    raw: bytes
+    digest: str
+    input_modes: frozenset[str]
+    """Media types that the card says callers may send."""
+
+
+def parse_card(raw: bytes) -> Card:
+    """Raises: ValueError."""
+    try:
+        card = json.loads(raw)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    if not isinstance(card, dict) or not isinstance(card.get("name"), str):
+        raise ValueError("it is not an agent card")
+    try:
+        modes = frozenset(_input_modes(card))
+    except (AttributeError, TypeError):
+        raise ValueError("check its input modes and skills") from None
+    return Card(raw=raw, digest=hashlib.sha256(raw).hexdigest(), input_modes=modes)
+
+
+def _input_modes(card: dict[str, Any]) -> set[str]:
+    modes = set(card.get("defaultInputModes") or ())
+    for skill in card.get("skills") or ():
+        modes.update(skill.get("inputModes") or ())
+    return modes
+
+
+def card_routes(card: Watched[Card]) -> list[Route]:
+    async def serve(request: Request) -> Response:
+        current, _ = card.read()
+        if current is None:
+            return refuse(503, "The agent card is not available right now.")
+        headers = {"ETag": f'"{current.digest}"', "Cache-Control": f"public, max-age={_MAX_AGE}"}
+        if _known(request.headers.get("if-none-match", ""), current.digest):
+            return Response(status_code=304, headers=headers)
+        return Response(current.raw, media_type="application/json", headers=headers)
+
+    return [Route(path, serve, methods=["GET"]) for path in sorted(PUBLIC)]
+
+
+def _known(if_none_match: str, digest: str) -> bool:
+    tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+    return "*" in tags or f'"{digest}"' in tags

@@ -1,0 +1,97 @@
+"""The first things every request meets: where it comes from, and how much of it there may be.
+
+Middlewares that know HTTP only. Refuses: browsers of foreign origins, bodies that are large, slow, packed or not JSON.
+"""
+
+import asyncio
+from collections.abc import Collection
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fleetwright_agent.server.errors import refuse
+
+MAX_BODY: Final = 1024 * 1024
+BODY_SECONDS: Final = 10.0
+
+
+class Origins:
+    """A browser says where its page comes from; programs say nothing and pass."""
+
+    def __init__(self, app: ASGIApp, *, allowed: Collection[str] = ()) -> None:
+        self._app = app
+        self._allowed = frozenset(origin.lower() for origin in allowed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        origins = Headers(scope=scope).getlist("origin")
+        if any(origin.lower() not in self._allowed for origin in origins):
+            await refuse(403, "Requests from this Origin are not accepted.")(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+class Bodies:
+    """Takes the whole body in before anything looks at it, within a size and a time."""
+
+    def __init__(self, app: ASGIApp, *, limit: int = MAX_BODY, seconds: float = BODY_SECONDS) -> None:
+        self._app = app
+        self._limit = limit
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(Headers(scope=scope))
+        if refusal is None:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    body = await self._take(receive)
+            except TimeoutError:
+                refusal = refuse(408, f"The body did not arrive within {self._seconds:g} seconds.", headers=_CLOSE)
+            else:
+                if body is None:
+                    refusal = self._too_large()
+                else:
+                    await self._app(scope, _replay(body, receive), send)
+                    return
+        await refusal(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> JSONResponse | None:
+        length = headers.get("content-length", "0")
+        if length.isascii() and length.isdigit() and int(length[:19]) > self._limit:
+            return self._too_large()
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            return refuse(415, "Compressed bodies are not accepted.", headers=_CLOSE)
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return refuse(415, "The Content-Type must be application/json.", headers=_CLOSE)
+        return None
+
+    async def _take(self, receive: Receive) -> bytes | None:
+        """The body; nothing if it is too large. A caller that leaves has sent what it has sent."""
+        body = bytearray()
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > self._limit:
+                return None
+            if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                return bytes(body)
+
+    def _too_large(self) -> JSONResponse:
+        return refuse(413, f"The body is larger than {self._limit} bytes.", headers=_CLOSE)
+
+
+# What is left of a refused body must not be read as the next request.
+_CLOSE: Final = {"Connection": "close"}
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return pending.pop() if pending else await receive()
+
+    return replayed

@@ -1,0 +1,89 @@
+"""The protocol extensions this runtime speaks, and what they look like on the wire.
+
+Declared, activated and emitted must stay one set: `EMITTED`. Refuses: data an extension does not define.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final
+
+from a2a.utils.errors import InvalidParamsError
+
+from fleetwright_agent.turn.frames import PeerCost, Usage
+
+COST: Final = "https://proto-labs.ai/a2a/ext/cost-v1"
+CALL_PATH: Final = "https://fleetwright.dev/a2a/call-path/v1"
+EMITTED: Final = frozenset({COST})
+
+MAX_CALLS: Final = 8
+_MAX_HOP = 127
+
+
+@dataclass(slots=True)
+class Bill:
+    """What a turn has used so far."""
+
+    calls: list[Usage] = field(default_factory=list)
+    peers: dict[str, Decimal] = field(default_factory=dict)
+
+    def add(self, item: Usage | PeerCost) -> None:
+        if isinstance(item, Usage):
+            self.calls.append(item)
+        else:
+            self.peers[item.peer] = self.peers.get(item.peer, Decimal(0)) + item.cost_usd
+
+    def __bool__(self) -> bool:
+        return bool(self.calls or self.peers)
+
+
+def cost(bill: Bill, *, duration_ms: int, success: bool) -> dict[str, Any]:
+    """The payload of cost-v1. Without a price for every call there is no `costUsd`: a part is not the cost."""
+    usage: dict[str, int] = {
+        "input_tokens": sum(call.input_tokens for call in bill.calls),
+        "output_tokens": sum(call.output_tokens for call in bill.calls),
+    }
+    if cached := sum(call.cache_read_tokens for call in bill.calls):
+        usage["cache_read_input_tokens"] = cached
+    payload: dict[str, Any] = {"usage": usage, "durationMs": duration_ms, "success": success}
+    prices = [call.cost_usd for call in bill.calls]
+    known = [price for price in prices if price is not None]
+    if known and len(known) == len(prices):
+        payload["costUsd"] = _dollars(sum(known, Decimal(0)))
+    if bill.peers:
+        payload["peersCostUsd"] = {peer: _dollars(usd) for peer, usd in bill.peers.items()}
+    return payload
+
+
+def _dollars(amount: Decimal) -> float:
+    return float(round(amount, 6))
+
+
+def call_path(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The agents a request came through.
+
+    Raises:
+        InvalidParamsError: It is not a list of `<namespace>/<name>`.
+    """
+    value = metadata.get(CALL_PATH, [])
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(_is_hop(hop) for hop in value):
+        raise InvalidParamsError(f"metadata[{CALL_PATH!r}] must be a list of <namespace>/<name>")
+    return tuple(value)
+
+
+def _is_hop(hop: object) -> bool:
+    return isinstance(hop, str) and len(hop) <= _MAX_HOP and hop.count("/") == 1
+
+
+def loop_refusal(path: Sequence[str], *, myself: str) -> str | None:
+    """Why a request must not go on from here, for the agent that sent it; nothing when it may."""
+    if myself in path:
+        return f"The request came through {myself} already ({' > '.join(path)}); answering it again would be a loop."
+    if len(path) > MAX_CALLS:
+        return f"The request came through {len(path)} agents; at most {MAX_CALLS} may pass it on."
+    return None
+
+
+def activated(requested: Iterable[str]) -> list[str]:
+    """The extensions a caller asked for that are spoken here, for the response header."""
+    return sorted(EMITTED.intersection(requested))

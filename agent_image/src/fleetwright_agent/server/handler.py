@@ -1,0 +1,172 @@
+"""The protocol's operations on the task log: send, stream, get, list, cancel, subscribe.
+
+Every task, context and list belongs to the caller that made it; what is not yours does not exist. Refuses: push
+notifications and extended cards, which this agent's card does not offer.
+"""
+
+# ruff: noqa: ARG002 - the protocol's interface fixes the arguments, also of what is refused
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import NoReturn
+
+from a2a.server.context import ServerCallContext
+from a2a.server.request_handlers.request_handler import RequestHandler
+from a2a.types.a2a_pb2 import (
+    AgentCard,
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse,
+    ListTasksRequest,
+    ListTasksResponse,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    Task,
+    TaskPushNotificationConfig,
+    TaskState,
+)
+from a2a.utils.errors import (
+    ExtendedAgentCardNotConfiguredError,
+    PushNotificationNotSupportedError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+from a2a.utils.task import apply_history_length, validate_history_length
+
+from fleetwright_agent.server.errors import operation
+from fleetwright_agent.server.events import TERMINAL, Event, state_word
+from fleetwright_agent.server.intake import Intake, Start
+from fleetwright_agent.server.listing import answer, query_of
+from fleetwright_agent.server.live import Live, LiveTasks
+from fleetwright_agent.server.log import TaskLog
+from fleetwright_agent.server.messages import check_id
+from fleetwright_agent.server.runs import CANCELED, Runs
+
+
+class LogRequestHandler(RequestHandler):
+    def __init__(self, intake: Intake, *, log: TaskLog, tasks: LiveTasks, runs: Runs) -> None:
+        self._intake = intake
+        self._log = log
+        self._tasks = tasks
+        self._runs = runs
+
+    @operation
+    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task:
+        _no_push(params)
+        validate_history_length(params.configuration)
+        live, start = await self._intake.take(context.user.user_name, params)
+        start()
+        task = live.task if params.configuration.return_immediately else await live.rested()
+        return apply_history_length(task, params.configuration)
+
+    @operation
+    async def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Task | Event, None]:
+        _no_push(params)
+        validate_history_length(params.configuration)
+        live, start = await self._intake.take(context.user.user_name, params)
+        async for event in _stream(live, start=start):
+            yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
+
+    @operation
+    async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
+        validate_history_length(params)
+        live = await self._find(context, params.id)
+        return apply_history_length(live.task, params)
+
+    @operation
+    async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+        validate_history_length(params)
+        page = await self._log.page(query_of(context.user.user_name, params))
+        current = []
+        for stored in page.tasks:
+            live = self._tasks.known(stored.owner, stored.task.id)
+            current.append(live.task if live else stored.task)
+        return answer(params, page, current)
+
+    @operation
+    async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
+        live = await self._find(context, params.id)
+        if live.state in TERMINAL:
+            raise TaskNotCancelableError(f"The task is {state_word(live.state)} already")
+        if live.busy:
+            self._runs.stop(live, CANCELED)
+        else:
+            await self._intake.end(live, CANCELED)
+        task = await live.rested()
+        if task.status.state != TaskState.TASK_STATE_CANCELED:
+            raise TaskNotCancelableError(f"The task is {state_word(task.status.state)} already")
+        return task
+
+    @operation
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Task | Event, None]:
+        live = await self._find(context, params.id)
+        if live.state in TERMINAL:
+            raise UnsupportedOperationError(f"The task is {state_word(live.state)}; read it with GetTask")
+        async for event in _stream(live):
+            yield event
+
+    async def _find(self, context: ServerCallContext, task_id: str) -> Live:
+        check_id(task_id, field="id")
+        live = await self._tasks.find(context.user.user_name, task_id)
+        if live is None:
+            raise TaskNotFoundError
+        return live
+
+    async def on_create_task_push_notification_config(
+        self, params: TaskPushNotificationConfig, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        _refuse_push()
+
+    async def on_get_task_push_notification_config(
+        self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        _refuse_push()
+
+    async def on_list_task_push_notification_configs(
+        self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
+    ) -> ListTaskPushNotificationConfigsResponse:
+        _refuse_push()
+
+    async def on_delete_task_push_notification_config(
+        self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> None:
+        _refuse_push()
+
+    async def on_get_extended_agent_card(
+        self, params: GetExtendedAgentCardRequest, context: ServerCallContext
+    ) -> AgentCard:
+        raise ExtendedAgentCardNotConfiguredError
+
+
+async def _stream(live: Live, *, start: Start | None = None) -> AsyncGenerator[Task | Event, None]:
+    """A task's events, from before its run starts; a task at rest is told and that is all."""
+    events = live.read()
+    async with aclosing(events):
+        # The first one is the task itself, taken at this moment: nothing of the run can be missed after it.
+        # The run starts before anything is told, for the caller may leave right after.
+        first = await anext(events)
+        if start is not None:
+            start()
+        yield first
+        if live.state in TERMINAL:
+            return
+        async for event in events:
+            yield event
+
+
+def _refuse_push() -> NoReturn:
+    raise PushNotificationNotSupportedError
+
+
+def _no_push(params: SendMessageRequest) -> None:
+    if params.configuration.HasField("task_push_notification_config"):
+        _refuse_push()

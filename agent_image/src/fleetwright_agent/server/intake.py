@@ -1,0 +1,108 @@
+"""From a caller's message to the task it belongs to, exactly once.
+
+Refuses: messages that the card does not allow, tasks of somebody else, tasks that take no further message.
+"""
+
+from collections.abc import Callable
+from uuid import uuid4
+
+from a2a.types.a2a_pb2 import SendMessageRequest, Task, TaskState, TaskStatus
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+
+from fleetwright_agent.server.card import Card
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.events import TERMINAL, copy_of, state_word
+from fleetwright_agent.server.live import Live, LiveTasks
+from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog
+from fleetwright_agent.server.messages import addressed, check_message, claim_of, metadata_of
+from fleetwright_agent.server.runs import Runs, ending
+from fleetwright_agent.server.watched import Watched
+from fleetwright_agent.server.work import Job, Outcome
+
+Start = Callable[[], None]
+"""Starts the run of what was taken in; does nothing for a message that was sent before."""
+
+
+class Intake:
+    def __init__(self, *, log: TaskLog, tasks: LiveTasks, runs: Runs, card: Watched[Card], clock: Clock) -> None:
+        self._log = log
+        self._tasks = tasks
+        self._runs = runs
+        self._card = card
+        self._clock = clock
+
+    async def take(self, owner: str, request: SendMessageRequest) -> tuple[Live, Start]:
+        """The message is on disk when this returns; nothing runs before `Start`."""
+        card, _ = self._card.read()
+        check_message(request, input_modes=card.input_modes if card else frozenset())
+        claim = claim_of(owner, request)
+        if request.message.task_id:
+            return await self._follow(claim, request)
+        return await self._begin(claim, request)
+
+    async def end(self, live: Live, outcome: Outcome) -> None:
+        """Ends an interrupted task that nothing works on."""
+        await live.rest((ending(live.task, outcome, at_ns=self._clock.now_ns()),))
+
+    async def _begin(self, claim: Claim, request: SendMessageRequest) -> tuple[Live, Start]:
+        now = self._clock.now_ns()
+        task = _new_task(request, at_ns=now)
+        answer = await self._log.accept(claim, task, at_ns=now)
+        if isinstance(answer, Known):
+            return await self._again(claim.owner, answer)
+        live = self._tasks.add(Stored(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
+        return live, self._starter(live, request)
+
+    async def _follow(self, claim: Claim, request: SendMessageRequest) -> tuple[Live, Start]:
+        message = request.message
+        live = await self._tasks.find(claim.owner, message.task_id)
+        if live is None:
+            raise TaskNotFoundError
+        if message.context_id not in ("", live.task.context_id):
+            raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
+        answer = await live.resume(claim, addressed(message, live.task))
+        if isinstance(answer, Known):
+            return await self._again(claim.owner, answer)
+        if isinstance(answer, NotResting):
+            state = state_word(live.state)
+            raise UnsupportedOperationError(
+                f"The task is {state} and takes no further message;"
+                f" {_ADVICE_ENDED if live.state in TERMINAL else _ADVICE_RUNNING}"
+            )
+        return live, self._starter(live, request)
+
+    async def _again(self, owner: str, known: Known) -> tuple[Live, Start]:
+        live = await self._tasks.find(owner, known.task_id)
+        if live is None:
+            raise TaskNotFoundError
+        return live, _nothing
+
+    def _starter(self, live: Live, request: SendMessageRequest) -> Start:
+        task = live.task
+        job = Job(
+            owner=live.owner,
+            task_id=task.id,
+            context_id=task.context_id,
+            message=addressed(request.message, task),
+            metadata=metadata_of(request),
+        )
+        return lambda: self._runs.start(live, job)
+
+
+_ADVICE_ENDED = "send the message without taskId to go on in its context"
+_ADVICE_RUNNING = "wait until it rests, or cancel it"
+
+
+def _nothing() -> None:
+    return None
+
+
+def _new_task(request: SendMessageRequest, *, at_ns: int) -> Task:
+    task = Task(
+        id=str(uuid4()),
+        context_id=request.message.context_id or f"a2a-{uuid4()}",
+        status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED),
+    )
+    task.status.timestamp.FromNanoseconds(at_ns)
+    task.history.append(addressed(request.message, task))
+    return task

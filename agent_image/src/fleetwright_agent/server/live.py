@@ -1,0 +1,171 @@
+"""A task while somebody cares: its head, the newest events for readers, and whoever waits.
+
+Runners and readers hold it, the registry only knows it weakly: a task at rest that nobody reads costs nothing.
+`_publish` is the only way an event becomes visible. Refuses: events after the task came to rest.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from weakref import WeakValueDictionary
+
+from a2a.types.a2a_pb2 import Message, Task, TaskState
+
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, join
+from fleetwright_agent.server.log import Accepted, Claim, Known, NotResting, Record, Stored, TaskLog
+
+_TAIL = 512
+
+
+class Live:
+    def __init__(self, stored: Stored, *, log: TaskLog, clock: Clock) -> None:
+        self.owner = stored.owner
+        self._n = stored.n
+        self._seq = stored.seq
+        self._head = stored.task
+        self._log = log
+        self._clock = clock
+        self._busy = stored.busy
+        self._sealed = not stored.busy
+        self._tail: deque[tuple[int, Event]] = deque(maxlen=_TAIL)
+        self._readers = 0
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    @property
+    def busy(self) -> bool:
+        """A run works on it, or will."""
+        return self._busy
+
+    @property
+    def task(self) -> Task:
+        """The task as it is now; the caller's own copy."""
+        return copy_of(self._head)
+
+    @property
+    def task_id(self) -> str:
+        return self._head.id
+
+    @property
+    def state(self) -> TaskState:
+        return self._head.status.state
+
+    @property
+    def resting(self) -> bool:
+        return self._head.status.state in RESTING and not self._busy
+
+    def append(self, event: Event) -> None:
+        """Visible at once, on disk soon. What comes after the task's end is dropped."""
+        if self._sealed:
+            return
+        record = Record(self._seq + 1, self._clock.now_ns(), event)
+        self._log.append(self._n, record)
+        self._publish(record)
+
+    async def resume(self, claim: Claim, message: Event) -> Accepted | Known | NotResting:
+        """Goes on with an interrupted task; visible after the commit."""
+        record = Record(self._seq + 1, self._clock.now_ns(), message)
+        answer = await self._log.resume(claim, self.stored(), record)
+        if isinstance(answer, Accepted):
+            self._busy, self._sealed = True, False
+            self._publish(record)
+        return answer
+
+    def stored(self) -> Stored:
+        return Stored(n=self._n, owner=self.owner, seq=self._seq, busy=self._busy, task=self._head)
+
+    async def rest(self, events: Sequence[Event]) -> None:
+        """The last events of a run, the final status among them; visible together, after the commit.
+
+        Raises:
+            LogUnusable: They are not on disk, and not visible.
+        """
+        self._sealed = True
+        now = self._clock.now_ns()
+        records = tuple(Record(self._seq + i, now, event) for i, event in enumerate(events, start=1))
+        final = copy_of(self._head)
+        for event in events:
+            fold(final, event)
+        await self._log.rest(self._n, records, final)
+        self._busy = False
+        for record in records:
+            self._publish(record)
+
+    def rest_unwritten(self, event: Event) -> None:
+        """Ends the task for those who wait, where the log cannot be written; a restart ends it for good."""
+        self._sealed, self._busy = True, False
+        self._publish(Record(self._seq + 1, self._clock.now_ns(), event))
+
+    async def rested(self) -> Task:
+        while not self.resting:
+            await self._changed()
+        return self.task
+
+    async def read(self) -> AsyncGenerator[Task | Event, None]:
+        """The task as it is, then every event until it rests; pieces are joined for a reader that is slow."""
+        cursor = self._seq
+        self._readers += 1
+        try:
+            yield self.task
+            ended = False
+            while not ended:
+                if cursor == self._seq:
+                    await self._changed()
+                    continue
+                events, cursor, ended = self._since(cursor), self._seq, self.resting
+                for event in events:
+                    yield event
+        finally:
+            self._readers -= 1
+            if not self._readers:
+                self._tail.clear()
+
+    def _since(self, cursor: int) -> list[Event]:
+        if self._tail and self._tail[0][0] <= cursor + 1:
+            # What a caller said is not repeated to its readers: in a stream it would read as the agent's answer.
+            return join([event for seq, event in self._tail if seq > cursor and not isinstance(event, Message)])
+        return catch_up(self._head)
+
+    def _publish(self, record: Record) -> None:
+        fold(self._head, record.event)
+        self._seq = record.seq
+        if self._readers:
+            self._tail.append((record.seq, record.event))
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._waiting.clear()
+
+    async def _changed(self) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
+
+
+class LiveTasks:
+    """The live tasks of this process, found by owner and identifier."""
+
+    def __init__(self, log: TaskLog, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._known: WeakValueDictionary[tuple[str, str], Live] = WeakValueDictionary()
+
+    def known(self, owner: str, task_id: str) -> Live | None:
+        return self._known.get((owner, task_id))
+
+    def add(self, stored: Stored) -> Live:
+        """One task has one live object, whoever asked for it first."""
+        live = self._known.get((stored.owner, stored.task.id))
+        if live is None:
+            live = Live(stored, log=self._log, clock=self._clock)
+            self._known[stored.owner, stored.task.id] = live
+        return live
+
+    async def find(self, owner: str, task_id: str) -> Live | None:
+        if live := self._known.get((owner, task_id)):
+            return live
+        stored = await self._log.find(owner, task_id)
+        return None if stored is None else self.add(stored)

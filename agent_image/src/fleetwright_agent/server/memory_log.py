@@ -1,0 +1,129 @@
+"""The task log without a disk: for agents whose memory is ephemeral, and for tests. Ends with the process."""
+
+from dataclasses import dataclass
+
+from a2a.types.a2a_pb2 import Task, TaskState
+
+from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, copy_of, fold
+from fleetwright_agent.server.log import (
+    Accepted,
+    Claim,
+    Known,
+    LogUnusable,
+    NotResting,
+    Page,
+    Position,
+    Query,
+    Record,
+    Stored,
+)
+
+
+@dataclass(slots=True)
+class _Row:
+    owner: str
+    seq: int
+    busy: bool
+    updated_ns: int
+    task: Task
+
+
+class MemoryTaskLog:
+    def __init__(self) -> None:
+        self._rows: dict[int, _Row] = {}
+        self._ids: dict[tuple[str, str], int] = {}
+        self._claims: dict[Claim, str] = {}
+        self._last = 0
+
+    @property
+    def problem(self) -> str | None:
+        return None
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
+        if known := self._claims.get(claim):
+            return Known(known)
+        self._last += 1
+        self._claims[claim] = task.id
+        self._ids[claim.owner, task.id] = self._last
+        self._rows[self._last] = _Row(claim.owner, seq=1, busy=True, updated_ns=at_ns, task=copy_of(task))
+        return Accepted(self._last)
+
+    async def resume(self, claim: Claim, stored: Stored, record: Record) -> Accepted | Known | NotResting:
+        if known := self._claims.get(claim):
+            return Known(known)
+        row = self._rows[stored.n]
+        if row.busy or row.seq != stored.seq or row.task.status.state not in INTERRUPTED:
+            return NotResting()
+        row.busy = True
+        self._claims[claim] = stored.task.id
+        self._append(row, record)
+        return Accepted(stored.n)
+
+    def append(self, n: int, record: Record) -> None:
+        row = self._rows.get(n)
+        if row is not None and row.busy:
+            self._append(row, record)
+
+    def _append(self, row: _Row, record: Record) -> None:
+        fold(row.task, record.event)
+        row.seq = record.seq
+        row.updated_ns = record.at_ns
+
+    async def rest(self, n: int, records: tuple[Record, ...], task: Task) -> None:
+        row = self._rows.get(n)
+        if row is None or not row.busy:
+            raise LogUnusable(f"task number {n} is at rest already")
+        row.task, row.busy = copy_of(task), False
+        row.seq, row.updated_ns = records[-1].seq, records[-1].at_ns
+
+    async def find(self, owner: str, task_id: str) -> Stored | None:
+        n = self._ids.get((owner, task_id))
+        return None if n is None else self._stored(n)
+
+    def _stored(self, n: int) -> Stored:
+        row = self._rows[n]
+        return Stored(n=n, owner=row.owner, seq=row.seq, busy=row.busy, task=copy_of(row.task))
+
+    async def page(self, query: Query) -> Page:
+        found = [
+            (Position(row.updated_ns, row.task.id), n) for n, row in self._rows.items() if self._matches(row, query)
+        ]
+        found.sort(key=lambda item: (item[0].updated_ns, item[0].task_id), reverse=True)
+        total = len(found)
+        if (after := query.after) is not None:
+            found = [f for f in found if (f[0].updated_ns, f[0].task_id) < (after.updated_ns, after.task_id)]
+        shown = found[: query.size]
+        return Page(
+            tasks=tuple(self._stored(n) for _, n in shown),
+            following=shown[-1][0] if len(found) > len(shown) else None,
+            total=total,
+        )
+
+    @staticmethod
+    def _matches(row: _Row, query: Query) -> bool:
+        return (
+            row.owner == query.owner
+            and query.context_id in ("", row.task.context_id)
+            and query.state in (TaskState.TASK_STATE_UNSPECIFIED, row.task.status.state)
+            and row.updated_ns >= query.since_ns
+        )
+
+    async def busy(self) -> tuple[Stored, ...]:
+        return tuple(self._stored(n) for n, row in self._rows.items() if row.busy)
+
+    async def sweep(self, before_ns: int) -> int:
+        gone = [
+            (n, row)
+            for n, row in self._rows.items()
+            if not row.busy and row.updated_ns < before_ns and row.task.status.state in TERMINAL
+        ]
+        for n, row in gone:
+            del self._rows[n], self._ids[row.owner, row.task.id]
+            self._claims = {c: t for c, t in self._claims.items() if (c.owner, t) != (row.owner, row.task.id)}
+        return len(gone)
+
+    async def aclose(self) -> None:
+        """Nothing to close."""

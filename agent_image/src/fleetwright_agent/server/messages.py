@@ -1,0 +1,70 @@
+"""What a caller's message must be before it becomes a task: pure checks and the identity of a request.
+
+Refuses: reading the log, deciding what happens with the message.
+"""
+
+import hashlib
+from collections.abc import Collection
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
+from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped] # its stubs are none of our tools
+
+from fleetwright_agent.server.extensions import call_path
+from fleetwright_agent.server.log import Claim
+
+MAX_ID: Final = 128
+
+
+def check_id(value: str, *, field: str) -> None:
+    """Raises: InvalidParamsError."""
+    if len(value) > MAX_ID:
+        raise InvalidParamsError(f"{field} is longer than {MAX_ID} characters")
+    if not value.isprintable():
+        raise InvalidParamsError(f"{field} holds characters that cannot be printed")
+
+
+def check_message(request: SendMessageRequest, *, input_modes: Collection[str]) -> None:
+    """Raises: InvalidParamsError, ContentTypeNotSupportedError."""
+    message = request.message
+    check_id(message.message_id, field="message.messageId")
+    check_id(message.context_id, field="message.contextId")
+    check_id(message.task_id, field="message.taskId")
+    if message.role != Role.ROLE_USER:
+        raise InvalidParamsError("message.role must be ROLE_USER")
+    for part in message.parts:
+        _check_part(part, input_modes)
+    if not any(part.text.strip() for part in message.parts):
+        raise InvalidParamsError("message.parts must hold text")
+    call_path(metadata_of(request))
+
+
+def _check_part(part: Part, input_modes: Collection[str]) -> None:
+    stated = part.media_type.partition(";")[0].strip().lower()
+    if not part.HasField("text"):
+        raise ContentTypeNotSupportedError("message.parts: this agent takes text only")
+    if stated and input_modes and stated not in input_modes:
+        accepted = ", ".join(sorted(input_modes))
+        raise ContentTypeNotSupportedError(f"message.parts: this agent takes {accepted}")
+
+
+def metadata_of(request: SendMessageRequest) -> dict[str, Any]:
+    """The request's metadata laid over the message's."""
+    return {**MessageToDict(request.message.metadata), **MessageToDict(request.metadata)}
+
+
+def claim_of(owner: str, request: SendMessageRequest) -> Claim:
+    """Who said what: equal for a request that is sent again, whatever it wants to be told about it."""
+    said = request.message.SerializeToString(deterministic=True)
+    around = request.metadata.SerializeToString(deterministic=True)
+    digest = hashlib.sha256(len(said).to_bytes(8) + said + around).digest()
+    return Claim(owner=owner, message_id=request.message.message_id, digest=digest)
+
+
+def addressed(message: Message, task: Task) -> Message:
+    """The message as the task keeps it."""
+    kept = Message()
+    kept.CopyFrom(message)
+    kept.task_id, kept.context_id = task.id, task.context_id
+    return kept

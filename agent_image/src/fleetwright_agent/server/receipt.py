@@ -1,0 +1,65 @@
+"""Headers that arrive too slowly or are too many: closed before they are a request.
+
+The HTTP server underneath has no such limits: a connection that says half a header holds a place for ever.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEADER_SECONDS: Final = 10.0
+MAX_HEADER: Final = 64 * 1024
+
+
+class ReceiptProtocol(HttpToolsProtocol):
+    """HTTP/1.1 whose headers have a deadline and a size."""
+
+    header_seconds = HEADER_SECONDS
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._size = 0
+        self._between = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the parent
+        super().connection_made(transport)
+        self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._headers_done()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._between:
+            # Keep-alive ended with this byte; from now on the next request's headers are due.
+            self._between = False
+            self._await_headers()
+        super().data_received(data)
+        if self._deadline is not None:
+            self._size += len(data)
+            if self._size > MAX_HEADER:
+                self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._headers_done()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._between = True
+        super().on_message_complete()
+
+    def _await_headers(self) -> None:
+        if self._deadline is None:
+            self._size = 0
+            self._deadline = self.loop.call_later(self.header_seconds, self._close_late)
+
+    def _headers_done(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _close_late(self) -> None:
+        self._deadline = None
+        self.transport.close()

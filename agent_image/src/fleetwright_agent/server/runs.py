@@ -1,0 +1,154 @@
+"""Runs: from an accepted message to a task at rest, whatever the work does.
+
+One run at a time per owner and context, in the order of acceptance. Every run ends its task exactly once: by itself,
+by its deadline, cancelled, or drained. Refuses: waiting for ever for work that ignores its cancellation.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
+
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.events import Event, agent_message, state_word, status_event
+from fleetwright_agent.server.live import Live
+from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.work import Executor, Job, Outcome, Work
+from fleetwright_agent.turn.frames import TurnFailed
+
+_logger = logging.getLogger(__name__)
+
+CLEANUP_SECONDS: Final = 5.0
+_FAILED = TaskState.TASK_STATE_FAILED
+BROKE = Outcome(_FAILED, "The agent could not finish this task because of an internal error; try again.", "internal")
+UNWRITTEN = Outcome(_FAILED, "The result of this task could not be stored; try again later.", "storage")
+RESTARTED = Outcome(_FAILED, "The agent restarted while this task was running; send the message again.", "restart")
+DRAINED = Outcome(_FAILED, "The agent was shut down before this task was done; send the message again.", "shutdown")
+CANCELED = Outcome(TaskState.TASK_STATE_CANCELED, "The task was cancelled on request.", "canceled")
+
+
+def too_long(seconds: float) -> Outcome:
+    return Outcome(_FAILED, f"The turn did not finish within {seconds:g} seconds.", "deadline")
+
+
+def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent:
+    """The terminal status that tells the outcome."""
+    message = agent_message(outcome.sentence, message_id=str(uuid4()))
+    message.metadata["reason"] = outcome.reason
+    return status_event(task.id, task.context_id, outcome.state, at_ns=at_ns, message=message)
+
+
+class Run:
+    def __init__(self, live: Live, work: Work, *, turn: asyncio.Lock, limit: float, clock: Clock) -> None:
+        self._live = live
+        self._work = work
+        self._turn = turn
+        self._limit = limit
+        self._clock = clock
+        self._stopped: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    def stop(self, outcome: Outcome) -> None:
+        """Cancels the work; the first reason counts, and work that is done already keeps its result."""
+        if not self._stopped.done():
+            self._stopped.set_result(outcome)
+
+    async def to_rest(self) -> None:
+        working = asyncio.ensure_future(self._in_turn())
+        either: set[asyncio.Future[Any]] = {working, self._stopped}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        events = await self._ended(working) if working.done() else await self._cut(working)
+        try:
+            await self._live.rest(events)
+        except LogUnusable:
+            _logger.exception("a task's end could not be stored", extra={"task": self._live.task_id})
+            self._live.rest_unwritten(ending(self._live.task, UNWRITTEN, at_ns=self._clock.now_ns()))
+
+    async def _in_turn(self) -> Sequence[Event]:
+        async with self._turn:
+            deadline = asyncio.get_running_loop().call_later(self._limit, self.stop, too_long(self._limit))
+            try:
+                return await self._work.run()
+            finally:
+                deadline.cancel()
+
+    async def _ended(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
+        try:
+            return await working
+        except TurnFailed as failure:
+            _logger.warning("turn failed", extra={"task": self._live.task_id, "reason": failure.reason})
+            return self._last_words(Outcome(_FAILED, failure.message, failure.reason))
+        except (Exception, asyncio.CancelledError):
+            # A cancellation that nobody here asked for comes from inside the work, and is its failure.
+            _logger.exception("turn broke", extra={"task": self._live.task_id})
+            return self._last_words(BROKE)
+
+    async def _cut(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
+        working.cancel()
+        await asyncio.wait({working}, timeout=CLEANUP_SECONDS)
+        if not working.done():
+            _logger.error("cancelled work does not end", extra={"task": self._live.task_id})
+        elif not working.cancelled() and working.exception() is None:
+            return working.result()
+        return self._last_words(self._stopped.result())
+
+    def _last_words(self, outcome: Outcome) -> Sequence[Event]:
+        try:
+            return self._work.cut(outcome)
+        except Exception:
+            _logger.exception("the end of a task could not be told in full", extra={"task": self._live.task_id})
+            return (ending(self._live.task, outcome, at_ns=self._clock.now_ns()),)
+
+
+class Runs:
+    """The runs of this process."""
+
+    def __init__(self, executor: Executor, *, limit: float, metrics: Metrics, clock: Clock) -> None:
+        self._executor = executor
+        self._limit = limit
+        self._metrics = metrics
+        self._clock = clock
+        self._running: dict[asyncio.Task[None], tuple[Live, Run]] = {}
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        for state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING):
+            metrics.tasks.labels(state_word(state)).set_function(partial(self._count, state))
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, live: Live, job: Job) -> None:
+        turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
+        work = self._executor.begin(job, live.append)
+        run = Run(live, work, turn=turn, limit=self._limit, clock=self._clock)
+        task = asyncio.create_task(self._observed(live, run), name=f"run {job.task_id}")
+        self._running[task] = (live, run)
+        task.add_done_callback(self._running.pop)
+
+    def stop(self, live: Live, outcome: Outcome) -> None:
+        for running, run in self._running.values():
+            if running is live:
+                run.stop(outcome)
+
+    async def drain(self, seconds: float) -> None:
+        """Lets running tasks finish for a while, then ends them; returns when all are at rest."""
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=seconds)
+        for _, run in self._running.values():
+            run.stop(DRAINED)
+        if self._running:
+            await asyncio.wait(set(self._running))
+
+    async def _observed(self, live: Live, run: Run) -> None:
+        started = self._clock.monotonic()
+        await run.to_rest()
+        seconds = self._clock.monotonic() - started
+        self._metrics.task_seconds.labels(state_word(live.state)).observe(seconds)
+        _logger.info("task rests", extra={"task": live.task_id, "state": state_word(live.state)})
+
+    def _count(self, state: TaskState) -> int:
+        return sum(1 for live, _ in self._running.values() if live.state == state)

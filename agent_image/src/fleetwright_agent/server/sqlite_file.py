@@ -1,0 +1,115 @@
+"""Opening the task log's SQLite file: durable settings, the schema, and what to do when it cannot be trusted.
+
+Refuses: a file from a newer version; a damaged file, which is kept aside as evidence and never silently replaced:
+as long as the evidence lies there, nothing opens, so that a lost history cannot look like an empty one.
+"""
+
+import sqlite3
+import time
+from pathlib import Path
+
+from fleetwright_agent.server.log import LogUnusable
+
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE tasks (
+  n INTEGER PRIMARY KEY,
+  owner TEXT NOT NULL,
+  id TEXT NOT NULL,
+  context_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  busy INTEGER NOT NULL,
+  updated_ns INTEGER NOT NULL,
+  snapshot_seq INTEGER NOT NULL,
+  snapshot BLOB NOT NULL,
+  UNIQUE (owner, id)
+);
+CREATE INDEX tasks_by_time ON tasks (owner, updated_ns, id);
+CREATE INDEX tasks_busy ON tasks (n) WHERE busy = 1;
+CREATE TABLE events (
+  n INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  at_ns INTEGER NOT NULL,
+  payload BLOB NOT NULL,
+  PRIMARY KEY (n, seq)
+) WITHOUT ROWID;
+CREATE TABLE claims (
+  owner TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  n INTEGER NOT NULL,
+  PRIMARY KEY (owner, message_id, digest)
+) WITHOUT ROWID;
+CREATE INDEX claims_by_task ON claims (n);
+"""
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_EVIDENCE = ".damaged-"
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """The one connection that writes.
+
+    Raises:
+        LogUnusable: The text says why, and the remedy.
+    """
+    evidence = sorted(path.parent.glob(f"{path.name}{_EVIDENCE}*"))
+    if evidence:
+        raise LogUnusable(_evidence_text(evidence[0]))
+    try:
+        connection = _connect(path)
+        _prepare(connection)
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
+            raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
+        raise LogUnusable(_evidence_text(_keep_aside(path))) from error
+    return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    connection = _connect(path)
+    connection.execute("PRAGMA query_only = 1")
+    return connection
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Each connection is used by one thread at a time, which is not the thread that opens it.
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if verdict != "ok":
+        connection.close()
+        damage = sqlite3.DatabaseError(verdict)
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damage
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > _VERSION:
+        connection.close()
+        raise LogUnusable(
+            f"the task log was written by a newer version of the runtime (schema {version}, this one knows {_VERSION});"
+            " go back to that version or start with an empty memory"
+        )
+    if version == 0:
+        connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+
+
+def _keep_aside(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    kept = path.with_name(f"{path.name}{_EVIDENCE}{stamp}")
+    for suffix in ("-wal", "-shm", ""):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(kept.with_name(kept.name + suffix))
+    return kept
+
+
+def _evidence_text(kept: Path) -> str:
+    return (
+        f"the task log is damaged and was kept as {kept.name} in the memory volume;"
+        " repair and rename it, or move it away to accept an empty history, then restart the agent"
+    )

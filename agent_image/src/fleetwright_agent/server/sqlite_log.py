@@ -1,0 +1,205 @@
+"""The task log in one SQLite file on the memory volume: one writer thread, one reader, write-ahead log, full sync.
+
+Records that nobody waits for gather for a moment and share a commit; everything that is waited for takes what has
+gathered with it, so order holds.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from a2a.types.a2a_pb2 import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+
+from fleetwright_agent.server import sqlite_statements as sql
+from fleetwright_agent.server.events import INTERRUPTED, Event, replay
+from fleetwright_agent.server.log import (
+    Accepted,
+    Claim,
+    Known,
+    LogUnusable,
+    NotResting,
+    Page,
+    Position,
+    Query,
+    Record,
+    Stored,
+)
+from fleetwright_agent.server.sqlite_file import open_reader, open_writer
+from fleetwright_agent.server.sqlite_writer import Writer
+
+T = TypeVar("T")
+_GATHER_SECONDS = 0.1
+_KINDS: dict[str, type[Event]] = {
+    "message": Message,
+    "status": TaskStatusUpdateEvent,
+    "artifact": TaskArtifactUpdateEvent,
+}
+
+
+class SqliteTaskLog:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer: Writer | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="task-log-reader")
+        self._gathered: list[tuple[int, Record]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._unusable: str | None = "the task log is not open yet"
+
+    @property
+    def problem(self) -> str | None:
+        return self._unusable or (self._writer.problem if self._writer else None)
+
+    async def open(self) -> None:
+        try:
+            connection = await asyncio.to_thread(open_writer, self._path)
+            self._reader = await asyncio.to_thread(open_reader, self._path)
+        except LogUnusable as error:
+            self._unusable = str(error)
+            raise
+        self._writer, self._unusable = Writer(connection), None
+
+    async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
+        def work(connection: sqlite3.Connection) -> Accepted | Known:
+            if known := _claimed(connection, claim):
+                return known
+            snapshot = task.SerializeToString()
+            row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
+            n = connection.execute(sql.INSERT_TASK, row).lastrowid
+            assert n is not None  # noqa: S101 - SQLite numbers every row it inserts; this tells the type checker
+            connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, n))
+            connection.execute(sql.INSERT_EVENT, {"n": n, "seq": 1, "kind": "task", "at": at_ns, "payload": snapshot})
+            return Accepted(n)
+
+        return await self._commit(work)
+
+    async def resume(self, claim: Claim, stored: Stored, record: Record) -> Accepted | Known | NotResting:
+        def work(connection: sqlite3.Connection) -> Accepted | Known | NotResting:
+            if known := _claimed(connection, claim):
+                return known
+            # The states come from an enumeration of the protocol, not from a caller.
+            took = connection.execute(sql.wake(INTERRUPTED), (stored.n, stored.seq)).rowcount
+            if not took:
+                return NotResting()
+            connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, stored.n))
+            _append(connection, stored.n, record)
+            return Accepted(stored.n)
+
+        return await self._commit(work)
+
+    def append(self, n: int, record: Record) -> None:
+        self._gathered.append((n, record))
+        if not isinstance(record.event, TaskArtifactUpdateEvent):
+            self._flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._flush)
+
+    async def rest(self, n: int, records: tuple[Record, ...], task: Task) -> None:
+        snapshot, last = task.SerializeToString(), records[-1]
+
+        def work(connection: sqlite3.Connection) -> None:
+            for record in records:
+                _append(connection, n, record)
+            row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, n)
+            if connection.execute(sql.REST_TASK, row).rowcount != 1:
+                raise LogUnusable(f"task number {n} is at rest already")
+
+        await self._commit(work)
+
+    async def find(self, owner: str, task_id: str) -> Stored | None:
+        def work(connection: sqlite3.Connection) -> Stored | None:
+            row = connection.execute(sql.FIND_TASK, (owner, task_id)).fetchone()
+            return None if row is None else _stored(connection, row)
+
+        return await self._read(work)
+
+    async def page(self, query: Query) -> Page:
+        where, values = sql.filters(query)
+
+        def work(connection: sqlite3.Connection) -> Page:
+            total = connection.execute(sql.count(where), values).fetchone()[0]
+            rows = connection.execute(sql.select_page(where, after=query.after is not None), values).fetchall()
+            tasks = tuple(_stored(connection, row) for row in rows[: query.size])
+            more = len(rows) > query.size
+            following = Position(rows[query.size - 1][4], tasks[-1].task.id) if more else None
+            return Page(tasks=tasks, following=following, total=total)
+
+        return await self._read(work)
+
+    async def busy(self) -> tuple[Stored, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[Stored, ...]:
+            return tuple(_stored(connection, row) for row in connection.execute(sql.BUSY_TASKS).fetchall())
+
+        return await self._read(work)
+
+    async def sweep(self, before_ns: int) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            numbers = connection.execute(sql.ENDED_TASKS, (before_ns,)).fetchall()
+            for statement in sql.FORGET_TASK:
+                connection.executemany(statement, numbers)
+            return len(numbers)
+
+        return await self._commit(work)
+
+    async def aclose(self) -> None:
+        self._flush()
+        if self._writer is not None:
+            await self._writer.aclose()
+            self._writer = None
+        self._reading.shutdown()
+        if self._reader is not None:
+            self._reader.close()
+        self._unusable = "the task log is closed"
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        gathered, self._gathered = self._gathered, []
+        if not gathered or self._writer is None:
+            return
+
+        def work(connection: sqlite3.Connection) -> None:
+            for n, record in gathered:
+                _append(connection, n, record)
+
+        self._writer.post(work)
+
+    async def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._writer is None:
+            raise LogUnusable(self._unusable or "the task log is closed")
+        self._flush()
+        return await self._writer.submit(work)
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        reader = self._reader
+        if reader is None or self._writer is None:
+            raise LogUnusable(self._unusable or "the task log is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._reading, work, reader)
+
+
+def _append(connection: sqlite3.Connection, n: int, record: Record) -> None:
+    """The only way into a task's events after its first; the statement itself refuses a task that is not busy."""
+    event = record.event
+    kind = next(word for word, of in _KINDS.items() if isinstance(event, of))
+    payload = event.SerializeToString()
+    row = {"n": n, "seq": record.seq, "kind": kind, "at": record.at_ns, "payload": payload}
+    connection.execute(sql.INSERT_EVENT, row)
+    if isinstance(event, TaskStatusUpdateEvent):
+        connection.execute(sql.SHOW_STATE, (event.status.state, record.at_ns, n))
+
+
+def _claimed(connection: sqlite3.Connection, claim: Claim) -> Known | None:
+    row = connection.execute(sql.FIND_CLAIM, (claim.owner, claim.message_id, claim.digest)).fetchone()
+    return None if row is None else Known(row[0])
+
+
+def _stored(connection: sqlite3.Connection, row: tuple[int, str, int, int, int, bytes]) -> Stored:
+    n, owner, busy, snapshot_seq, _, snapshot = row
+    later = connection.execute(sql.EVENTS_AFTER, (n, snapshot_seq)).fetchall()
+    events = [_KINDS[kind].FromString(payload) for _, kind, payload in later]
+    task = replay(Task.FromString(snapshot), events)
+    return Stored(n=n, owner=owner, seq=later[-1][0] if later else snapshot_seq, busy=bool(busy), task=task)

@@ -1,0 +1,75 @@
+"""The statements of the SQLite task log. Values of callers are always bound, never written into a statement."""
+
+from collections.abc import Collection
+
+from a2a.types.a2a_pb2 import TaskState
+
+from fleetwright_agent.server.events import TERMINAL
+from fleetwright_agent.server.log import Query
+
+INSERT_TASK = (
+    "INSERT INTO tasks (owner, id, context_id, seq, state, busy, updated_ns, snapshot_seq, snapshot)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+INSERT_CLAIM = "INSERT INTO claims (owner, message_id, digest, n) VALUES (?, ?, ?, ?)"
+INSERT_EVENT = (
+    "INSERT INTO events (n, seq, kind, at_ns, payload) SELECT :n, :seq, :kind, :at, :payload"
+    " WHERE EXISTS (SELECT 1 FROM tasks WHERE n = :n AND busy = 1)"
+)
+SHOW_STATE = "UPDATE tasks SET state = ?, updated_ns = ? WHERE n = ? AND busy = 1"
+REST_TASK = (
+    "UPDATE tasks SET seq = ?, state = ?, busy = 0, updated_ns = ?, snapshot_seq = ?, snapshot = ?"
+    " WHERE n = ? AND busy = 1"
+)
+FIND_CLAIM = (
+    "SELECT tasks.id FROM claims JOIN tasks USING (n)"
+    " WHERE claims.owner = ? AND claims.message_id = ? AND claims.digest = ?"
+)
+_ROW = "SELECT n, owner, busy, snapshot_seq, updated_ns, snapshot FROM tasks"
+FIND_TASK = f"{_ROW} WHERE owner = ? AND id = ?"
+BUSY_TASKS = f"{_ROW} WHERE busy = 1"
+EVENTS_AFTER = "SELECT seq, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
+FORGET_TASK = ("DELETE FROM claims WHERE n = ?", "DELETE FROM events WHERE n = ?", "DELETE FROM tasks WHERE n = ?")
+
+
+def _states(states: Collection[TaskState]) -> str:
+    return ", ".join(str(int(state)) for state in sorted(states))
+
+
+_ENDED = _states(TERMINAL)
+ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({_ENDED})"  # noqa: S608 - an enumeration's numbers
+
+
+def wake(states: Collection[TaskState]) -> str:
+    """Makes a task busy again if it rests in one of the states, at the record the caller last saw."""
+    numbers = _states(states)
+    return f"UPDATE tasks SET busy = 1 WHERE n = ? AND seq = ? AND busy = 0 AND state IN ({numbers})"  # noqa: S608 - an enumeration's numbers
+
+
+def filters(query: Query) -> tuple[str, dict[str, object]]:
+    conditions = ["owner = :owner"]
+    if query.context_id:
+        conditions.append("context_id = :context_id")
+    if query.state:
+        conditions.append("state = :state")
+    if query.since_ns:
+        conditions.append("updated_ns >= :since")
+    values: dict[str, object] = {
+        "owner": query.owner,
+        "context_id": query.context_id,
+        "state": int(query.state),
+        "since": query.since_ns,
+        "limit": query.size + 1,
+        "after_ns": query.after.updated_ns if query.after else 0,
+        "after_id": query.after.task_id if query.after else "",
+    }
+    return " AND ".join(conditions), values
+
+
+def count(where: str) -> str:
+    return f"SELECT count(*) FROM tasks WHERE {where}"  # noqa: S608 - made by `filters`, of constants
+
+
+def select_page(where: str, *, after: bool) -> str:
+    position = " AND (updated_ns, id) < (:after_ns, :after_id)" if after else ""
+    return f"{_ROW} WHERE {where}{position} ORDER BY updated_ns DESC, id DESC LIMIT :limit"

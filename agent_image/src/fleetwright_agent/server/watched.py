@@ -1,0 +1,48 @@
+"""A file read again when it changes, also when its folder is swapped underneath, as the kubelet does."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+_Identity = tuple[int, int, int, int]
+
+
+class Watched(Generic[T]):
+    """Looks at the file on every access: a few microseconds, and a change counts from the next request on.
+
+    Args:
+        path: The file; links are followed.
+        parse: Raises ValueError with a sentence for people.
+    """
+
+    def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:
+        self._path = path
+        self._parse = parse
+        self._seen: _Identity | None = None
+        self._value: T | None = None
+        self._problem: str | None = None
+
+    def read(self) -> tuple[T | None, str | None]:
+        """The value, or nothing and why."""
+        try:
+            stat = os.stat(self._path)  # noqa: PTH116 - on the path of every request, and pathlib doubles its price
+        except OSError as error:
+            self._seen, self._value = None, None
+            self._problem = f"{self._path.name} cannot be read: {error.strerror}"
+            return None, self._problem
+        identity = (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        if identity != self._seen:
+            self._load()
+            self._seen = identity
+        return self._value, self._problem
+
+    def _load(self) -> None:
+        self._value, self._problem = None, None
+        try:
+            self._value = self._parse(self._path.read_bytes())
+        except OSError as error:
+            self._problem = f"{self._path.name} cannot be read: {error.strerror}"
+        except ValueError as error:
+            self._problem = f"{self._path.name} is not valid: {error}"

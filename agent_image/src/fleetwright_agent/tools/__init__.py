@@ -1,0 +1,1 @@
+"""What an agent can do besides answering: MCP tools, peers, skills."""

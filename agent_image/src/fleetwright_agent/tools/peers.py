@@ -1,0 +1,188 @@
+"""Other agents of the fleet as tools: one `ask_<name>` each, spoken to over A2A.
+
+The card is fetched from the declared address, and the endpoint it names must lie on that same origin: a
+card cannot send our credential elsewhere. The credential is this edge's own file, read before each call;
+nothing a caller sent is ever passed on. The call path in the message's metadata ends loops.
+"""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from urllib.parse import urlsplit
+
+import httpx
+from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
+from a2a.client.errors import A2AClientError
+from a2a.types import (
+    AgentCard,
+    CancelTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    StreamResponse,
+    Task,
+    TaskState,
+)
+from a2a.utils.errors import A2AError
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.config import Layout, Peer
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
+from fleetwright_agent.turn.frames import PeerCost
+
+CALL_PATH = "https://fleetwright.dev/a2a/call-path/v1"
+COST = "https://proto-labs.ai/a2a/ext/cost-v1"
+LONGEST_PATH = 8
+_MOST_CHARACTERS = 50_000
+_CONNECT_SECONDS = 30.0
+_READ_SECONDS = 300.0
+
+_ENDED = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}
+
+
+class PeerCalls:
+    """The callable peers of one agent, over one HTTP client."""
+
+    def __init__(self, me: str, peers: Sequence[Peer], layout: Layout, client: httpx.AsyncClient) -> None:
+        self._me = me
+        self._peers = tuple(peers)
+        self._layout = layout
+        self._client = client
+
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._tool(peer) for peer in self._peers)
+
+    def _tool(self, peer: Peer) -> Tool:
+        async def ask(call: ToolCall) -> str:
+            return await self._ask(peer, call)
+
+        text = {"type": "string", "description": "The whole request; the peer knows nothing of this conversation"}
+        schema = {"type": "object", "properties": {"message": text}, "required": ["message"]}
+        about = peer.description or "an agent of this fleet"
+        name = f"ask_{peer.name.replace('-', '_')}"
+        return Tool(name, f"Ask the agent {peer.name} ({about}) and wait for its answer.", schema, ask)
+
+    async def _ask(self, peer: Peer, call: ToolCall) -> str:
+        path = (*call.turn.call_path, self._me)
+        if f"{peer.namespace}/{peer.name}" in path:
+            raise ToolError(f"{peer.name} is already part of this request ({' > '.join(path)}); asking it would loop")
+        if len(path) >= LONGEST_PATH:
+            raise ToolError(f"this request already went through {len(path)} agents; answer without asking further")
+        try:
+            return await self._converse(peer, call, path)
+        except (httpx.HTTPError, A2AClientError, A2AError, OSError) as error:
+            raise ToolError(f"{peer.name} could not be asked: {_meaning(error)}") from error
+
+    async def _converse(self, peer: Peer, call: ToolCall, path: tuple[str, ...]) -> str:
+        card = await A2ACardResolver(self._client, peer.url).get_agent_card()
+        _require_same_origin(card, peer)
+        config = ClientConfig(httpx_client=self._client, supported_protocol_bindings=["JSONRPC"])
+        client = ClientFactory(config).create(card)
+        try:
+            token = self._layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
+        except OSError:
+            raise ToolError(f"this agent holds no credential for {peer.name}; it is not among its callers") from None
+        context = ClientCallContext(service_parameters={"Authorization": f"Bearer {token}"})
+        task = await self._follow(client, _request(peer, call, path), context)
+        return _outcome(peer, task, call)
+
+    async def _follow(self, client: Client, request: SendMessageRequest, context: ClientCallContext) -> Task:
+        """Follows the stream to its end; a cancelled turn cancels the peer's task as well."""
+        task = Task()
+        try:
+            async for event in client.send_message(request, context=context):
+                _merge(task, event)
+        except asyncio.CancelledError:
+            if task.id:
+                with contextlib.suppress(Exception):
+                    async with asyncio.timeout(2):
+                        await client.cancel_task(CancelTaskRequest(id=task.id), context=context)
+            raise
+        return task
+
+
+def _request(peer: Peer, call: ToolCall, path: tuple[str, ...]) -> SendMessageRequest:
+    # The peer keys our contexts by our identity, not by our caller's: derive one that no two callers share.
+    seed = f"{call.turn.owner}\n{call.turn.context_id}\n{peer.namespace}/{peer.name}"
+    message = Message(
+        message_id=str(uuid.uuid4()),
+        context_id=str(uuid.uuid5(uuid.NAMESPACE_URL, seed)),
+        role=Role.ROLE_USER,
+        parts=[Part(text=call.arguments["message"])],
+    )
+    message.metadata.update({CALL_PATH: list(path)})
+    return SendMessageRequest(
+        message=message, configuration=SendMessageConfiguration(accepted_output_modes=["text/plain"])
+    )
+
+
+def _require_same_origin(card: AgentCard, peer: Peer) -> None:
+    wanted = urlsplit(peer.url)
+    for interface in card.supported_interfaces:
+        found = urlsplit(interface.url)
+        if (found.scheme, found.netloc) != (wanted.scheme, wanted.netloc):
+            raise ToolError(f"the card of {peer.name} names an endpoint outside its own address; it was not called")
+
+
+def _merge(task: Task, event: StreamResponse) -> None:
+    kind = event.WhichOneof("payload")
+    if kind == "task":
+        task.CopyFrom(event.task)
+    elif kind == "message":
+        task.status.state = TaskState.TASK_STATE_COMPLETED
+        task.artifacts.add().parts.extend(event.message.parts)
+    elif kind == "status_update":
+        task.status.CopyFrom(event.status_update.status)
+    elif kind == "artifact_update":
+        update = event.artifact_update
+        known = next((a for a in task.artifacts if a.artifact_id == update.artifact.artifact_id), None)
+        if known is None:
+            task.artifacts.append(update.artifact)
+        elif update.append:
+            known.parts.extend(update.artifact.parts)
+            known.metadata.update(MessageToDict(update.artifact.metadata))
+        else:
+            known.CopyFrom(update.artifact)
+
+
+def _outcome(peer: Peer, task: Task, call: ToolCall) -> str:
+    for artifact in task.artifacts:
+        spent = MessageToDict(artifact.metadata).get(COST)
+        cost = _decimal(spent.get("costUsd")) if isinstance(spent, dict) else None
+        if cost is not None:
+            call.emit(PeerCost(peer.name, cost))
+    text = "".join(part.text for artifact in task.artifacts for part in artifact.parts if part.text)
+    if task.status.state in _ENDED:
+        said = "".join(part.text for part in task.status.message.parts)
+        raise ToolError(f"{peer.name} ended without an answer: {said[:500] or 'it gave no reason'}")
+    if task.status.state != TaskState.TASK_STATE_COMPLETED:
+        raise ToolError(f"{peer.name} stopped answering before it was done")
+    return text[:_MOST_CHARACTERS]
+
+
+def _decimal(value: object) -> Decimal | None:
+    try:
+        return Decimal(str(value)) if value is not None else None
+    except InvalidOperation:
+        return None
+
+
+def _meaning(error: Exception) -> str:
+    status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
+    if status == 401:
+        return "it does not accept this agent as a caller (401)"
+    if status is not None:
+        return f"it answered {status}"
+    if isinstance(error, httpx.TimeoutException):
+        return "it did not answer in time"
+    return "no connection"
+
+
+def peer_client() -> httpx.AsyncClient:
+    """Follows no redirect: the declared origin is the only one."""
+    timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
+    return httpx.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False)

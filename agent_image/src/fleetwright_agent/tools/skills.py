@@ -1,0 +1,65 @@
+"""Mounted skills as tools: read the instructions of one, then the files beside them.
+
+The folder is read-only and fenced: a path that leaves it, by dots or by links, is refused. Links made by
+the kubelet inside a mounted folder stay inside it and pass.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fleetwright_agent.config import Layout, Skill
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
+from fleetwright_agent.turn.prompt import fenced
+
+_MOST_FILES = 200
+_MOST_CHARACTERS = 50_000
+
+
+def skill_tools(skills: Sequence[Skill], layout: Layout) -> tuple[Tool, ...]:
+    """`load_skill` and `read_skill_file`, or nothing where no skill is mounted (T-42)."""
+    if not skills:
+        return ()
+    names = [skill.name for skill in skills]
+
+    async def load(call: ToolCall) -> str:
+        folder = layout.skill(call.arguments["name"])
+        body = _read(folder, "SKILL.md")
+        files = [str(path) for path in _files(folder) if str(path) != "SKILL.md"]
+        listing = "\n".join(files) or "(none)"
+        return fenced("skill_content", "a skill mounted by the platform", f"{body}\n\nFiles:\n{listing}")
+
+    async def read(call: ToolCall) -> str:
+        return _read(layout.skill(call.arguments["name"]), call.arguments["path"])
+
+    name = {"type": "string", "enum": names, "description": "Name of the skill"}
+    path = {"type": "string", "description": "Path of the file, as load_skill lists it"}
+    return (
+        Tool("load_skill", "Read a skill's instructions before doing work it covers.", _object(name=name), load),
+        Tool("read_skill_file", "Read one file of a skill.", _object(name=name, path=path), read),
+    )
+
+
+def _object(**properties: object) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _files(folder: Path) -> list[Path]:
+    """Regular files as a reader names them; the kubelet's hidden version folders are left out."""
+    found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    return [path for path in found if not any(part.startswith("..") for part in path.parts)][:_MOST_FILES]
+
+
+def _read(folder: Path, relative: str) -> str:
+    root = folder.resolve()
+    path = (folder / relative).resolve()
+    if not path.is_relative_to(root):
+        raise ToolError(f"path {relative!r} leads out of the skill's folder; name a file that load_skill lists")
+    try:
+        text = path.read_text()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        raise ToolError(f"the skill has no file {relative!r}; load_skill lists its files") from None
+    except UnicodeDecodeError:
+        raise ToolError(f"file {relative!r} is not text") from None
+    if len(text) > _MOST_CHARACTERS:
+        return f"{text[:_MOST_CHARACTERS]}\n[cut: {len(text)} characters in all]"
+    return text

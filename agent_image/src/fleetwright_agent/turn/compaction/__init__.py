@@ -1,0 +1,1 @@
+"""Keeping a conversation inside its window: measuring, deciding, summarising, showing less."""

@@ -1,0 +1,98 @@
+"""Tells what a failed model call means: whether to try again, to compact, or what to tell the caller.
+
+The one place that knows the provider client's exceptions. What it says to a caller never quotes them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import httpx2
+import openai
+
+_OVERFLOW_CODES = {"context_length_exceeded", "string_above_max_length"}
+_OVERFLOW_WORDS = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
+_LONGEST_WAIT = 60.0
+
+
+class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
+    """The model's arguments for a tool are not JSON; nothing was executed (T-04)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    reason: str
+    message: str
+    transient: bool = False
+    overflow: bool = False
+    retry_after: float | None = None
+    """Seconds the provider asked for, capped (T-07)."""
+
+
+def classify(error: BaseException) -> Failure | None:
+    """The meaning of an exception of a model call, or None where it is none of the provider's."""
+    for cause in _causes(error):
+        found = _known(cause)
+        if found is not None:
+            return found
+    return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _known(error: BaseException) -> Failure | None:
+    if isinstance(error, MalformedToolCall):
+        return Failure(
+            "model_malformed_tool_call", "The model kept sending tool arguments that are not valid JSON.", True
+        )
+    if isinstance(error, openai.APIStatusError):
+        return _status(error)
+    if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):
+        return Failure("model_timeout", "The model did not answer in time.", transient=True)
+    if isinstance(error, openai.APIConnectionError | httpx2.TransportError):
+        return Failure("model_unreachable", "The model could not be reached, or the connection broke.", transient=True)
+    if isinstance(error, openai.APIError):
+        # An error event inside a stream carries no status.
+        if _overflowed(error.code, str(error.message)):
+            return _OVERFLOW
+        return Failure("model_error", "The model reported an error while answering.", transient=True)
+    return None
+
+
+_OVERFLOW = Failure(
+    "model_context_overflow", "The conversation is larger than the model's context window.", overflow=True
+)
+
+
+def _status(error: openai.APIStatusError) -> Failure:
+    status = error.status_code
+    if status in {400, 413, 422} and _overflowed(error.code, str(error.message)):
+        return _OVERFLOW
+    if status == 401:
+        return Failure("model_unauthorized", "The model refused this agent's key (401).")
+    if status == 403:
+        return Failure("model_forbidden", "The model refused this agent (403).")
+    if status == 404:
+        return Failure("model_not_found", "The model or its address is unknown to the provider (404).")
+    if status == 429:
+        wait = _retry_after(error.response)
+        return Failure("model_rate_limited", "The model's rate limit is exhausted (429).", True, retry_after=wait)
+    if status in {408, 409, 425} or status >= 500:
+        wait = _retry_after(error.response)
+        return Failure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
+    return Failure("model_refused_request", f"The model refused the request ({status}).")
+
+
+def _overflowed(code: object, text: str) -> bool:
+    return code in _OVERFLOW_CODES or any(word in text.lower() for word in _OVERFLOW_WORDS)
+
+
+def _retry_after(response: httpx2.Response) -> float | None:
+    try:
+        return min(_LONGEST_WAIT, max(0.0, float(response.headers["retry-after"])))
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,131 @@
+"""A turn on LangGraph: builds the loop once, runs one message through it, and speaks frames.
+
+A conversation is a thread of the saver, keyed by owner and context. The caller of `run` serialises turns of
+one conversation; different conversations run side by side on the one graph.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.tools.mcp import McpConnection, McpUnreachable
+from fleetwright_agent.tools.port import Tool, ToolError
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.frames import Done, Frame, TurnFailed, TurnRequest
+from fleetwright_agent.turn.middleware.compaction import CompactionLink
+from fleetwright_agent.turn.middleware.composite import TurnMiddleware
+from fleetwright_agent.turn.middleware.equipment import EquipmentLink
+from fleetwright_agent.turn.middleware.model_calls import ModelCalls
+from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
+from fleetwright_agent.turn.models import Chat
+
+_log = logging.getLogger(__name__)
+_STEPS_PER_CALL = 2
+_END = object()
+
+
+class Closing(Protocol):
+    async def aclose(self) -> None: ...
+
+
+class GraphTurn:
+    """Runs turns of one agent; the model, the saver and the tools are handed in, with what to close at the end."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        chat: Chat,
+        saver: BaseCheckpointSaver[int],
+        sessions: Sessions,
+        tools: Sequence[Tool],
+        servers: Sequence[McpConnection],
+        metrics: Metrics,
+        model_calls: ModelCalls | None = None,
+        closing: Sequence[Closing] = (),
+    ) -> None:
+        self._config = config
+        self._sessions = sessions
+        self._tools = tuple(tools)
+        self._servers = tuple(servers)
+        self._saver = saver
+        self._closing = tuple(closing)
+        links = (
+            EquipmentLink(config),
+            CompactionLink(config.compaction, config.model, metrics),
+            model_calls or ModelCalls(config.model, metrics),
+        )
+        self._graph: Any = create_agent(
+            chat,
+            system_prompt=SystemMessage(config.instructions),
+            middleware=[TurnMiddleware(links, ToolCalls(config.limits, metrics))],
+            context_schema=TurnContext,
+            checkpointer=saver,
+        )
+
+    async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+        frames: asyncio.Queue[Any] = asyncio.Queue()
+        work = asyncio.create_task(self._work(request, frames))
+        work.add_done_callback(lambda _: frames.put_nowait(_END))
+        try:
+            while (frame := await frames.get()) is not _END:
+                yield frame
+            yield Done(await work)
+        finally:
+            if not work.done():
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+
+    async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> str:
+        tools, unreachable = await self._equipment()
+        context = TurnContext(request, frames.put_nowait, tools, unreachable)
+        place: RunnableConfig = {"configurable": {"thread_id": f"{request.owner}\n{request.context_id}"}}
+        update: dict[str, Any] = {"messages": [HumanMessage(request.text)], "compaction_failures": 0}
+        if await self._saver.aget_tuple(place) is None:
+            prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
+            update["prior_sessions"] = prior
+        steps = _STEPS_PER_CALL * (self._config.limits.max_tool_calls + 25)
+        state = await self._graph.ainvoke(update, {**place, "recursion_limit": steps}, context=context)
+        answer: str = state["messages"][-1].text
+        if not answer.strip():
+            raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
+        await self._remember(request, answer)
+        return answer
+
+    async def _equipment(self) -> tuple[dict[str, Tool], dict[str, str]]:
+        """Every tool of this turn; a server that cannot be reached takes only its own tools away."""
+        found = await asyncio.gather(*(server.tools() for server in self._servers), return_exceptions=True)
+        tools = {tool.name: tool for tool in self._tools}
+        unreachable: dict[str, str] = {}
+        for server, listed in zip(self._servers, found, strict=True):
+            if isinstance(listed, McpUnreachable | ToolError):
+                unreachable[server.name] = str(listed)
+                _log.warning("MCP server %s: %s", server.name, listed)
+            elif isinstance(listed, BaseException):
+                raise listed
+            else:
+                tools |= {tool.name: tool for tool in listed}
+        return tools, unreachable
+
+    async def _remember(self, request: TurnRequest, answer: str) -> None:
+        try:
+            await asyncio.to_thread(
+                self._sessions.record, request.owner, request.context_id, asked=request.text, answered=answer
+            )
+        except OSError:
+            # The conversation itself is stored; a lost summary of it must not take the answer away.
+            _log.exception("the session could not be remembered")
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(server.aclose() for server in self._servers))
+        for part in self._closing:
+            await part.aclose()

@@ -1,0 +1,74 @@
+"""The chat model: an OpenAI-compatible client that streams, counts, and never runs half a tool call."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx2
+from langchain_core.messages import AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_openai import ChatOpenAI
+from pydantic import Field, SecretStr
+
+from fleetwright_agent.config import Layout, Model
+from fleetwright_agent.turn.failures import MalformedToolCall
+
+_CONNECT_SECONDS = 10.0
+
+
+class Chat(ChatOpenAI):
+    """ChatOpenAI that hands text on as it comes and refuses tool arguments that are not JSON.
+
+    The stock client repairs truncated JSON while streaming, and the repaired call would be executed.
+    """
+
+    said: Callable[[str], None] | None = Field(default=None, exclude=True)
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        arguments: dict[int, list[str]] = {}
+        calling = False
+        async for chunk in super()._astream(*args, **kwargs):
+            message = chunk.message
+            if isinstance(message, AIMessageChunk):
+                for part in message.tool_call_chunks:
+                    calling = True
+                    arguments.setdefault(part["index"] or 0, []).append(part["args"] or "")
+            # Text that follows the start of a tool call is not for the reader (T-03).
+            if self.said is not None and chunk.text and not calling:
+                self.said(chunk.text)
+            yield chunk
+        for pieces in arguments.values():
+            _require_object("".join(pieces))
+
+
+def _require_object(text: str) -> None:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError as error:
+        raise MalformedToolCall("tool arguments are not JSON") from error
+    if not isinstance(value, dict):
+        raise MalformedToolCall("tool arguments are not an object")
+
+
+def build_chat(model: Model, layout: Layout, client: httpx2.AsyncClient) -> Chat:
+    """A client for one declared model; the key file is read before every call, so rotation needs no restart."""
+
+    async def key() -> str:
+        if model.api_key_file is None:
+            return "none"
+        return layout.secret(model.api_key_file).read_text().strip()
+
+    return Chat(
+        model=model.name,
+        base_url=model.base_url,
+        api_key=key if model.api_key_file else SecretStr("none"),
+        http_async_client=client,
+        max_retries=0,
+        max_completion_tokens=model.max_output_tokens,
+        temperature=model.temperature,
+        timeout=httpx2.Timeout(model.timeout_seconds, connect=min(_CONNECT_SECONDS, model.timeout_seconds)),
+        stream_chunk_timeout=float(model.timeout_seconds),
+        streaming=True,
+        stream_usage=True,
+        use_responses_api=False,
+    )

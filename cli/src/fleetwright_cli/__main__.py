@@ -1,0 +1,91 @@
+"""The `fleetwright` command, also found as `kubectl fleetwright`. Holds the options; the work is elsewhere."""
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.group()
+@click.version_option(package_name="fleetwright")
+def main() -> None:
+    """Fleets of A2A agents from YAML."""
+
+
+@main.command("offline-model")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8080, show_default=True, envvar="PORT")
+@click.option("--api-key", default=None, help="Refuse every other bearer token.")
+def offline_model(host: str, port: int, api_key: str | None) -> None:
+    """Serve a deterministic OpenAI-compatible model, for trying and testing without a provider."""
+    import uvicorn
+
+    from fleetwright_cli.offline.model import OfflineModel
+
+    uvicorn.run(OfflineModel(key=api_key).app(), host=host, port=port, log_level="warning")
+
+
+@main.command("offline-orders")
+@click.option("--host", default="127.0.0.1", show_default=True, envvar="HOST")
+@click.option("--port", default=8000, show_default=True, envvar="PORT")
+def offline_orders(host: str, port: int) -> None:
+    """Serve the examples' order book as an MCP server (streamable HTTP, path /mcp)."""
+    from fleetwright_cli.offline.orders import orders_server
+
+    orders_server(host=host, port=port).run("streamable-http")
+
+
+@main.command()
+@click.option("-f", "--folder", required=True, type=click.Path(path_type=Path), help="Folder of manifests.")
+@click.option("--state", type=click.Path(path_type=Path), help="Where memory, credentials and logs are kept.")
+@click.option(
+    "--catalog", type=click.Path(path_type=Path, exists=True), help="Model windows and prices, as in the chart."
+)
+@click.option("--conversation", type=click.Path(path_type=Path, exists=True), help="Hold it, report, and end.")
+@click.option("--keep", is_flag=True, help="Stay after the conversation.")
+def dev(folder: Path, state: Path | None, catalog: Path | None, conversation: Path | None, keep: bool) -> None:
+    """Run a fleet on this machine without a cluster.
+
+    Every agent is a process of the real runtime. An offline model answers unless OPENAI_API_KEY is set
+    (OPENAI_BASE_URL and OPENAI_MODEL choose where and which).
+    """
+    from fleetwright_cli.dev.command import Options, run
+
+    options = Options(folder, (state or _state_of(folder)).resolve(), catalog, conversation, keep)
+    sys.exit(run(options, os.environ))
+
+
+@main.command()
+@click.option("--state", type=click.Path(path_type=Path), help="State folder of a running `fleetwright dev`.")
+@click.option("--url", help="Address of an agent anywhere else, without a path.")
+@click.option("--token-file", type=click.Path(path_type=Path, exists=True), help="The bearer for --url.")
+@click.option("--context", "context_id", help="Go on with this conversation.")
+@click.argument("words", nargs=-1, required=True)
+def say(
+    state: Path | None, url: str | None, token_file: Path | None, context_id: str | None, words: tuple[str, ...]
+) -> None:
+    """Send one message: `say --state DIR AGENT TEXT`, or `say --url URL --token-file FILE TEXT`."""
+    from fleetwright_cli.dev.conversation import Address
+    from fleetwright_cli.say import address_of
+    from fleetwright_cli.say import say as send
+
+    if url is not None and token_file is not None:
+        address, text = Address(url, "", token_file.read_text().strip()), " ".join(words)
+    elif state is not None and len(words) > 1:
+        address, text = address_of(words[0], state), " ".join(words[1:])
+    else:
+        raise click.UsageError("give --state DIR AGENT TEXT, or --url URL --token-file FILE TEXT")
+    reply = send(address, text, context_id=context_id)
+    click.echo(f"[{reply.spent}]\n{reply.text}")
+    sys.exit(0 if reply.completed else 1)
+
+
+def _state_of(folder: Path) -> Path:
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+    return home / "fleetwright" / hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""`fleetwright dev`: puts the parts together, watches the folder, and cleans up however it ends."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import httpx
+import watchfiles
+import yaml
+
+from fleetwright_cli.dev.conversation import read_conversation
+from fleetwright_cli.dev.demonstration import Demonstration
+from fleetwright_cli.dev.fleet_run import FleetRun
+from fleetwright_cli.dev.manifests import InvalidFleet
+from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
+from fleetwright_cli.dev.provider import Provider, provider_from
+from fleetwright_operator.catalog import Catalog, parse_catalog
+
+_MODEL = "offline-model"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    folder: Path
+    state: Path
+    catalog: Path | None
+    conversation: Path | None
+    keep: bool
+
+
+def run(options: Options, environ: Mapping[str, str]) -> int:
+    """Runs the fleet; gives the exit status."""
+    say = _clock()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with Processes(options.state / "logs") as processes:
+            provider = _provider(environ, processes, say)
+            fleet = FleetRun(
+                options.folder,
+                state=options.state,
+                processes=processes,
+                provider=provider,
+                catalog=_catalog(options.catalog),
+                say=say,
+            )
+            fleet.apply()
+            say("ready")
+            wrong = _demonstrate(options, fleet, provider)
+            if options.conversation is None or options.keep:
+                _explain(fleet, options)
+                _stay(options.folder, fleet, processes, say)
+            return 1 if wrong else 0
+    except (InvalidFleet, ProcessFailed) as error:
+        click.echo(f"fleetwright dev: {error}", err=True)
+        return 1
+    except KeyboardInterrupt:
+        click.echo("\nended")
+        return 0
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _clock() -> Callable[[str], None]:
+    started = time.monotonic()
+    return lambda text: click.echo(f"{time.monotonic() - started:6.1f} s  {text}")
+
+
+def _provider(environ: Mapping[str, str], processes: Processes, say: Callable[[str], None]) -> Provider:
+    port = free_port()
+    provider = provider_from(environ, offline_url=f"http://127.0.0.1:{port}/v1")
+    if provider.offline:
+        say("starting the offline model server (set OPENAI_API_KEY to talk to a real provider)")
+        processes.start(_MODEL, [sys.executable, "-m", "fleetwright_cli", "offline-model", "--port", str(port)])
+        processes.wait_ready(_MODEL, f"http://127.0.0.1:{port}/healthz")
+    else:
+        say(f"models are answered by {provider.model} at {provider.base_url}")
+    return provider
+
+
+def _catalog(path: Path | None) -> Catalog:
+    if path is None:
+        return Catalog()
+    try:
+        return parse_catalog(yaml.safe_load(path.read_text()))
+    except (ValueError, yaml.YAMLError) as error:
+        raise InvalidFleet(f"{path}: {error}") from None
+
+
+def _demonstrate(options: Options, fleet: FleetRun, provider: Provider) -> list[str]:
+    if options.conversation is None:
+        return []
+    exchanges = read_conversation(options.conversation)
+
+    async def hold() -> list[str]:
+        async with httpx.AsyncClient(timeout=300, trust_env=False) as http:
+            return await Demonstration(fleet.addresses(), http, strict=provider.offline, say=click.echo).hold(exchanges)
+
+    wrong = asyncio.run(hold())
+    for fault in wrong:
+        click.echo(f"WRONG  {fault}", err=True)
+    click.echo(f"\n{len(exchanges)} exchanges held, {len(wrong)} faults")
+    return wrong
+
+
+def _explain(fleet: FleetRun, options: Options) -> None:
+    click.echo("\nThe fleet goes on; interrupt to end it. A change in the folder is applied at once.")
+    for name, address in fleet.addresses().items():
+        click.echo(f"\n  {name}\n    card     {address.url}/.well-known/agent-card.json")
+        click.echo(f"    A2A      {address.url}/a2a\n    metrics  {address.ops_url}/metrics")
+        click.echo(f"    try      fleetwright say --state {options.state} {name} 'Hello'")
+    click.echo(f"\n  logs       {options.state / 'logs'}\n")
+
+
+def _stay(folder: Path, fleet: FleetRun, processes: Processes, say: Callable[[str], None]) -> None:
+    """Applies changes of the folder until the interrupt; a mistake in it is said, and what runs goes on."""
+    for changes in watchfiles.watch(folder, rust_timeout=1000, yield_on_timeout=True):
+        for name in processes.ended():
+            raise ProcessFailed(f"{name} ended by itself; see {processes.log(name)}")
+        if not changes:
+            continue
+        try:
+            fleet.apply()
+        except InvalidFleet as error:
+            say(f"not applied: {error}")

@@ -1,0 +1,129 @@
+"""Talks to a fleet through the A2A client: one exchange of messages, what it cost, what the counters say."""
+
+import re
+import tomllib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
+from a2a.types import Message, Part, Role, SendMessageRequest, Task, TaskState
+from google.protobuf.json_format import MessageToDict
+from prometheus_client.parser import text_string_to_metric_families
+
+COST = "https://proto-labs.ai/a2a/ext/cost-v1"
+_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    title: str
+    agent: str
+    say: Sequence[str]
+    answer: str = ""
+    """What the last answer must contain; checked only where the offline model answers."""
+    grown: Sequence[str] = ()
+    """`<agent> <metric>{<labels>}` of counters that must have grown; checked like `answer`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    state: str
+    text: str
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal | None
+
+    @property
+    def completed(self) -> bool:
+        return self.state == "completed"
+
+    @property
+    def spent(self) -> str:
+        cost = "no price" if self.cost_usd is None else f"{self.cost_usd:f} USD"
+        return f"{self.state}; {self.input_tokens} tokens in, {self.output_tokens} out, {cost}"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an agent is reached, and the credential of one of its clients."""
+
+    url: str
+    ops_url: str
+    token: str = field(repr=False)
+
+
+def read_conversation(path: Path) -> list[Exchange]:
+    return [Exchange(**entry) for entry in tomllib.loads(path.read_text())["exchange"]]
+
+
+class Conversation:
+    """One context of one caller with one agent."""
+
+    def __init__(self, address: Address, http: httpx.AsyncClient, *, context_id: str | None = None) -> None:
+        self._address = address
+        self._http = http
+        self._context_id = context_id or str(uuid.uuid4())
+
+    async def say(self, text: str) -> Reply:
+        """Sends a message and waits for the end of its task."""
+        card = await A2ACardResolver(self._http, self._address.url).get_agent_card()
+        config = ClientConfig(httpx_client=self._http, streaming=False, supported_protocol_bindings=["JSONRPC"])
+        client = ClientFactory(config).create(card)
+        message = Message(
+            message_id=str(uuid.uuid4()), context_id=self._context_id, role=Role.ROLE_USER, parts=[Part(text=text)]
+        )
+        context = ClientCallContext(
+            timeout=_TIMEOUT, service_parameters={"Authorization": f"Bearer {self._address.token}"}
+        )
+        task = Task()
+        async for event in client.send_message(SendMessageRequest(message=message), context=context):
+            if event.HasField("task"):
+                task.CopyFrom(event.task)
+        return _reply(task)
+
+
+def _reply(task: Task) -> Reply:
+    cost: Mapping[str, Any] = {}
+    for artifact in task.artifacts:
+        cost = MessageToDict(artifact.metadata).get(COST, cost)
+    usage = cost.get("usage", {})
+    text = "".join(part.text for artifact in task.artifacts for part in artifact.parts)
+    said = "".join(part.text for part in task.status.message.parts)
+    return Reply(
+        state=TaskState.Name(task.status.state).removeprefix("TASK_STATE_").lower().replace("_", "-"),
+        text=text or said,
+        input_tokens=int(usage.get("input_tokens", 0)),
+        output_tokens=int(usage.get("output_tokens", 0)),
+        cost_usd=Decimal(str(cost["costUsd"])) if "costUsd" in cost else None,
+    )
+
+
+Counters = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+async def counters(address: Address, http: httpx.AsyncClient) -> Counters:
+    """Every sample of an agent's metrics, by name and labels."""
+    text = (await http.get(f"{address.ops_url}/metrics")).raise_for_status().text
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def total(found: Counters, selector: str) -> float:
+    """The sum of a metric over the series that carry the selector's labels.
+
+    Raises:
+        ValueError: The selector is not `<metric>` or `<metric>{label="value",…}`.
+    """
+    match = re.fullmatch(r"(\w+)(?:\{(.*)\})?", selector)
+    if match is None:
+        raise ValueError(f'{selector!r}: write metric{{label="value"}}')
+    wanted = set(re.findall(r'(\w+)="([^"]*)"', match.group(2) or ""))
+    return sum(value for (name, labels), value in found.items() if name == match.group(1) and wanted <= set(labels))

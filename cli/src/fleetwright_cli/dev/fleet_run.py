@@ -1,0 +1,164 @@
+"""A running local fleet: chooses ports, writes each agent's folder, starts what has to run, replaces what changed.
+
+The state folder keeps memory and credentials from one run to the next, so a conversation survives a restart
+of `fleetwright dev` as it survives one of a pod.
+"""
+
+import json
+import secrets
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from fleetwright_cli.dev.conversation import Address
+from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, token_names
+from fleetwright_cli.dev.manifests import Fleet, Manifest, read_fleet
+from fleetwright_cli.dev.processes import Processes, free_port
+from fleetwright_cli.dev.provider import Provider
+from fleetwright_operator.catalog import Catalog
+
+NAMESPACE = "dev"
+ADDRESSES = "addresses.json"
+_HOST = "127.0.0.1"
+
+
+class FleetRun:
+    """`apply` makes the running fleet what the folder says; calling it again restarts only what changed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        state: Path,
+        processes: Processes,
+        provider: Provider,
+        catalog: Catalog,
+        say: Callable[[str], None],
+    ) -> None:
+        self._folder = folder
+        self._state = state
+        self._processes = processes
+        self._provider = provider
+        self._catalog = catalog
+        self._say = say
+        self._ports = Ports({}, {}, {})
+        self._running: dict[str, str] = {}
+        self._tokens = _Tokens(state / "tokens.json")
+
+    def apply(self) -> None:
+        """Reads the folder and starts, replaces or ends what differs.
+
+        Raises:
+            InvalidFleet: The folder cannot be used; what runs goes on.
+            ProcessFailed: Something did not start.
+        """
+        fleet = read_fleet(self._folder, namespace=NAMESPACE)
+        ports = self._with_ports(fleet)
+        rendered = agent_files(
+            fleet,
+            namespace=NAMESPACE,
+            ports=ports,
+            provider=self._provider,
+            tokens=self._tokens.of(token_names(fleet)),
+            catalog=self._catalog,
+        )
+        self._ports = ports
+        for item in fleet.left_out if not self._running else ():
+            self._say(f"left out: {item} (a cluster would run it)")
+        wanted = {f"agent-{agent.name}": json.dumps(agent.files, sort_keys=True) for agent in rendered}
+        wanted |= {f"server-{name}": json.dumps(fleet.servers[name]["spec"]) for name in ports.servers}
+        for name in [name for name in self._running if name not in wanted]:
+            self._say(f"ending {name}")
+            self._processes.end(name)
+            del self._running[name]
+        changed = {name for name, content in wanted.items() if self._running.get(name) != content}
+        self._start_servers(fleet, changed)
+        self._start_agents(rendered, changed)
+        self._running = wanted
+        _write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
+
+    def addresses(self) -> dict[str, Address]:
+        """Where each agent is, with the credential of its first client."""
+        return {
+            name: Address(
+                f"http://{_HOST}:{port}", f"http://{_HOST}:{self._ports.ops[name]}", self._tokens.client(name)
+            )
+            for name, port in self._ports.agents.items()
+        }
+
+    def _with_ports(self, fleet: Fleet) -> Ports:
+        workloads = [name for name, server in fleet.servers.items() if "workload" in server["spec"]]
+        return Ports(
+            agents={name: self._ports.agents.get(name) or free_port() for name in fleet.agents},
+            ops={name: self._ports.ops.get(name) or free_port() for name in fleet.agents},
+            servers={name: self._ports.servers.get(name) or free_port() for name in workloads},
+        )
+
+    def _start_servers(self, fleet: Fleet, changed: set[str]) -> None:
+        for name, port in self._ports.servers.items():
+            if f"server-{name}" not in changed:
+                continue
+            workload = fleet.servers[name]["spec"]["workload"]
+            command = _command(workload, port)
+            self._say(f"starting McpServer {name}: {shlex.join(command)}")
+            environ = {entry["name"]: entry["value"] for entry in workload.get("env", ())}
+            # The same two variables a pod would have, with the address of this machine.
+            self._processes.start(f"server-{name}", command, environ | {"HOST": _HOST, "PORT": str(port)})
+        for name, port in self._ports.servers.items():
+            if f"server-{name}" in changed:
+                self._processes.wait_ready(f"server-{name}", f"http://{_HOST}:{port}/mcp")
+
+    def _start_agents(self, rendered: list[AgentFiles], changed: set[str]) -> None:
+        starting = [agent for agent in rendered if f"agent-{agent.name}" in changed]
+        for agent in starting:
+            self._say(f"starting Agent {agent.name}, revision {agent.revision}")
+            root = self._state / "agents" / agent.name
+            _write(root, agent.files)
+            port, ops = self._ports.agents[agent.name], self._ports.ops[agent.name]
+            command = [sys.executable, "-m", "fleetwright_agent", "serve", "--root", str(root)]
+            command += ["--host", _HOST, "--port", str(port), "--ops-port", str(ops)]
+            self._processes.start(f"agent-{agent.name}", command)
+        for agent in starting:
+            self._processes.wait_ready(f"agent-{agent.name}", f"http://{_HOST}:{self._ports.ops[agent.name]}/readyz")
+
+
+def _command(workload: Manifest, port: int) -> list[str]:
+    """The workload's command line as the kubelet would expand it; our own command runs in this environment."""
+    words = [*workload.get("command", ()), *workload.get("args", ())]
+    expanded = [word.replace("$(PORT)", str(port)).replace("$(HOST)", _HOST) for word in words]
+    if expanded[:1] == ["fleetwright"]:
+        return [sys.executable, "-m", "fleetwright_cli", *expanded[1:]]
+    return expanded
+
+
+def _write(root: Path, files: Mapping[str, str]) -> None:
+    """Makes the configuration folder hold exactly these files; memory beside it stays."""
+    configuration = root / "etc/fleetwright"
+    stale = {path for path in configuration.rglob("*") if path.is_file()} - {root / name for name in files}
+    for path in stale:
+        path.unlink()
+    for name, content in files.items():
+        _write_private(root / name, content)
+
+
+def _write_private(path: Path, content: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(content)
+
+
+class _Tokens:
+    """Credentials by name, kept in one private file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+
+    def of(self, names: list[str]) -> Mapping[str, str]:
+        self._known = {name: self._known.get(name) or secrets.token_urlsafe(32) for name in names}
+        _write_private(self._path, json.dumps(self._known))
+        return self._known
+
+    def client(self, agent: str) -> str:
+        return next(token for name, token in self._known.items() if name.startswith(f"client.{agent}."))

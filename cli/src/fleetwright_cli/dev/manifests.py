@@ -1,0 +1,109 @@
+"""Reads a folder of manifests into a fleet, and refuses what the API would refuse by its schema.
+
+What only a cluster can run (a Deployment, a Service) is not an error: it is named, and left out. So is a
+Secret: a local run takes the provider's key from the environment.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+Manifest = Mapping[str, Any]
+_GROUP = "fleetwright.dev/v1alpha1"
+_CRDS = {"Agent": "agent.yaml", "Skill": "skill.yaml", "McpServer": "mcpserver.yaml"}
+
+
+class InvalidFleet(ValueError):  # noqa: N818 - reads as what the folder holds
+    """A manifest cannot be used; the message names file, object and field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Objects by name; all of them live in one namespace."""
+
+    agents: Mapping[str, Manifest]
+    skills: Mapping[str, Manifest]
+    servers: Mapping[str, Manifest]
+    config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+
+def read_fleet(folder: Path, *, namespace: str) -> Fleet:
+    """Every manifest of the folder itself, as `kubectl apply -f` would take them.
+
+    Raises:
+        InvalidFleet: A file or an object cannot be used.
+    """
+    kinds: dict[str, dict[str, Manifest]] = {kind: {} for kind in (*_CRDS, "ConfigMap")}
+    left_out: list[str] = []
+    for place, manifest in _documents(folder):
+        kind, name = manifest.get("kind", ""), manifest.get("metadata", {}).get("name", "")
+        if kind in _CRDS:
+            _validate(place, kind, manifest)
+        if kind not in kinds:
+            left_out.append(f"{kind} {name}")
+        elif name in kinds[kind]:
+            raise InvalidFleet(f"{place}: there is a second {kind} named {name!r}; give it another name")
+        else:
+            kinds[kind][name] = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
+    if not kinds["Agent"]:
+        raise InvalidFleet(f"{folder}: no Agent in any .yaml file of this folder")
+    return Fleet(
+        agents=kinds["Agent"],
+        skills=kinds["Skill"],
+        servers=kinds["McpServer"],
+        config_maps={name: dict(item.get("data") or {}) for name, item in kinds["ConfigMap"].items()},
+        left_out=tuple(left_out),
+    )
+
+
+def _documents(folder: Path) -> Iterator[tuple[str, Manifest]]:
+    if not folder.is_dir():
+        raise InvalidFleet(f"{folder}: is no folder")
+    for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
+        try:
+            documents = list(yaml.safe_load_all(path.read_text()))
+        except yaml.YAMLError as error:
+            raise InvalidFleet(f"{path.name}: not YAML: {error}") from None
+        for index, document in enumerate(documents, 1):
+            if document is None:
+                continue
+            if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+                raise InvalidFleet(f"{path.name}, document {index}: apiVersion, kind and metadata.name are required")
+            yield path.name, document
+
+
+def _validate(place: str, kind: str, manifest: Manifest) -> None:
+    name = manifest["metadata"].get("name")
+    if manifest.get("apiVersion") != _GROUP:
+        raise InvalidFleet(f"{place}: {kind} {name}: apiVersion must be {_GROUP}")
+    error = jsonschema.exceptions.best_match(jsonschema.Draft7Validator(_schema(kind)).iter_errors(manifest))
+    if error is not None:
+        where = ".".join(str(part) for part in error.absolute_path) or "the object"
+        raise InvalidFleet(f"{place}: {kind} {name}: {where}: {error.message}")
+
+
+@cache
+def _schema(kind: str) -> Mapping[str, Any]:
+    text = resources.files("fleetwright_cli").joinpath("crds", _CRDS[kind]).read_text()
+    schema = yaml.safe_load(text)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    closed: Mapping[str, Any] = _closed(schema)
+    return closed
+
+
+def _closed(schema: Any) -> Any:
+    """A CRD prunes unknown fields; somebody who just wrote one wants to hear of it."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        closed.setdefault("additionalProperties", False)
+    return closed

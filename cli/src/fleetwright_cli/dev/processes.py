@@ -1,0 +1,114 @@
+"""Local processes with a log file each: started, waited for, and ended in the reverse order.
+
+Holds only processes it started. A child gets its own process group and dies with this one, so that a
+terminal's interrupt reaches us first and nothing stays behind.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+_END_SECONDS = 45.0
+_PR_SET_PDEATHSIG = 1
+
+
+class ProcessFailed(RuntimeError):  # noqa: N818 - reads as what happened
+    """A process ended or did not become ready; the message holds the end of its log."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Processes:
+    """A stack of named processes; a name is started again by starting it once more."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> "Processes":
+        self._logs.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in reversed(self._running.values()):
+            process.terminate()
+        for name in reversed(list(self._running)):
+            self._reap(name)
+
+    def log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+    def start(self, name: str, command: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
+        self.end(name)
+        with self.log(name).open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environ or {})},
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+
+    def end(self, name: str) -> None:
+        if name in self._running:
+            self._running[name].terminate()
+            self._reap(name)
+            del self._running[name]
+
+    def _reap(self, name: str) -> None:
+        process = self._running[name]
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def ended(self) -> list[str]:
+        """Names of processes that are no longer there although nobody ended them."""
+        return [name for name, process in self._running.items() if process.poll() is not None]
+
+    def wait_ready(self, name: str, url: str, *, seconds: float = 30.0) -> None:
+        """Until the address answers at all, a refusal included.
+
+        Raises:
+            ProcessFailed: It ended, or the time did.
+        """
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self._running[name].poll() is not None:
+                raise ProcessFailed(f"{name} ended with {self._running[name].returncode}:\n{self._tail(name)}")
+            try:
+                with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - an address of this machine
+                    if answer.status == 200:
+                        return
+            except urllib.error.HTTPError as error:
+                if error.code < 500:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise ProcessFailed(f"{name} was not ready within {seconds:.0f} s:\n{self._tail(name)}")
+
+    def _tail(self, name: str) -> str:
+        return "\n".join(self.log(name).read_text(errors="replace").splitlines()[-15:])
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,87 @@
+"""What the model says to a request: tool calls while a plan has steps left, then words. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_cli.offline.planning import Call, plan
+from fleetwright_cli.offline.words import sentences, words
+
+_RECALL = re.compile(r"\b(remember|recall|did i|have i|i told|i said|earlier|before|my|our)\b", re.IGNORECASE)
+_SUMMARISE = re.compile(r"^\s*summari[sz]e\b", re.IGNORECASE)
+_LONG = re.compile(r"\[\[long:(\d+)\]\]")
+_MARKER = re.compile(r"\[\[[^\]]*\]\]")
+_FENCE = re.compile(r"</?[a-z_]+(?: note=\"[^\"]*\")?>")
+_EXTRACT = 220
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Either words or one call."""
+
+    text: str = ""
+    call: Call | None = None
+
+
+def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
+    """The reply to a chat-completions request."""
+    asked_at = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    asked = text_of(messages[asked_at]) if asked_at >= 0 else ""
+    if _SUMMARISE.match(asked):
+        return Answer(_summary(messages[:asked_at]))
+    steps = plan(_MARKER.sub("", asked), tools)
+    results = [message for message in messages[asked_at + 1 :] if message["role"] == "tool"]
+    if len(results) < len(steps):
+        return Answer(call=steps[len(results)])
+    if results:
+        return Answer("Here is what I found. " + " ".join(_plain(text_of(result)) for result in results))
+    if long := _LONG.search(asked):
+        return Answer(" ".join(f"word{i}" for i in range(int(long.group(1)))))
+    if _RECALL.search(asked) and (known := _recalled(asked, messages[:asked_at])):
+        return Answer(f"You told me: {known}")
+    return Answer(_plain_answer(messages, asked))
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content or () if isinstance(part, Mapping))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", _FENCE.sub("", text)).strip()[:1500]
+
+
+def _plain_answer(messages: Sequence[Mapping[str, Any]], asked: str) -> str:
+    system = next((text_of(message) for message in messages if message["role"] in {"system", "developer"}), "")
+    role = (sentences(system) or ["I have no instructions."])[0]
+    return f"My instructions begin: {role} I read your message: {_plain(_MARKER.sub('', asked))[:300]}"
+
+
+def _recalled(asked: str, earlier: Sequence[Mapping[str, Any]]) -> str | None:
+    """The sentence a user said, or a summary kept, that shares most words with the question; the newest wins a tie."""
+    wanted = words(asked)
+    best: tuple[int, str] = (1, "")
+    for message in earlier:
+        if message["role"] != "user":
+            continue
+        for sentence in sentences(_FENCE.sub("\n", text_of(message))):
+            shared = len(wanted & words(sentence))
+            if shared >= best[0] and not sentence.endswith("?"):
+                best = (shared, sentence)
+    return best[1].removeprefix("- ") or None
+
+
+def _summary(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The beginning of everything a user said, one line each, and what an earlier summary already held."""
+    lines: list[str] = []
+    for message in messages:
+        if message["role"] != "user":
+            continue
+        for line in _FENCE.sub("\n", text_of(message)).splitlines():
+            short = _MARKER.sub("", line).strip().removeprefix("- ")[:_EXTRACT]
+            if short and f"- {short}" not in lines:
+                lines.append(f"- {short}")
+    return "Facts:\n" + "\n".join(lines) if lines else ""

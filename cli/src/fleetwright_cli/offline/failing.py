@@ -1,0 +1,39 @@
+"""Markers in a prompt that make the model fail on purpose.
+
+`[[fail:KIND]]` in the newest user message fails every time, `[[fail:KIND*N]]` the first N times that message is
+seen. `[[pause:SECONDS]]` waits between the pieces of a streamed answer.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+KINDS = ("401", "403", "404", "429", "500", "503", "hang", "overflow", "malformed", "cut", "empty")
+_FAIL = re.compile(rf"\[\[fail:({'|'.join(KINDS)})(?:\*(\d+))?\]\]")
+_PAUSE = re.compile(r"\[\[pause:(\d+(?:\.\d+)?)\]\]")
+_MOST_PAUSE = 5.0
+
+
+@dataclass(slots=True)
+class Failing:
+    """Remembers how often a counted failure has been given; nothing else of a request is kept."""
+
+    seen: Counter[str]
+
+    def kind(self, asked: str) -> str | None:
+        match = _FAIL.search(asked)
+        if match is None:
+            return None
+        kind, times = match.group(1), match.group(2)
+        if times is None:
+            return kind
+        key = hashlib.sha256(asked.encode()).hexdigest()
+        self.seen[key] += 1
+        return kind if self.seen[key] <= int(times) else None
+
+
+def pause(asked: str) -> float:
+    """Seconds between two pieces of the answer."""
+    match = _PAUSE.search(asked)
+    return min(_MOST_PAUSE, float(match.group(1))) if match else 0.0

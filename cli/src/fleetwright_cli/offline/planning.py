@@ -1,0 +1,121 @@
+"""Which tools a request should call, and with what. Pure rules that see only the request.
+
+A user's text is split into steps. A step calls the declared tool whose name and description share the most
+words with it, provided it shares enough and every required argument can be read from the step.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_cli.offline.words import words
+
+_STEPS = re.compile(r"(?:,?\s+(?:and\s+)?then\s+|;\s*|(?<=[.!?])\s+)", re.IGNORECASE)
+_ENOUGH = 2
+_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    name: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def json(self) -> str:
+        return json.dumps(self.arguments, ensure_ascii=False)
+
+
+def plan(text: str, tools: Sequence[Mapping[str, Any]]) -> list[Call]:
+    """The calls that a text asks for, in order; none where nothing fits."""
+    calls = (_best(step, tools) for step in _STEPS.split(text) if step.strip())
+    return [call for call in calls if call is not None]
+
+
+def _best(step: str, tools: Sequence[Mapping[str, Any]]) -> Call | None:
+    scored = sorted(((_score(step, tool["function"]), i) for i, tool in enumerate(tools)), key=lambda s: (-s[0], s[1]))
+    for score, index in scored:
+        if score < _ENOUGH:
+            return None
+        function = tools[index]["function"]
+        arguments = _fill(step, function)
+        if arguments is not None:
+            return Call(function["name"], arguments)
+    return None
+
+
+def _score(step: str, function: Mapping[str, Any]) -> int:
+    """A word of the tool's own name counts more than one of its description."""
+    said = words(step)
+    named = words(function["name"])
+    described = words(function.get("description", "")) - named
+    return _NAMED * len(said & named) + len(said & described)
+
+
+def _fill(step: str, function: Mapping[str, Any]) -> dict[str, Any] | None:
+    schema = function.get("parameters") or {}
+    properties = schema.get("properties") or {}
+    required = set(schema.get("required") or ())
+    reading = _Reading(step)
+    arguments: dict[str, Any] = {}
+    for name, declared in properties.items():
+        value = reading.value(name, declared, last=len(properties) == 1, function=function["name"])
+        if value is not None:
+            arguments[name] = value
+        elif name in required:
+            return None
+    return arguments
+
+
+class _Reading:
+    """Takes values out of one step; a number or a quotation serves once."""
+
+    def __init__(self, step: str) -> None:
+        self._step = step.strip()
+        self._numbers = re.findall(r"(?<![\w-])-?\d+(?:\.\d+)?(?![\w-])", step)
+        self._quoted = re.findall(r'"([^"]+)"', step)
+        self._codes = re.findall(r"\b[A-Za-z]+-?\d[\w-]*\b", step)
+
+    def value(self, name: str, declared: Mapping[str, Any], *, last: bool, function: str) -> Any:
+        if "enum" in declared:
+            return self._choice(declared["enum"])
+        kind = declared.get("type")
+        if kind in {"number", "integer"}:
+            return self._number(kind)
+        if kind == "boolean":
+            return bool(words(name) & words(self._step)) or None
+        if kind == "string":
+            return self._string(name, last=last, function=function)
+        return None
+
+    def _choice(self, options: Sequence[Any]) -> Any:
+        said = words(self._step)
+        fitting = [option for option in options if words(str(option)) and words(str(option)) <= said]
+        return max(fitting, key=lambda option: len(words(str(option))), default=None)
+
+    def _number(self, kind: str) -> float | int | None:
+        if not self._numbers:
+            return None
+        text = self._numbers.pop(0)
+        return int(float(text)) if kind == "integer" else float(text)
+
+    def _string(self, name: str, *, last: bool, function: str) -> str | None:
+        if self._quoted:
+            return self._quoted.pop(0)
+        if self._codes and not words(name) & {"message", "text", "question", "query"}:
+            return self._codes.pop(0)
+        for token in name.lower().split("_"):
+            match = re.search(rf"\b{re.escape(token)}\s+([\w.-]+)", self._step, re.IGNORECASE)
+            if match:
+                return match.group(1)
+        return _addressed(self._step, function) if last else None
+
+
+def _addressed(step: str, function: str) -> str:
+    """What is to be passed on: "Ask the cook to boil eggs" gives "boil eggs" where the tool asks the cook."""
+    name = r"[\s-]".join(re.escape(part) for part in function.split("_") if part != "ask")
+    match = re.match(
+        rf"(?:please\s+)?ask\s+(?:the\s+)?{name}(?:\s+agent)?[,:]?\s+(?:to\s+|about\s+|that\s+)?(.+)", step, re.I
+    )
+    return match.group(1) if match else step

@@ -1,0 +1,68 @@
+"""What is known of models by name: window, output limit, price, address. A YAML file that the chart mounts.
+
+An Agent's own fields win over the catalog, and the catalog over the fallback. Refuses entries it does not
+understand, so that a misspelt price is an error at start and not a wrong bill.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+FALLBACK_BASE_URL = "https://api.openai.com/v1"
+_PRICE_KEYS = {"inputPerMillion", "outputPerMillion", "cachedInputPerMillion"}
+_MODEL_KEYS = {"contextWindow", "maxOutputTokens", "baseURL", "price"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDefaults:
+    context_window: int = 128_000
+    max_output_tokens: int = 4096
+    base_url: str = FALLBACK_BASE_URL
+    price: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    models: Mapping[str, ModelDefaults] = field(default_factory=dict)
+
+    def lookup(self, model: str) -> ModelDefaults:
+        return self.models.get(model, ModelDefaults())
+
+
+def parse_catalog(document: Any) -> Catalog:
+    """The catalog of a parsed YAML document: `{models: {<name>: {contextWindow, maxOutputTokens, baseURL, price}}}`.
+
+    Raises:
+        ValueError: The document has another shape; the message names the place.
+    """
+    models = (document or {}).get("models", {})
+    if not isinstance(models, Mapping):
+        raise ValueError("catalog: models must be a mapping of model name to its facts")
+    return Catalog({str(name): _model(str(name), facts) for name, facts in models.items()})
+
+
+def _model(name: str, facts: Any) -> ModelDefaults:
+    if not isinstance(facts, Mapping):
+        raise ValueError(f"catalog: models[{name}] must be a mapping")
+    if unknown := set(facts) - _MODEL_KEYS:
+        raise ValueError(f"catalog: models[{name}] has unknown keys {sorted(unknown)}; known are {sorted(_MODEL_KEYS)}")
+    fallback = ModelDefaults()
+    price = facts.get("price")
+    return ModelDefaults(
+        context_window=int(facts.get("contextWindow", fallback.context_window)),
+        max_output_tokens=int(facts.get("maxOutputTokens", fallback.max_output_tokens)),
+        base_url=str(facts.get("baseURL", fallback.base_url)),
+        price=None if price is None else _price(name, price),
+    )
+
+
+def _price(name: str, price: Any) -> dict[str, str]:
+    if (
+        not isinstance(price, Mapping)
+        or set(price) - _PRICE_KEYS
+        or not {"inputPerMillion", "outputPerMillion"} <= set(price)
+    ):
+        raise ValueError(
+            f"catalog: models[{name}].price needs inputPerMillion and outputPerMillion, may have cachedInputPerMillion"
+        )
+    return {str(key): str(value) for key, value in price.items()}
