@@ -1,0 +1,1 @@
+"""Clusters for tests and for `make up`: programs, images, and three providers behind one interface."""

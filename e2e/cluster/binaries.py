@@ -1,0 +1,100 @@
+"""Finds each program of a cluster: KUBEBUILDER_ASSETS, PATH, our cache, and last a build into that cache.
+
+A program found outside our cache counts only when its version fits the part's rule. Refuses to download
+ready-made programs: everything is built from pinned sources or comes from the distribution.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2e.cluster import debian, go_build
+from e2e.cluster.parts import PARTS, Part, Unpacked, parse
+from e2e.cluster.paths import cache
+from e2e.cluster.progress import Progress
+
+
+def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
+    """The path of every program of the named parts; builds what is missing, one process at a time."""
+    wanted = [part for part in PARTS.values() if part.name in set(names)]
+    paths: dict[str, Path] = {}
+    for part in wanted:
+        folder = find(part) or _make(part, progress)
+        paths |= {program: folder / program for program in part.programs}
+    return paths
+
+
+def find(part: Part) -> Path | None:
+    return next((folder for folder in _candidates(part) if _usable(part, folder)), None)
+
+
+def _candidates(part: Part) -> Iterator[Path]:
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets:
+        yield Path(assets)
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if folder and (Path(folder) / part.name).exists():
+            yield Path(folder)
+    yield _cached(part)
+
+
+def _cached(part: Part) -> Path:
+    return cache() / "bin" / f"{part.name}-{part.version}"
+
+
+def _usable(part: Part, folder: Path) -> bool:
+    if not all(os.access(folder / program, os.X_OK) for program in part.programs):
+        return False
+    return folder == _cached(part) or _fits(part, folder / part.name)
+
+
+def _fits(part: Part, program: Path) -> bool:
+    try:
+        said = subprocess.run([program, *part.ask], capture_output=True, text=True, timeout=20, check=False)
+        return part.rule.accepts(parse(said.stdout + said.stderr))
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return False
+
+
+def _make(part: Part, progress: Progress) -> Path:
+    final = _cached(part)
+    with _lock(final.parent, progress):
+        if _usable(part, final):  # another process built it while we waited
+            return final
+        started = progress.clock()
+        progress.say(f"{part.name} {part.version}: not on this machine ({part.rule.words} would do), making it")
+        fresh = final.with_name(f".{final.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir()
+        if isinstance(part.recipe, Unpacked):
+            debian.unpack(part.recipe, fresh)
+        else:
+            go_build.build(part.recipe, fresh, name=part.name, progress=progress)
+        shutil.rmtree(final, ignore_errors=True)
+        fresh.rename(final)
+        progress.say(f"{part.name} {part.version}: made in {progress.clock() - started:.0f} s")
+        return final
+
+
+@contextmanager
+def _lock(folder: Path, progress: Progress) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress.say("another process is building programs, waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def tidy(progress: Progress) -> None:
+    """Gives the gigabytes of the build caches back once every part exists, and nobody builds."""
+    if (cache() / "go").exists() and all(find(part) for part in PARTS.values()):
+        with _lock(cache() / "bin", progress):
+            progress.say("every program exists: removing the build caches")
+            go_build.forget()

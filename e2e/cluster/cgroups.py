@@ -1,0 +1,73 @@
+"""The cgroup a local node keeps its pods in, under every hierarchy of the machine: version 1, 2 or both.
+
+Refuses to touch any other group.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def hierarchies(mounts: str) -> list[Path]:
+    """The mount points of all cgroup hierarchies, from the text of /proc/self/mounts."""
+    fields = (line.split() for line in mounts.splitlines())
+    return [Path(field[1]) for field in fields if field[2] in {"cgroup", "cgroup2"}]
+
+
+def _roots(name: str) -> list[Path]:
+    return [mount / name for mount in hierarchies(Path("/proc/self/mounts").read_text())]
+
+
+def create(name: str) -> None:
+    for root in _roots(name):
+        root.mkdir(exist_ok=True)
+        available = root.parent / "cgroup.controllers"
+        if available.exists() and available.read_text().split():
+            # Version 2: what the pods' groups may use is handed down level by level.
+            (root.parent / "cgroup.subtree_control").write_text(_all(available))
+            (root / "cgroup.subtree_control").write_text(_all(root / "cgroup.controllers"))
+
+
+def _all(controllers: Path) -> str:
+    return " ".join(f"+{controller}" for controller in controllers.read_text().split())
+
+
+def _members(name: str) -> set[int]:
+    found: set[int] = set()
+    for root in _roots(name):
+        for procs in root.rglob("cgroup.procs"):
+            try:
+                found |= {int(line) for line in procs.read_text().split()}
+            except OSError:
+                continue  # the group went away while we looked
+    return found
+
+
+def remove(name: str) -> None:
+    """Ends every process in the groups, then deletes them from the leaves up."""
+    deadline = time.monotonic() + 20
+    while (members := _members(name)) and time.monotonic() < deadline:
+        for pid in members:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.05)
+    for root in _roots(name):
+        groups = sorted((group for group in root.rglob("*") if group.is_dir()), key=lambda group: -len(group.parts))
+        for group in (*groups, root):
+            if group.exists():
+                _rmdir(group, deadline)
+
+
+def _rmdir(group: Path, deadline: float) -> None:
+    while True:
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return

@@ -1,0 +1,237 @@
+"""A Kubernetes control plane without nodes: etcd, API server and controller manager as local processes.
+
+    with ControlPlane(folder) as plane:
+        ... plane.kubeconfig, plane.server, plane.token, plane.ca ...
+
+Deployments make ReplicaSets and Pods here, garbage collection and namespaces work, and no container runs.
+The local node is built on the same class. Refuses to keep data: nothing is synced to disk.
+"""
+
+import random
+import socket
+import ssl
+import subprocess
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from e2e.cluster import binaries, kubeconfig, waiting
+from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCHEDULER, VOLUMES, User
+from e2e.cluster.parts import CONTROL_PLANE
+from e2e.cluster.processes import Processes
+from e2e.cluster.progress import SILENT, ClusterError, Progress
+
+READY_SECONDS = 90.0
+
+
+@dataclass(frozen=True)
+class Ports:
+    etcd: int
+    etcd_peer: int
+    api: int
+    controllers: int
+
+
+def free_ports() -> Ports:
+    """Free ports below the range of outgoing connections, which could take them in the meantime."""
+    candidates = list(range(15000, 32000))
+    random.shuffle(candidates)
+    found: list[int] = []
+    for port in candidates:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                continue
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == 4:
+            return Ports(*found)
+    raise ClusterError("no four free ports between 15000 and 32000")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the control plane listens, and the words that start a program there."""
+
+    address: str
+    ports: Ports
+    services: str = "10.96.0.0/16"
+    enter: tuple[str, ...] = ()
+
+
+class ControlPlane:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        place: Place | None = None,
+        users: tuple[User, ...] = (),
+        controllers: tuple[str, ...] = (),
+        progress: Progress = SILENT,
+    ) -> None:
+        self.folder = folder
+        self.place = place or Place("127.0.0.1", free_ports())
+        self.processes = Processes(folder)
+        self._users = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, PROXY, ROUTER, VOLUMES, *users)
+        self._controllers = controllers
+        self._progress = progress
+
+    @property
+    def server(self) -> str:
+        return f"https://{self.place.address}:{self.place.ports.api}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.folder / "kubeconfig"
+
+    @property
+    def ca(self) -> Path:
+        return self.folder / "pki" / "apiserver.crt"
+
+    @property
+    def token(self) -> str:
+        return self._tokens()[ADMIN]
+
+    def kubeconfig_of(self, user: User) -> Path:
+        path = self.folder / "kubeconfigs" / user.name.replace(":", "-")
+        path.parent.mkdir(exist_ok=True)
+        return kubeconfig.write(path, name=self.folder.name, server=self.server, ca=self.ca, token=self._tokens()[user])
+
+    def start(self) -> None:
+        """Starts what does not run, and returns when pods could be created."""
+        programs = binaries.ensure(CONTROL_PLANE, self._progress)
+        self._prepare()
+        self._start_etcd(programs["etcd"])
+        self._start_api_server(programs["kube-apiserver"])
+        waiting.until(
+            lambda: self._get("/readyz") == 200,
+            what="API server ready",
+            seconds=READY_SECONDS,
+            alive=lambda: self.processes.check("etcd", "kube-apiserver"),
+        )
+        kubeconfig.write(self.kubeconfig, name=self.folder.name, server=self.server, ca=self.ca, token=self.token)
+        self._start_controllers(programs["kube-controller-manager"])
+        waiting.until(
+            lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") == 200,
+            what="controller manager at work",
+            seconds=READY_SECONDS,
+            alive=lambda: self.processes.check("kube-controller-manager"),
+        )
+
+    def stop(self) -> None:
+        self.processes.stop()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _prepare(self) -> None:
+        pki = self.folder / "pki"
+        pki.mkdir(parents=True, exist_ok=True)
+        key = pki / "service-accounts.key"
+        if not key.exists():
+            subprocess.run(
+                ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", key],
+                check=True,
+                capture_output=True,
+            )
+        self._tokens()
+
+    def _tokens(self) -> dict[User, str]:
+        return kubeconfig.tokens(self.folder / "pki" / "tokens.csv", self._users)
+
+    def _start_etcd(self, program: Path) -> None:
+        client = f"http://127.0.0.1:{self.place.ports.etcd}"
+        peer = f"http://127.0.0.1:{self.place.ports.etcd_peer}"
+        self.processes.ensure(
+            "etcd",
+            [
+                *self.place.enter,
+                program,
+                f"--data-dir={self.folder / 'etcd'}",
+                f"--listen-client-urls={client}",
+                f"--advertise-client-urls={client}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+                "--unsafe-no-fsync",
+                "--log-level=warn",
+            ],
+        )
+
+    def _start_api_server(self, program: Path) -> None:
+        pki = self.folder / "pki"
+        loopback = self.place.address.startswith("127.")
+        self.processes.ensure(
+            "kube-apiserver",
+            [
+                *self.place.enter,
+                program,
+                f"--etcd-servers=http://127.0.0.1:{self.place.ports.etcd}",
+                f"--secure-port={self.place.ports.api}",
+                f"--bind-address={self.place.address if loopback else '0.0.0.0'}",
+                f"--advertise-address={self.place.address}",
+                # Endpoints may not name a loopback address, and nothing could use them.
+                f"--endpoint-reconciler-type={'none' if loopback else 'lease'}",
+                f"--cert-dir={pki}",
+                f"--token-auth-file={pki / 'tokens.csv'}",
+                "--authorization-mode=Node,RBAC",
+                "--enable-admission-plugins=NodeRestriction",
+                "--allow-privileged=true",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={pki / 'service-accounts.key'}",
+                f"--service-account-signing-key-file={pki / 'service-accounts.key'}",
+                f"--service-cluster-ip-range={self.place.services}",
+            ],
+        )
+
+    def _start_controllers(self, program: Path) -> None:
+        own = self.kubeconfig_of(CONTROLLER_MANAGER)
+        self.processes.ensure(
+            "kube-controller-manager",
+            [
+                *self.place.enter,
+                program,
+                f"--kubeconfig={own}",
+                f"--authentication-kubeconfig={own}",
+                f"--authorization-kubeconfig={own}",
+                f"--cert-dir={self.folder / 'pki' / 'controllers'}",
+                f"--secure-port={self.place.ports.controllers}",
+                "--bind-address=127.0.0.1",
+                f"--service-account-private-key-file={self.folder / 'pki' / 'service-accounts.key'}",
+                f"--root-ca-file={self.ca}",
+                "--use-service-account-credentials",
+                "--leader-elect=false",
+                # Tests create hundreds of objects at once and wait for what the controllers make of them.
+                "--kube-api-qps=200",
+                "--kube-api-burst=400",
+                *self._controllers,
+            ],
+        )
+
+    def _get(self, path: str) -> int:
+        """The status of a request as the administrator; 0 when there is no answer yet."""
+        request = urllib.request.Request(self.server + path, headers={"Authorization": f"Bearer {self.token}"})
+        try:
+            context = ssl.create_default_context(cafile=str(self.ca))
+            with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as refused:
+            return int(refused.code)
+        except (OSError, ssl.SSLError):
+            return 0

@@ -1,0 +1,92 @@
+"""The names and address ranges of a local cluster, derived from the checkout so that two run side by side.
+
+Refuses ranges that the machine already routes: then the next free ones are taken, and remembered.
+"""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+OCTETS = range(64, 192)
+
+
+@dataclass(frozen=True)
+class Identity:
+    name: str
+    octet: int
+
+    def __post_init__(self) -> None:
+        if self.octet not in OCTETS:
+            raise ValueError(f"octet {self.octet} is not one of {OCTETS.start} to {OCTETS.stop - 1}")
+
+    @property
+    def everything(self) -> IPv4Network:
+        return IPv4Network(f"10.{self.octet}.0.0/16")
+
+    @property
+    def host_address(self) -> str:
+        return f"10.{self.octet}.0.1"
+
+    @property
+    def node_address(self) -> str:
+        return f"10.{self.octet}.0.2"
+
+    @property
+    def services(self) -> str:
+        return f"10.{self.octet}.128.0/18"
+
+    @property
+    def dns_address(self) -> str:
+        return f"10.{self.octet}.128.10"
+
+    @property
+    def pods(self) -> str:
+        return f"10.{self.octet}.64.0/18"
+
+    @property
+    def namespace(self) -> Path:
+        return Path("/run/netns") / self.name
+
+    @property
+    def sockets(self) -> Path:
+        """Unix sockets have paths of at most 107 characters, so they do not lie in the checkout."""
+        return Path("/run/fleetwright") / self.name
+
+    @property
+    def data(self) -> Path:
+        return Path("/var/lib/fleetwright") / self.name
+
+
+def name_of(checkout: Path) -> str:
+    return "fw-" + hashlib.sha256(str(checkout).encode()).hexdigest()[:6]
+
+
+def derive(checkout: Path, taken: Callable[[IPv4Network], bool]) -> Identity:
+    name = name_of(checkout)
+    first = int(name.removeprefix("fw-"), 16) % len(OCTETS)
+    for step in range(len(OCTETS)):
+        identity = Identity(name, OCTETS[(first + step) % len(OCTETS)])
+        if not taken(identity.everything):
+            return identity
+    raise ValueError(f"every range from 10.{OCTETS.start}.0.0/16 to 10.{OCTETS.stop - 1}.0.0/16 is routed already")
+
+
+def overlaps(routes: Iterable[str]) -> Callable[[IPv4Network], bool]:
+    """Whether a range touches one of these destinations, in the words of `ip route`."""
+    networks = [IPv4Network(route) for route in routes if route[0].isdigit()]
+    return lambda network: any(network.overlaps(other) for other in networks)
+
+
+def remembered(file: Path, checkout: Path) -> Identity:
+    """The identity kept in the file; derived, and kept, when there is none."""
+    if file.exists():
+        return Identity(name_of(checkout), int(file.read_text()))
+    listed = subprocess.run(["ip", "-4", "-j", "route", "show", "table", "all"], capture_output=True, check=True)
+    identity = derive(checkout, overlaps(route["dst"] for route in json.loads(listed.stdout) if "dst" in route))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(str(identity.octet))
+    return identity

@@ -1,0 +1,112 @@
+"""The images built here: what goes into each, and by which names pods ask for it. Refuses to build.
+
+A pod may name an image by its release (`docker.io/fleetwright/agent:0.1.0`), as examples do, or by content
+(`…:0.1.0-<digest>`), as the chart's values do, so that a changed image is a changed Deployment.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+VERSION = "0.1.0"
+
+
+@dataclass(frozen=True)
+class Image:
+    name: str
+    containerfile: str
+    """Path in the checkout."""
+    sources: tuple[str, ...] = ()
+    """Files and folders of the checkout that the build sees, at the same paths."""
+    programs: tuple[str, ...] = ()
+    """Programs of `parts` that the build sees, at its top."""
+    compiled: tuple[str, ...] = ()
+    """C programs whose sources lie beside the Containerfile; they are linked statically, to the build's top."""
+    parent: str | None = None
+    """The image of this list that it is built on."""
+    base: bool = True
+    """Whether it stands, itself or by its parent, on a Python base image."""
+    repository: str = field(default="localhost")
+
+    @property
+    def reference(self) -> str:
+        if self.repository == "localhost":
+            return f"localhost/fleetwright-{self.name}:1"
+        return f"{self.repository}/{self.name}:{VERSION}"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Every file and folder of the checkout that decides the content."""
+        beside = self.containerfile.rpartition("/")[0]
+        return (self.containerfile, *self.sources, *(f"{beside}/{name}.c" for name in self.compiled))
+
+    def pinned(self, digest: str) -> str:
+        return f"{self.reference}-{digest}"
+
+
+PUBLISHED = "docker.io/fleetwright"
+_BUILD = "locks/build.txt"
+
+AGENT = Image(
+    name="agent",
+    containerfile="agent_image/Containerfile",
+    sources=("agent_image/pyproject.toml", "agent_image/src", "locks/agent.txt", _BUILD),
+    repository=PUBLISHED,
+)
+OPERATOR = Image(
+    name="operator",
+    containerfile="operator/Containerfile",
+    sources=("operator/pyproject.toml", "operator/src", "locks/operator.txt", _BUILD),
+    repository=PUBLISHED,
+)
+OFFLINE = Image(
+    name="offline",
+    containerfile="cli/Containerfile",
+    sources=(
+        "cli/pyproject.toml",
+        "cli/src",
+        "operator/pyproject.toml",
+        "operator/src",
+        "locks/offline.txt",
+        _BUILD,
+    ),
+    parent="agent",
+    repository=PUBLISHED,
+)
+PAUSE = Image(
+    name="pause",
+    containerfile="e2e/cluster/containers/pause/Containerfile",
+    compiled=("pause", "scrub"),
+    base=False,
+)
+COREDNS = Image(
+    name="coredns", containerfile="e2e/cluster/containers/coredns/Containerfile", programs=("coredns",), base=False
+)
+PROMETHEUS = Image(
+    name="prometheus",
+    containerfile="e2e/cluster/containers/prometheus/Containerfile",
+    programs=("prometheus", "promtool"),
+)
+PRODUCT = (AGENT, OPERATOR, OFFLINE)
+IMAGES = {image.name: image for image in (PAUSE, COREDNS, *PRODUCT, PROMETHEUS)}
+
+
+def files(root: Path, sources: tuple[str, ...]) -> list[Path]:
+    """Every file a build sees, relative to the checkout, in a fixed order; compiled leftovers are not sources."""
+    found: set[Path] = set()
+    for source in sources:
+        path = root / source
+        members = path.rglob("*") if path.is_dir() else [path]
+        found |= {member.relative_to(root) for member in members if member.is_file()}
+    return sorted(path for path in found if "__pycache__" not in path.parts and path.suffix != ".pyc")
+
+
+def digest(root: Path, image: Image, *, inputs: tuple[str, ...]) -> str:
+    """Of everything that decides the content: the sources by bytes, and by name what `inputs` stands for."""
+    summary = hashlib.sha256()
+    for word in inputs:
+        summary.update(f"{word}\0".encode())
+    for path in files(root, image.inputs):
+        summary.update(f"{path}\0{(root / path).stat().st_mode & 0o111}\0".encode())
+        summary.update(hashlib.sha256((root / path).read_bytes()).digest())
+    return summary.hexdigest()[:12]

@@ -1,0 +1,52 @@
+"""Credentials of a cluster made here: static bearer tokens and the kubeconfig files that hold them.
+
+Refuses tokens for anything but loopback and private clusters of one machine.
+"""
+
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import files
+
+
+@dataclass(frozen=True)
+class User:
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+ADMIN = User("admin", ("system:masters",))
+CONTROLLER_MANAGER = User("system:kube-controller-manager")
+SCHEDULER = User("system:kube-scheduler")
+PROXY = User("system:kube-proxy")
+ROUTER = User("fleetwright:network-policies")
+VOLUMES = User("fleetwright:volumes")
+
+
+def node(name: str) -> User:
+    return User(f"system:node:{name}", ("system:nodes",))
+
+
+def tokens(file: Path, users: tuple[User, ...]) -> dict[User, str]:
+    """The token of each user, from a file in the API server's format that is written once."""
+    if not file.exists():
+        lines = [f'{secrets.token_urlsafe(24)},{user.name},{user.name},"{",".join(user.groups)}"' for user in users]
+        files.write(file, "\n".join(lines) + "\n")
+    held = {line.split(",")[1]: line.split(",")[0] for line in file.read_text().splitlines()}
+    return {user: held[user.name] for user in users}
+
+
+def write(path: Path, *, name: str, server: str, ca: Path, token: str) -> Path:
+    """JSON, which is YAML too."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": server, "certificate-authority": str(ca)}}],
+        "users": [{"name": name, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    files.write(path, json.dumps(document, indent=1))
+    return path

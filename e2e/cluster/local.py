@@ -1,0 +1,175 @@
+"""The `local` provider: one real node made of processes in a network namespace, without a container daemon.
+
+Refuses to run beside nothing: it needs root and Linux, and says so. The pieces it is made of are in `network`,
+`control_plane`, `node` and `addons`; here is their order, forwards and backwards.
+"""
+
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from e2e.cluster import addons, binaries, cgroups, debian, files, kubeconfig, mounts, network, strays, waiting
+from e2e.cluster.buildah import Buildah
+from e2e.cluster.control_plane import ControlPlane, Place, Ports
+from e2e.cluster.identity import Identity, remembered
+from e2e.cluster.images import Built, Images
+from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.node import Node
+from e2e.cluster.parts import NODE
+from e2e.cluster.paths import CHECKOUT, STATE
+from e2e.cluster.progress import ClusterError, Progress
+
+PORTS = Ports(etcd=2379, etcd_peer=2380, api=6443, controllers=10257)
+READY_SECONDS = 90.0
+
+
+class Local:
+    name = "local"
+    local_base = True
+
+    def __init__(self, progress: Progress, *, checkout: Path = CHECKOUT, state: Path = STATE) -> None:
+        self._progress = progress
+        self._checkout = checkout
+        self._state = state
+
+    def engine(self) -> Buildah:
+        return Buildah()
+
+    def up(self) -> None:
+        _check_machine()
+        debian.install({**debian.NODE_PACKAGES, **debian.IMAGE_PACKAGES}, self._progress)
+        binaries.ensure((*NODE, "helm"), self._progress)
+        try:
+            self._start()
+        except ClusterError as refused:
+            if not self._leftovers():
+                raise
+            self._progress.say(f"what was left of an earlier cluster is beyond repair, starting anew ({refused})")
+            self.down()
+            self._start()
+
+    def kubectl(self) -> Kubectl:
+        kubeconfig_path = self._state / "kubeconfig"
+        if not kubeconfig_path.exists():
+            raise ClusterError("there is no local cluster: python -m e2e.cluster up --provider local")
+        program = binaries.ensure(["kubectl"], self._progress)["kubectl"]
+        return Kubectl(program, kubeconfig_path, cache=self._state / "kubectl-cache")
+
+    def load(self, built: Sequence[Built]) -> None:
+        images = Images(self.engine(), self._progress, local_base=True)
+        node = self._node(self._plane())
+        present = set(node.ctr("images", "list", "--quiet").stdout.split())
+        for image in built:
+            if image.pinned not in present:
+                node.ctr("images", "import", "--no-unpack", images.archive(image))
+                self._progress.say(f"image {image.image.name}: loaded")
+            node.ctr("images", "tag", "--force", image.pinned, image.image.reference)
+
+    def down(self) -> None:
+        if not (self._state / "octet").exists():
+            return
+        identity = self._identity()
+        self._plane().stop()
+        network.end_inhabitants(identity)
+        cgroups.remove(identity.name)
+        for folder in (identity.data, identity.sockets):
+            mounts.undo(folder)
+        network.remove(identity)
+        shims = strays.shim_sockets(identity)
+        for folder in (identity.data, identity.sockets, self._state):
+            if folder.exists():
+                shutil.rmtree(folder)
+        strays.remove(identity, shims)
+
+    def status(self) -> list[str]:
+        if not (self._state / "octet").exists():
+            return ["no local cluster"]
+        identity = self._identity()
+        running = self._plane().processes.alive()
+        missing = sorted({process.name for process in self._plane().processes.recorded()} - running)
+        return [
+            f"local cluster {identity.name}: node {identity.node_address}, services {identity.services}",
+            f"running: {', '.join(sorted(running)) or 'nothing'}",
+            *([f"ended: {', '.join(missing)}"] if missing else []),
+            f"kubeconfig: {self._state / 'kubeconfig'}",
+        ]
+
+    def _start(self) -> None:
+        identity = self._identity()
+        network.create(identity)
+        plane = self._plane()
+        files.write(plane.folder / "recycler.json", json.dumps(addons.recycler()))
+        node = self._node(plane)
+        node.start_runtime()
+        self.load(Images(self.engine(), self._progress, local_base=True).build(("pause", "coredns")))
+        plane.start()
+        self._progress.say("control plane ready")
+        node.start()
+        self._furnish(identity, node)
+
+    def _furnish(self, identity: Identity, node: Node) -> None:
+        for folder in addons.volume_folders(identity):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o777)  # a hostPath volume is not handed to the pod's group
+        kubectl = self.kubectl()
+        kubectl.apply([*addons.network_policies(), *addons.dns(identity), *addons.storage(identity)])
+        waiting.until(
+            lambda: _is_true(kubectl, "Ready", "node", identity.name),
+            what="node ready",
+            seconds=READY_SECONDS,
+            alive=node.check,
+        )
+        waiting.until(
+            lambda: _is_true(kubectl, "Available", "deployment", "coredns", "--namespace=kube-system"),
+            what="names resolve",
+            seconds=READY_SECONDS,
+            alive=node.check,
+        )
+        waiting.until(
+            lambda: _connects(identity.dns_address, 53),
+            what="services reachable from the host",
+            seconds=READY_SECONDS,
+            alive=node.check,
+        )
+        self._progress.say(f"node {identity.name} ready")
+
+    def _identity(self) -> Identity:
+        return remembered(self._state / "octet", self._checkout)
+
+    def _plane(self) -> ControlPlane:
+        identity = self._identity()
+        place = Place(identity.node_address, PORTS, services=identity.services, enter=network.enter(identity))
+        return ControlPlane(
+            self._state,
+            place=place,
+            users=(kubeconfig.node(identity.name),),
+            controllers=(f"--pv-recycler-pod-template-filepath-hostpath={self._state / 'recycler.json'}",),
+            progress=self._progress,
+        )
+
+    def _node(self, plane: ControlPlane) -> Node:
+        return Node(self._identity(), plane, binaries.ensure(NODE, self._progress))
+
+    def _leftovers(self) -> bool:
+        """Whether some process was recorded before the ones that were started just now."""
+        return len(self._plane().processes.recorded()) > len(self._plane().processes.alive())
+
+
+def _check_machine() -> None:
+    if sys.platform != "linux" or os.geteuid():
+        raise ClusterError("the local provider needs Linux and root; with docker, use CLUSTER=kind")
+
+
+def _is_true(kubectl: Kubectl, condition: str, *words: str) -> bool:
+    path = f"jsonpath={{.status.conditions[?(@.type=={condition!r})].status}}".replace("'", '"')
+    return kubectl.attempt("get", *words, "-o", path).stdout.strip() == "True"
+
+
+def _connects(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((address, port)) == 0

@@ -1,0 +1,23 @@
+"""Waiting for a condition with a deadline and a reason. Refuses to wait for ever."""
+
+import time
+from collections.abc import Callable
+
+from e2e.cluster.progress import ClusterError
+
+
+def until(
+    condition: Callable[[], bool],
+    *,
+    what: str,
+    seconds: float,
+    alive: Callable[[], None] = lambda: None,
+    pause: float = 0.05,
+) -> None:
+    """`alive` raises when waiting has become pointless."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        alive()
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{what}: not after {seconds:.0f} s")
+        time.sleep(pause)
