@@ -1,11 +1,10 @@
 # Every target installs what it needs first; `make help` lists them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-PYTEST := .venv/bin/python -m pytest
-CLUSTER ?=
+PYTHON := .venv/bin/python
 DEMO_STATE := build/demo
 
-.PHONY: help env demo test check lint types layers pure contract charts controlplane cluster-test up down format clean
+.PHONY: help env demo test check lint types layers fast controlplane cluster up down status format locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -13,21 +12,49 @@ help: ## List the targets
 env: ## Install the development environment into .venv
 	@locks/sync
 
-demo: env ## Run the quickstart fleet without a cluster and talk to it (KEEP=1 leaves it running)
+demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves it running)
 	@rm -rf $(DEMO_STATE)
 	@.venv/bin/fleetwright dev -f examples/quickstart --state $(DEMO_STATE) \
 		--conversation examples/quickstart/conversation.toml $(if $(KEEP),--keep)
 
-check: lint types layers pure contract charts ## Lint, types, layers and every fast test
+test: env ## Run every ring of tests; builds what they need, the first time Kubernetes itself
+	@$(PYTHON) tests/rings.py
+
+check: env ## Lint, types, layers and every fast test, in under two minutes
+	@$(PYTHON) tests/rings.py static fast
+
+fast: env ## The fast tests alone
+	@$(PYTHON) tests/rings.py fast
+
+controlplane: env ## The operator against a real control plane
+	@$(PYTHON) tests/rings.py controlplane
+
+cluster: env ## The scenarios on a real cluster
+	@$(PYTHON) tests/rings.py cluster
+
+up: env ## A cluster with the operator and the quickstart (CLUSTER=existing|kind|local)
+	@$(PYTHON) -m e2e.cluster up $(if $(CLUSTER),--provider $(CLUSTER))
+
+down: env ## Take away what `make up` made
+	@$(PYTHON) -m e2e.cluster down $(if $(CLUSTER),--provider $(CLUSTER))
+
+status: env ## What `make up` has running
+	@$(PYTHON) -m e2e.cluster status $(if $(CLUSTER),--provider $(CLUSTER))
 
 lint: env
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check .
+	@.venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check . && echo "lint: clean"
 
 types: env
 	@.venv/bin/mypy
 
 layers: env
-	@.venv/bin/lint-imports --no-cache >build/layers.log 2>&1 || { cat build/layers.log; exit 1; }
+	@.venv/bin/lint-imports --no-cache
 
 format: env ## Format the code
-	@.venv/bin/ruff check --fix . && .venv/bin/ruff format .
+	@.venv/bin/ruff check --quiet --fix . ; .venv/bin/ruff format --quiet .
+
+locks: env ## Write the lock files anew
+	@UV=$$(ls -d $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/uv-*/bin/uv | head -1) locks/compile
+
+clean: ## Remove what was built here (the cache of built programs stays)
+	@rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
