@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 import pytest
+
 from fleetwright_agent.config import McpServer
 from fleetwright_agent.server.reachability import Reachability
 
