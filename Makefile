@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 DEMO_STATE := build/demo
 
-.PHONY: help env demo test check lint types layers fast controlplane cluster up down status format locks clean
+.PHONY: help env demo test check lint types layers fast controlplane cluster up down status format generated locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ layers: env
 
 format: env ## Format the code
 	@.venv/bin/ruff check --quiet --fix . ; .venv/bin/ruff format --quiet .
+
+generated: env ## Write agent-config.schema.json anew from the runtime's model
+	@$(PYTHON) -c 'import json; from fleetwright_agent.config import AgentConfig; print(json.dumps(AgentConfig.model_json_schema(by_alias=True), indent=2))' >agent_image/agent-config.schema.json
 
 locks: env ## Write the lock files anew
 	@UV=$$(ls -d $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/uv-*/bin/uv | head -1) locks/compile
