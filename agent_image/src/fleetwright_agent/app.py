@@ -29,7 +29,7 @@ from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
-from fleetwright_agent.server.runs import RESTARTED, Runs
+from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.server.turns import Turns, assembled
 from fleetwright_agent.server.watched import Watched
@@ -41,6 +41,7 @@ _logger = logging.getLogger(__name__)
 LOG_FILE: Final = "tasks.db"
 RETENTION_SECONDS: Final = 24 * 3600
 _SWEEP_SECONDS: Final = 3600
+_RETRY_SECONDS: Final = 5
 STREAM_GRACE_SECONDS: Final = 3
 _SENDS: Final = frozenset({"SendMessage", "SendStreamingMessage"})
 
@@ -87,8 +88,7 @@ class Application:
             await self._parts.log.open()
             await self._recover()
         except LogUnusable as error:
-            self._waiting_for = None  # The log itself tells the reason, for as long as it lasts.
-            _logger.error("not ready", extra={"reason": str(error)})
+            self._waiting_for = str(error)
             return
         self._sweeping = asyncio.create_task(self._sweep())
         self._waiting_for = None
@@ -133,22 +133,21 @@ class Application:
 
     async def _recover(self) -> None:
         interrupted = await self._parts.log.busy()
-        await asyncio.gather(
-            *(self._parts.intake.end(self._parts.tasks.add(stored), RESTARTED) for stored in interrupted)
-        )
+        await asyncio.gather(*(self._parts.runs.abandon(self._parts.tasks.add(stored)) for stored in interrupted))
         if interrupted:
             _logger.warning("tasks were running when the last process ended", extra={"tasks": len(interrupted)})
 
     async def _sweep(self) -> None:
+        """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
+        due = 0.0
         while True:
-            before = self._parts.clock.now_ns() - RETENTION_SECONDS * 1_000_000_000
-            try:
-                forgotten = await self._parts.log.sweep(before)
-            except LogUnusable:
-                _logger.exception("old tasks could not be forgotten")
-            else:
-                _logger.info("old tasks forgotten", extra={"tasks": forgotten})
-            await asyncio.sleep(_SWEEP_SECONDS)
+            if self._parts.log.problem or self._parts.clock.monotonic() >= due:
+                before = self._parts.clock.now_ns() - RETENTION_SECONDS * 1_000_000_000
+                with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
+                    forgotten = await self._parts.log.sweep(before)
+                    due = self._parts.clock.monotonic() + _SWEEP_SECONDS
+                    _logger.info("old tasks forgotten", extra={"tasks": forgotten})
+            await asyncio.sleep(_RETRY_SECONDS)
 
 
 def create_app(

@@ -44,20 +44,22 @@ class Bodies:
         if scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(Headers(scope=scope))
-        if refusal is None:
+        headers = Headers(scope=scope)
+        refusal = self._refusal(headers)
+        body: bytes | None = b""
+        if refusal is None or "expect" not in headers:
             try:
                 async with asyncio.timeout(self._seconds):
                     body = await self._take(receive)
             except TimeoutError:
-                refusal = refuse(408, f"The body did not arrive within {self._seconds:g} seconds.", headers=_CLOSE)
-            else:
-                if body is None:
-                    refusal = self._too_large()
-                else:
-                    await self._app(scope, _replay(body, receive), send)
-                    return
-        await refusal(scope, receive, send)
+                sentence = f"The body did not arrive within {self._seconds:g} seconds."
+                refusal = refusal or refuse(408, sentence, headers=_CLOSE)
+        if body is None:
+            refusal = refusal or self._too_large()
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, _replay(body or b"", receive), send)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         length = headers.get("content-length", "0")
@@ -70,21 +72,26 @@ class Bodies:
         return None
 
     async def _take(self, receive: Receive) -> bytes | None:
-        """The body; nothing if it is too large. A caller that leaves has sent what it has sent."""
-        body = bytearray()
+        """The body; nothing if it is too large. A caller that leaves has sent what it has sent.
+
+        What is too much is read to its end and thrown away: a caller that is still sending would see its connection
+        reset instead of the refusal.
+        """
+        body, size = bytearray(), 0
         while True:
             message = await receive()
-            body += message.get("body", b"")
-            if len(body) > self._limit:
-                return None
+            piece = message.get("body", b"")
+            size += len(piece)
+            if size <= self._limit:
+                body += piece
             if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                return bytes(body)
+                return bytes(body) if size <= self._limit else None
 
     def _too_large(self) -> JSONResponse:
         return refuse(413, f"The body is larger than {self._limit} bytes.", headers=_CLOSE)
 
 
-# What is left of a refused body must not be read as the next request.
+# What is left of a body that was not read to its end must not be taken for the next request.
 _CLOSE: Final = {"Connection": "close"}
 
 

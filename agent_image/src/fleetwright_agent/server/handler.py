@@ -45,7 +45,7 @@ from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import TaskLog
 from fleetwright_agent.server.messages import check_id
-from fleetwright_agent.server.runs import CANCELED, Runs
+from fleetwright_agent.server.runs import Runs
 
 
 class LogRequestHandler(RequestHandler):
@@ -95,10 +95,7 @@ class LogRequestHandler(RequestHandler):
         live = await self._find(context, params.id)
         if live.state in TERMINAL:
             raise TaskNotCancelableError(f"The task is {state_word(live.state)} already")
-        if live.busy:
-            self._runs.stop(live, CANCELED)
-        else:
-            await self._intake.end(live, CANCELED)
+        await self._runs.cancel(live)
         task = await live.rested()
         if task.status.state != TaskState.TASK_STATE_CANCELED:
             raise TaskNotCancelableError(f"The task is {state_word(task.status.state)} already")

@@ -15,9 +15,9 @@ from fleetwright_agent.server.events import TERMINAL, copy_of, state_word
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog
 from fleetwright_agent.server.messages import addressed, check_message, claim_of, metadata_of
-from fleetwright_agent.server.runs import Runs, ending
+from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.watched import Watched
-from fleetwright_agent.server.work import Job, Outcome
+from fleetwright_agent.server.work import Job
 
 Start = Callable[[], None]
 """Starts the run of what was taken in; does nothing for a message that was sent before."""
@@ -39,10 +39,6 @@ class Intake:
         if request.message.task_id:
             return await self._follow(claim, request)
         return await self._begin(claim, request)
-
-    async def end(self, live: Live, outcome: Outcome) -> None:
-        """Ends an interrupted task that nothing works on."""
-        await live.rest((ending(live.task, outcome, at_ns=self._clock.now_ns()),))
 
     async def _begin(self, claim: Claim, request: SendMessageRequest) -> tuple[Live, Start]:
         now = self._clock.now_ns()

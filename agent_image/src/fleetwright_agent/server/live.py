@@ -91,6 +91,16 @@ class Live:
         for record in records:
             self._publish(record)
 
+    async def end(self, event: Event) -> bool:
+        """Ends an interrupted task; nothing happens when it has been continued meanwhile. Visible after the commit."""
+        final = copy_of(self._head)
+        fold(final, event)
+        record = Record(self._seq + 1, self._clock.now_ns(), event)
+        ended = await self._log.end(self.stored(), record, final)
+        if ended:
+            self._publish(record)
+        return ended
+
     def rest_unwritten(self, event: Event) -> None:
         """Ends the task for those who wait, where the log cannot be written; a restart ends it for good."""
         self._sealed, self._busy = True, False

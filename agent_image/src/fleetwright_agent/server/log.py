@@ -111,6 +111,9 @@ class TaskLog(Protocol):
             LogUnusable: Nothing was written.
         """
 
+    async def end(self, stored: Stored, record: Record, task: Task) -> bool:
+        """Ends an interrupted task that is still where it was seen. Returns after the commit."""
+
     async def find(self, owner: str, task_id: str) -> Stored | None: ...
 
     async def page(self, query: Query) -> Page: ...

@@ -55,12 +55,18 @@ class MemoryTaskLog:
         if known := self._claims.get(claim):
             return Known(known)
         row = self._rows[stored.n]
-        if row.busy or row.seq != stored.seq or row.task.status.state not in INTERRUPTED:
+        if not self._wake(row, stored):
             return NotResting()
-        row.busy = True
         self._claims[claim] = stored.task.id
         self._append(row, record)
         return Accepted(stored.n)
+
+    @staticmethod
+    def _wake(row: _Row, stored: Stored) -> bool:
+        if row.busy or row.seq != stored.seq or row.task.status.state not in INTERRUPTED:
+            return False
+        row.busy = True
+        return True
 
     def append(self, n: int, record: Record) -> None:
         row = self._rows.get(n)
@@ -78,6 +84,12 @@ class MemoryTaskLog:
             raise LogUnusable(f"task number {n} is at rest already")
         row.task, row.busy = copy_of(task), False
         row.seq, row.updated_ns = records[-1].seq, records[-1].at_ns
+
+    async def end(self, stored: Stored, record: Record, task: Task) -> bool:
+        if not self._wake(self._rows[stored.n], stored):
+            return False
+        await self.rest(stored.n, (record,), task)
+        return True
 
     async def find(self, owner: str, task_id: str) -> Stored | None:
         n = self._ids.get((owner, task_id))

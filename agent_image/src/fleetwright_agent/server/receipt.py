@@ -21,7 +21,6 @@ class ReceiptProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._deadline: asyncio.TimerHandle | None = None
         self._size = 0
-        self._between = True
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the parent
         super().connection_made(transport)
@@ -32,10 +31,6 @@ class ReceiptProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._between:
-            # Keep-alive ended with this byte; from now on the next request's headers are due.
-            self._between = False
-            self._await_headers()
         super().data_received(data)
         if self._deadline is not None:
             self._size += len(data)
@@ -46,9 +41,9 @@ class ReceiptProtocol(HttpToolsProtocol):
         self._headers_done()
         super().on_headers_complete()
 
-    def on_message_complete(self) -> None:
-        self._between = True
-        super().on_message_complete()
+    def on_message_begin(self) -> None:
+        self._await_headers()
+        super().on_message_begin()
 
     def _await_headers(self) -> None:
         if self._deadline is None:

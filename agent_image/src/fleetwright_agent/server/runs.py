@@ -45,11 +45,14 @@ def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent
 
 
 class Run:
-    def __init__(self, live: Live, work: Work, *, turn: asyncio.Lock, limit: float, clock: Clock) -> None:
+    def __init__(
+        self, live: Live, work: Work, *, turn: asyncio.Lock, limit: float, cleanup_seconds: float, clock: Clock
+    ) -> None:
         self._live = live
         self._work = work
         self._turn = turn
         self._limit = limit
+        self._cleanup_seconds = cleanup_seconds
         self._clock = clock
         self._stopped: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
@@ -90,7 +93,7 @@ class Run:
 
     async def _cut(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
         working.cancel()
-        await asyncio.wait({working}, timeout=CLEANUP_SECONDS)
+        await asyncio.wait({working}, timeout=self._cleanup_seconds)
         if not working.done():
             _logger.error("cancelled work does not end", extra={"task": self._live.task_id})
         elif not working.cancelled() and working.exception() is None:
@@ -108,9 +111,18 @@ class Run:
 class Runs:
     """The runs of this process."""
 
-    def __init__(self, executor: Executor, *, limit: float, metrics: Metrics, clock: Clock) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        limit: float,
+        metrics: Metrics,
+        clock: Clock,
+        cleanup_seconds: float = CLEANUP_SECONDS,
+    ) -> None:
         self._executor = executor
         self._limit = limit
+        self._cleanup_seconds = cleanup_seconds
         self._metrics = metrics
         self._clock = clock
         self._running: dict[asyncio.Task[None], tuple[Live, Run]] = {}
@@ -124,7 +136,7 @@ class Runs:
     def start(self, live: Live, job: Job) -> None:
         turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
         work = self._executor.begin(job, live.append)
-        run = Run(live, work, turn=turn, limit=self._limit, clock=self._clock)
+        run = Run(live, work, turn=turn, limit=self._limit, cleanup_seconds=self._cleanup_seconds, clock=self._clock)
         task = asyncio.create_task(self._observed(live, run), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
@@ -133,6 +145,15 @@ class Runs:
         for running, run in self._running.values():
             if running is live:
                 run.stop(outcome)
+
+    async def cancel(self, live: Live) -> None:
+        """Stops the run, or ends a task that waits for its caller."""
+        if live.busy or not await live.end(ending(live.task, CANCELED, at_ns=self._clock.now_ns())):
+            self.stop(live, CANCELED)
+
+    async def abandon(self, live: Live) -> None:
+        """Ends a task whose run died with the process before this one."""
+        await live.rest((ending(live.task, RESTARTED, at_ns=self._clock.now_ns()),))
 
     async def drain(self, seconds: float) -> None:
         """Lets running tasks finish for a while, then ends them; returns when all are at rest."""

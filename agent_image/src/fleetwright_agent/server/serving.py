@@ -78,6 +78,8 @@ async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> 
         draining = asyncio.ensure_future(app.drain())
         # The front door ends by itself only when it was asked twice.
         await asyncio.wait({draining, serving}, return_when=asyncio.FIRST_COMPLETED)
+        if draining.done():
+            draining.result()
         draining.cancel()
     front.should_exit = True
     await serving

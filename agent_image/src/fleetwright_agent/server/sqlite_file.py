@@ -85,8 +85,6 @@ def _prepare(connection: sqlite3.Connection) -> None:
         damage = sqlite3.DatabaseError(verdict)
         damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
         raise damage
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > _VERSION:
         connection.close()
@@ -94,6 +92,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
             f"the task log was written by a newer version of the runtime (schema {version}, this one knows {_VERSION});"
             " go back to that version or start with an empty memory"
         )
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
 

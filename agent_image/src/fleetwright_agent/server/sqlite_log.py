@@ -8,13 +8,14 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from a2a.types.a2a_pb2 import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 
 from fleetwright_agent.server import sqlite_statements as sql
-from fleetwright_agent.server.events import INTERRUPTED, Event, replay
+from fleetwright_agent.server.events import Event, replay
 from fleetwright_agent.server.log import (
     Accepted,
     Claim,
@@ -80,9 +81,7 @@ class SqliteTaskLog:
         def work(connection: sqlite3.Connection) -> Accepted | Known | NotResting:
             if known := _claimed(connection, claim):
                 return known
-            # The states come from an enumeration of the protocol, not from a caller.
-            took = connection.execute(sql.wake(INTERRUPTED), (stored.n, stored.seq)).rowcount
-            if not took:
+            if not _wake(connection, stored):
                 return NotResting()
             connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, stored.n))
             _append(connection, stored.n, record)
@@ -98,16 +97,16 @@ class SqliteTaskLog:
             self._timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._flush)
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task) -> None:
-        snapshot, last = task.SerializeToString(), records[-1]
+        await self._commit(partial(_rest, n=n, records=records, task=task))
 
-        def work(connection: sqlite3.Connection) -> None:
-            for record in records:
-                _append(connection, n, record)
-            row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, n)
-            if connection.execute(sql.REST_TASK, row).rowcount != 1:
-                raise LogUnusable(f"task number {n} is at rest already")
+    async def end(self, stored: Stored, record: Record, task: Task) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            if not _wake(connection, stored):
+                return False
+            _rest(connection, n=stored.n, records=(record,), task=task)
+            return True
 
-        await self._commit(work)
+        return await self._commit(work)
 
     async def find(self, owner: str, task_id: str) -> Stored | None:
         def work(connection: sqlite3.Connection) -> Stored | None:
@@ -190,6 +189,19 @@ def _append(connection: sqlite3.Connection, n: int, record: Record) -> None:
     connection.execute(sql.INSERT_EVENT, row)
     if isinstance(event, TaskStatusUpdateEvent):
         connection.execute(sql.SHOW_STATE, (event.status.state, record.at_ns, n))
+
+
+def _rest(connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task) -> None:
+    for record in records:
+        _append(connection, n, record)
+    last = records[-1]
+    row = (last.seq, task.status.state, last.at_ns, last.seq, task.SerializeToString(), n)
+    if connection.execute(sql.REST_TASK, row).rowcount != 1:
+        raise LogUnusable(f"task number {n} is at rest already")
+
+
+def _wake(connection: sqlite3.Connection, stored: Stored) -> bool:
+    return connection.execute(sql.WAKE_TASK, (stored.n, stored.seq)).rowcount == 1
 
 
 def _claimed(connection: sqlite3.Connection, claim: Claim) -> Known | None:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from a2a.types.a2a_pb2 import TaskState
 
-from fleetwright_agent.server.events import TERMINAL
+from fleetwright_agent.server.events import INTERRUPTED, TERMINAL
 from fleetwright_agent.server.log import Query
 
 INSERT_TASK = (
@@ -39,11 +39,8 @@ def _states(states: Collection[TaskState]) -> str:
 _ENDED = _states(TERMINAL)
 ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({_ENDED})"  # noqa: S608 - an enumeration's numbers
 
-
-def wake(states: Collection[TaskState]) -> str:
-    """Makes a task busy again if it rests in one of the states, at the record the caller last saw."""
-    numbers = _states(states)
-    return f"UPDATE tasks SET busy = 1 WHERE n = ? AND seq = ? AND busy = 0 AND state IN ({numbers})"  # noqa: S608 - an enumeration's numbers
+_INTERRUPTED = _states(INTERRUPTED)
+WAKE_TASK = f"UPDATE tasks SET busy = 1 WHERE n = ? AND seq = ? AND busy = 0 AND state IN ({_INTERRUPTED})"  # noqa: S608 - same
 
 
 def filters(query: Query) -> tuple[str, dict[str, object]]:

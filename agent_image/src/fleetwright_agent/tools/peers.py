@@ -171,14 +171,17 @@ def _decimal(value: object) -> Decimal | None:
         return None
 
 
-def _meaning(error: Exception) -> str:
-    status = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
-    if status == 401:
-        return "it does not accept this agent as a caller (401)"
-    if status is not None:
-        return f"it answered {status}"
-    if isinstance(error, httpx.TimeoutException):
-        return "it did not answer in time"
+def _meaning(error: BaseException) -> str:
+    """The client wraps what happened; the HTTP status, where there was one, is in a cause."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, httpx.HTTPStatusError):
+            status = cause.response.status_code
+            refused = "it does not accept this agent as a caller (401)"
+            return refused if status == 401 else f"it answered {status}"
+        if isinstance(cause, httpx.TimeoutException):
+            return "it did not answer in time"
+        cause = cause.__cause__
     return "no connection"
 
 

@@ -9,6 +9,7 @@ import secrets
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from fleetwright_cli.dev.conversation import Address

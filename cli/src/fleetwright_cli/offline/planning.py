@@ -73,9 +73,9 @@ class _Reading:
 
     def __init__(self, step: str) -> None:
         self._step = step.strip()
-        self._numbers = re.findall(r"(?<![\w-])-?\d+(?:\.\d+)?(?![\w-])", step)
-        self._quoted = re.findall(r'"([^"]+)"', step)
-        self._codes = re.findall(r"\b[A-Za-z]+-?\d[\w-]*\b", step)
+        self._numbers: list[str] = re.findall(r"(?<![\w-])-?\d+(?:\.\d+)?(?![\w-])", step)
+        self._quoted: list[str] = re.findall(r'"([^"]+)"', step)
+        self._codes: list[str] = re.findall(r"\b[A-Za-z]+-?\d[\w-]*\b", step)
 
     def value(self, name: str, declared: Mapping[str, Any], *, last: bool, function: str) -> Any:
         if "enum" in declared:

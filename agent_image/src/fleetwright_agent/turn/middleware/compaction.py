@@ -18,7 +18,7 @@ from langgraph.types import Command
 from fleetwright_agent.config import Compaction as Policy
 from fleetwright_agent.config import CompactionMode, Model
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.turn.compaction.measure import prompt_tokens
+from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
 from fleetwright_agent.turn.compaction.policy import choose_cut, due, room
 from fleetwright_agent.turn.compaction.summary import SummaryFailed, extract, summarise
 from fleetwright_agent.turn.compaction.view import shown, tail
@@ -78,7 +78,7 @@ class CompactionLink:
             return now
         kept = tail(request.messages, now.view)
         trigger = due(self._policy, tokens=tokens, messages=len(kept), room=self._room)
-        if trigger is None or choose_cut(kept, self._policy, room=self._room) is None:
+        if trigger is None or not self._worthwhile(kept, tokens):
             return now
         context: TurnContext = request.runtime.context
         if self._policy.mode is CompactionMode.OBSERVE:
@@ -87,6 +87,11 @@ class CompactionLink:
             context.observed = True
             return now
         return await self._compact(request, now, trigger, tokens)
+
+    def _worthwhile(self, kept: Sequence[AnyMessage], tokens: int) -> bool:
+        """Whether what would make way is large enough to pay for a summary at all."""
+        cut = choose_cut(kept, self._policy, room=self._room)
+        return cut is not None and estimate(kept[: cut.index]) > _MIN_GAIN * tokens
 
     async def _after_overflow(
         self, request: Request, call: ModelCall, now: _Outcome, refused: ModelFailed

@@ -55,6 +55,7 @@ class ModelCalls:
                     raise ModelFailed(failure) from error
                 if context.spoken:
                     context.emit(Reset(failure.reason))
+                    context.spoken = False
                 await self._sleep(backoff(attempt, failure.retry_after))
         raise AssertionError("the loop returns or raises")
 

@@ -1,0 +1,63 @@
+# Every target installs what it needs first; `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+DEMO_STATE := build/demo
+
+.PHONY: help env demo test check lint types layers fast controlplane cluster up down status format generated locks clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+
+env: ## Install the development environment into .venv
+	@locks/sync
+
+demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves it running)
+	@rm -rf $(DEMO_STATE)
+	@.venv/bin/fleetwright dev -f examples/quickstart --state $(DEMO_STATE) \
+		--conversation examples/quickstart/conversation.toml $(if $(KEEP),--keep)
+
+test: env ## Run every ring of tests; builds what they need, the first time Kubernetes itself
+	@$(PYTHON) tests/rings.py
+
+check: env ## Lint, types, layers and every fast test, in under two minutes
+	@$(PYTHON) tests/rings.py static fast
+
+fast: env ## The fast tests alone
+	@$(PYTHON) tests/rings.py fast
+
+controlplane: env ## The operator against a real control plane
+	@$(PYTHON) tests/rings.py controlplane
+
+cluster: env ## The scenarios on a real cluster
+	@$(PYTHON) tests/rings.py cluster
+
+up: env ## A cluster with the operator and the quickstart (CLUSTER=existing|kind|local)
+	@$(PYTHON) -m e2e.cluster up $(if $(CLUSTER),--provider $(CLUSTER))
+
+down: env ## Take away what `make up` made
+	@$(PYTHON) -m e2e.cluster down $(if $(CLUSTER),--provider $(CLUSTER))
+
+status: env ## What `make up` has running
+	@$(PYTHON) -m e2e.cluster status $(if $(CLUSTER),--provider $(CLUSTER))
+
+lint: env
+	@.venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check . && echo "lint: clean"
+
+types: env
+	@.venv/bin/mypy
+
+layers: env
+	@.venv/bin/lint-imports --no-cache
+
+format: env ## Format the code
+	@.venv/bin/ruff check --quiet --fix . ; .venv/bin/ruff format --quiet .
+
+generated: env ## Write agent-config.schema.json anew from the runtime's model
+	@$(PYTHON) -c 'import json; from fleetwright_agent.config import AgentConfig; print(json.dumps(AgentConfig.model_json_schema(by_alias=True), indent=2))' >agent_image/agent-config.schema.json
+
+locks: env ## Write the lock files anew
+	@UV=$$(ls -d $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/uv-*/bin/uv | head -1) locks/compile
+
+clean: ## Remove what was built here (the cache of built programs stays)
+	@rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,67 @@
+"""Whether the MCP servers of this agent can be connected to, looked at now and then without a word of MCP.
+
+The operator opens no connection to an address from a spec; what it says about a server it has from here.
+Refuses: opening more than one short connection per server at a time, and naming addresses.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlsplit
+
+from fleetwright_agent.config import McpServer
+
+_CONNECT_SECONDS: Final = 5.0
+_WHILE_WELL_SECONDS: Final = 60.0
+_WHILE_ILL_SECONDS: Final = 10.0
+
+Connect = Callable[[str, int], Awaitable[None]]
+
+
+async def _connect(host: str, port: int) -> None:
+    _, writer = await asyncio.open_connection(host, port)
+    writer.close()
+
+
+class Reachability:
+    """`unreachable` maps the name of a server to how that showed; empty before the first look and while all is well."""
+
+    def __init__(
+        self,
+        servers: Sequence[McpServer],
+        *,
+        connect: Connect = _connect,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._servers = tuple(servers)
+        self._connect = connect
+        self._sleep = sleep
+        self._unreachable: dict[str, str] = {}
+
+    @property
+    def unreachable(self) -> Mapping[str, str]:
+        return MappingProxyType(self._unreachable)
+
+    async def watch(self) -> None:
+        """Looks again and again; ends when cancelled."""
+        while self._servers:
+            reasons = await asyncio.gather(*(self._reason(server) for server in self._servers))
+            looked = zip(self._servers, reasons, strict=True)
+            self._unreachable = {server.name: reason for server, reason in looked if reason is not None}
+            await self._sleep(_WHILE_ILL_SECONDS if self._unreachable else _WHILE_WELL_SECONDS)
+
+    async def _reason(self, server: McpServer) -> str | None:
+        address = urlsplit(server.url)
+        port = address.port or (443 if address.scheme == "https" else 80)
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await self._connect(address.hostname or "", port)
+        except TimeoutError:
+            return f"no connection within {_CONNECT_SECONDS:.0f} s"
+        except socket.gaierror:
+            return "its host name is not known"
+        except OSError:
+            return "connection refused"
+        return None

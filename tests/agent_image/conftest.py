@@ -1,0 +1,239 @@
+"""What the tests of the runtime share: an agent's mounted files, scripted turns, and its door on loopback."""
+
+import asyncio
+import hashlib
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from a2a.client import ClientConfig, ClientFactory
+from a2a.client.client import Client
+from a2a.types.a2a_pb2 import AgentCard, Message, Part, Role, SendMessageRequest
+from google.protobuf.json_format import ParseDict
+
+from fleetwright_agent.app import Application, create_app
+from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.receipt import ReceiptProtocol
+from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+
+TOKENS = {"client:default": "token-of-default", "client:other": "token-of-other", "agent:team/peer": "token-of-peer"}
+
+
+def config_document(**changes: Any) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "version": 1,
+        "revision": "0123456789",
+        "name": "echo",
+        "namespace": "team",
+        "instructions": "Repeat.",
+        "url": "http://echo.team.svc.cluster.local",
+        "model": {
+            "name": "m",
+            "baseUrl": "http://127.0.0.1:9",
+            "contextWindow": 1000,
+            "maxOutputTokens": 100,
+            "timeoutSeconds": 5,
+        },
+        "drainSeconds": 1,
+    }
+    return document | changes
+
+
+def card_document(url: str) -> dict[str, Any]:
+    return {
+        "name": "echo",
+        "description": "Repeats.",
+        "version": "1",
+        "supportedInterfaces": [{"url": f"{url}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": True},
+        "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "chat", "name": "chat", "description": "Talk.", "tags": ["chat"]}],
+    }
+
+
+def callers_document(tokens: dict[str, str]) -> dict[str, Any]:
+    callers = [
+        {
+            "kind": owner.partition(":")[0],
+            "name": owner.partition(":")[2],
+            "sha256": hashlib.sha256(token.encode()).hexdigest(),
+        }
+        for owner, token in tokens.items()
+    ]
+    return {"version": 1, "callers": callers}
+
+
+@dataclass
+class ScriptedTurn:
+    """A turn that does what a test says, and remembers what it was asked."""
+
+    script: Callable[[TurnRequest], AsyncIterator[Frame]]
+    requests: list[TurnRequest] = field(default_factory=list)
+    closed: bool = False
+
+    def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+        self.requests.append(request)
+        return self.script(request)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def echo(request: TurnRequest) -> AsyncIterator[Frame]:
+    yield Text(f"You said: {request.text}")
+    yield Done(f"You said: {request.text}")
+
+
+@dataclass
+class Mounted:
+    """An agent's files below a folder."""
+
+    layout: Layout
+
+    def write(self, path: Path, document: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document))
+
+    def config(self) -> AgentConfig:
+        return AgentConfig.model_validate_json(self.layout.config_file.read_text())
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Mounted:
+    files = Mounted(Layout(root=tmp_path))
+    files.write(files.layout.config_file, config_document())
+    files.write(files.layout.card_file, card_document("http://echo"))
+    files.write(files.layout.callers_file, callers_document(TOKENS))
+    files.layout.memory.mkdir(parents=True)
+    return files
+
+
+@pytest.fixture
+def scripted() -> Callable[[Callable[[TurnRequest], AsyncIterator[Frame]]], ScriptedTurn]:
+    return ScriptedTurn
+
+
+@pytest.fixture
+def documents() -> Callable[..., dict[str, Any]]:
+    """The configuration document, with changes."""
+    return config_document
+
+
+@dataclass
+class Door:
+    """A running agent and ways to talk to it."""
+
+    app: Application
+    url: str
+    turn: ScriptedTurn | None = None
+
+    def http(self, owner: str | None = "client:default") -> httpx.AsyncClient:
+        headers = {"A2A-Version": "1.0", "Content-Type": "application/json"}
+        if owner is not None:
+            headers["Authorization"] = f"Bearer {TOKENS[owner]}"
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=20)
+
+    def ops(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app.ops), base_url="http://ops")
+
+    @asynccontextmanager
+    async def client(self, owner: str = "client:default") -> AsyncIterator[Client]:
+        """The real A2A client, as that caller."""
+        async with self.http(owner) as http:
+            factory = ClientFactory(ClientConfig(httpx_client=http))
+            client = factory.create(ParseDict(card_document(self.url), AgentCard()))
+            yield client
+
+    async def call(self, method: str, params: Any, *, owner: str = "client:default") -> dict[str, Any]:
+        """One raw JSON-RPC call; the whole answer."""
+        async with self.http(owner) as http:
+            body = {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}
+            response = await http.post("/a2a", json=body)
+            assert response.status_code == 200, response.text
+            answer: dict[str, Any] = response.json()
+            return answer
+
+    async def say(
+        self, text: str, *, owner: str = "client:default", now: bool = False, **message: Any
+    ) -> dict[str, Any]:
+        """SendMessage; the task."""
+        answer = await self.call("SendMessage", said(text, now=now, **message), owner=owner)
+        assert "error" not in answer, answer
+        task: dict[str, Any] = answer["result"]["task"]
+        return task
+
+    async def get(self, task_id: str, *, owner: str = "client:default") -> dict[str, Any]:
+        task: dict[str, Any] = (await self.call("GetTask", {"id": task_id}, owner=owner))["result"]
+        return task
+
+    async def until(self, task_id: str, state: str) -> dict[str, Any]:
+        """The task once it is in that state."""
+        async with asyncio.timeout(10):
+            while (task := await self.get(task_id))["status"]["state"] != state:  # noqa: ASYNC110 - it asks from outside
+                await asyncio.sleep(0.01)
+        return task
+
+
+_count = iter(range(1_000_000))
+
+
+def said(text: str, *, now: bool = False, **message: Any) -> dict[str, Any]:
+    identifier = message.pop("messageId", f"message-{next(_count)}")
+    body = {"messageId": identifier, "role": "ROLE_USER", "parts": [{"text": text}]} | message
+    return {"message": body, "configuration": {"returnImmediately": now}}
+
+
+Open = Callable[..., Awaitable[Door]]
+
+
+@pytest.fixture
+async def open_door(mounted: Mounted) -> AsyncIterator[Open]:
+    """Starts the agent with a turn (the echo by default) behind a real HTTP server; stops it after the test."""
+    running: list[tuple[uvicorn.Server, asyncio.Task[None], Application]] = []
+
+    async def start(
+        script: Callable[[TurnRequest], AsyncIterator[Frame]] = echo,
+        *,
+        protocol: type[ReceiptProtocol] = ReceiptProtocol,
+        metrics: Metrics | None = None,
+        **seams: Any,
+    ) -> Door:
+        turn = ScriptedTurn(script)
+        app = create_app(mounted.config(), layout=mounted.layout, turn=turn, metrics=metrics, **seams)
+        await app.start()
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(
+            uvicorn.Config(app.a2a, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False)
+        )
+        serving = asyncio.create_task(server._serve([listener]))
+        running.append((server, serving, app))
+        while not server.started:  # noqa: ASYNC110 - the server offers nothing to wait for
+            await asyncio.sleep(0.005)
+        return Door(app, f"http://127.0.0.1:{listener.getsockname()[1]}", turn)
+
+    yield start
+    for server, serving, app in running:
+        await app.drain()
+        server.should_exit = True
+        await serving
+        await app.aclose()
+
+
+@pytest.fixture
+def request_of() -> Callable[..., SendMessageRequest]:
+    """A message for the real client."""
+
+    def build(text: str, **changes: Any) -> SendMessageRequest:
+        message = Message(message_id=f"message-{next(_count)}", role=Role.ROLE_USER, parts=[Part(text=text)], **changes)
+        return SendMessageRequest(message=message)
+
+    return build

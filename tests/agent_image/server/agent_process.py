@@ -1,0 +1,43 @@
+"""An agent as a process of its own, with a turn that a test steers by what it says. Not a test."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import uvloop
+
+from fleetwright_agent.app import create_app
+from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.logs import configure
+from fleetwright_agent.server.serving import serve
+from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+
+
+class SteeredTurn:
+    """`wait <seconds>` takes its time, `hang` takes for ever, everything else is answered."""
+
+    async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("Working on it. ")
+        if request.text == "hang":
+            await asyncio.Event().wait()
+        if request.text.startswith("wait "):
+            await asyncio.sleep(float(request.text.removeprefix("wait ")))
+        yield Done(f"Done with {request.text}.")
+
+    async def aclose(self) -> None:
+        """Nothing to let go of."""
+
+
+async def main(root: Path, a2a: int, ops: int) -> None:
+    layout = Layout(root=root)
+    config = AgentConfig.model_validate_json(await asyncio.to_thread(layout.config_file.read_text))
+    doors = [socket.create_server(("127.0.0.1", port)) for port in (a2a, ops)]
+    await serve(create_app(config, layout=layout, turn=SteeredTurn()), a2a=doors[0], ops=doors[1])
+
+
+if __name__ == "__main__":
+    configure("info")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))

@@ -1,0 +1,148 @@
+"""Who gets in, and how fast that changes."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.auth import parse_callers
+
+Open = Callable[..., Any]
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}
+
+
+def entry(owner: str, token: str) -> dict[str, str]:
+    kind, _, name = owner.partition(":")
+    return {"kind": kind, "name": name, "sha256": hashlib.sha256(token.encode()).hexdigest()}
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason", "challenge"),
+    [
+        pytest.param([], "missing", 'Bearer realm="echo"', id="no credential"),
+        pytest.param(
+            [("Authorization", "Bearer wrong")],
+            "unknown",
+            'Bearer realm="echo", error="invalid_token"',
+            id="a wrong one",
+        ),
+        pytest.param(
+            [("Authorization", "Basic dG9rZW4=")],
+            "malformed",
+            'Bearer realm="echo", error="invalid_token"',
+            id="another scheme",
+        ),
+        pytest.param(
+            [("Authorization", "Bearer token-of-default"), ("Authorization", "Bearer token-of-other")],
+            "ambiguous",
+            'Bearer realm="echo", error="invalid_token"',
+            id="two callers in one request",
+        ),
+        pytest.param(
+            [("Authorization", "Bearer token-of-default, Bearer token-of-other")],
+            "malformed",
+            'Bearer realm="echo", error="invalid_token"',
+            id="two callers in one header",
+        ),
+    ],
+)
+async def test_refused(open_door: Open, headers: list[tuple[str, str]], reason: str, challenge: str) -> None:
+    metrics = Metrics(CollectorRegistry())
+    door = await open_door(metrics=metrics)
+    async with door.http(None) as http:
+        response = await http.post("/a2a", json=CALL, headers=[("A2A-Version", "1.0"), *headers])
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == challenge
+    count = metrics.registry.get_sample_value("fleetwright_auth_failures_total", {"reason": reason})
+    assert count == 1
+
+
+@pytest.mark.parametrize("path", ["/", "/a2a", "/a2a/", "/metrics", "/docs", "/.well-known/", "/.well-known/other"])
+async def test_everything_but_the_cards_needs_a_credential(open_door: Open, path: str) -> None:
+    door = await open_door()
+    async with door.http(None) as http:
+        assert (await http.get(path)).status_code == 401
+        assert (await http.post(path, json=CALL)).status_code == 401
+        assert (await http.post("/.well-known/agent.json", json=CALL)).status_code == 401
+        assert (await http.get("/.well-known/agent.json")).status_code == 200
+
+
+async def test_a_rotated_token_counts_from_the_next_request(open_door: Open, mounted: Any) -> None:
+    door = await open_door()
+    callers = mounted.layout.callers_file
+
+    async def status(token: str) -> int:
+        async with door.http(None) as http:
+            headers = {"A2A-Version": "1.0", "Authorization": f"Bearer {token}"}
+            code: int = (await http.post("/a2a", json=CALL, headers=headers)).status_code
+            return code
+
+    assert await status("token-of-default") == 200
+    # As the kubelet does it: a folder beside, and one rename of the link that leads to it.
+    folder, swapped = callers.parent, callers.parent / "..data"
+    for name, owners in [("one", ["token-of-default", "new"]), ("two", ["new"])]:
+        version = folder / f"..{name}"
+        mounted.write(version / "callers.json", {"version": 1, "callers": [entry("client:default", t) for t in owners]})
+        link = folder / "..data_tmp"
+        link.symlink_to(version.name)
+        os.replace(link, swapped)  # noqa: PTH105 - the very call the kubelet makes
+        if not callers.is_symlink():
+            callers.unlink()
+            callers.symlink_to("..data/callers.json")
+        assert await status("new") == 200
+        assert await status("token-of-default") == (200 if name == "one" else 401)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        pytest.param(None, "callers.json cannot be read: No such file or directory", id="a missing list"),
+        pytest.param("{", "callers.json is not valid: it is not JSON", id="a torn list"),
+        pytest.param('{"version": 2}', "callers.json is not valid: check version", id="a list of another version"),
+        pytest.param(
+            '{"version": 1, "callers": [{"name": "x", "kind": "client", "sha256": "short"}]}',
+            "callers.json is not valid: check callers.0.sha256",
+            id="a digest that is none",
+        ),
+    ],
+)
+async def test_without_a_list_nobody_gets_in_and_readiness_says_why(
+    open_door: Open, mounted: Any, content: str | None, reason: str
+) -> None:
+    door = await open_door()
+    good = mounted.layout.callers_file.read_text()
+    replace(mounted.layout.callers_file, content)
+    async with door.http() as http, door.ops() as ops:
+        assert (await http.post("/a2a", json=CALL)).status_code == 401
+        ready = await ops.get("/readyz")
+        assert (ready.status_code, ready.text) == (503, f"{reason}\n")
+        replace(mounted.layout.callers_file, good)
+        assert (await http.post("/a2a", json=CALL)).status_code == 200
+        assert (await ops.get("/readyz")).status_code == 200
+
+
+def replace(path: Path, content: str | None) -> None:
+    path.unlink(missing_ok=True)
+    if content is not None:
+        path.write_text(content)
+
+
+def test_one_token_of_two_callers_is_refused_without_repeating_it() -> None:
+    digest = hashlib.sha256(b"t").hexdigest()
+    one = {"kind": "client", "name": "a", "sha256": digest}
+    raw = str({"version": 1, "callers": [one, one | {"name": "b"}]}).replace("'", '"').encode()
+    with pytest.raises(ValueError, match="client:b and client:a hold the same token") as caught:
+        parse_callers(raw)
+    assert digest not in str(caught.value)
+
+
+def test_one_caller_may_hold_two_tokens_while_they_overlap() -> None:
+    import json
+
+    raw = json.dumps({"version": 1, "callers": [entry("client:a", "old"), entry("client:a", "new")]}).encode()
+    assert len(parse_callers(raw).callers) == 2

@@ -1,0 +1,121 @@
+"""What is served as it was mounted, and what only operators see."""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.memory_log import MemoryTaskLog
+from fleetwright_agent.turn.frames import CompactionEnd, Done, Frame, TurnRequest
+
+Open = Callable[..., Any]
+PATHS = ["/.well-known/agent-card.json", "/.well-known/agent.json"]
+
+
+async def test_the_card_is_the_file_at_both_places_for_everybody(open_door: Open, mounted: Any) -> None:
+    raw = mounted.layout.card_file.read_bytes()
+    digest = hashlib.sha256(raw).hexdigest()
+    door = await open_door()
+    async with door.http(None) as http:
+        for path in PATHS:
+            response = await http.get(path)
+            assert response.content == raw
+            assert response.headers["etag"] == f'"{digest}"'
+            assert response.headers["cache-control"] == "public, max-age=60"
+            assert (await http.head(path)).status_code == 200
+            for known in (f'"{digest}"', f'W/"{digest}"', f'"x", "{digest}"', "*"):
+                again = await http.get(path, headers={"If-None-Match": known})
+                assert (again.status_code, again.content) == (304, b"")
+            assert (await http.get(path, headers={"If-None-Match": '"old"'})).status_code == 200
+
+
+async def test_a_changed_card_is_served_at_once_and_a_damaged_one_never(open_door: Open, mounted: Any) -> None:
+    door = await open_door()
+    async with door.http(None) as http, door.ops() as ops:
+        mounted.layout.card_file.write_text('{"name": "changed"}')
+        assert (await http.get(PATHS[0])).json() == {"name": "changed"}
+        mounted.layout.card_file.write_text("{")
+        assert (await http.get(PATHS[0])).status_code == 503
+        assert (await ops.get("/readyz")).text == "agent-card.json is not valid: it is not JSON\n"
+
+
+async def test_the_status_tells_what_only_the_agent_knows(open_door: Open, mounted: Any) -> None:
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield CompactionEnd("compacted", 900, 300)
+        yield Done("x")
+
+    door = await open_door(script)
+    digest = hashlib.sha256(mounted.layout.card_file.read_bytes()).hexdigest()
+    async with door.ops() as ops:
+        before = (await ops.get("/status")).json()
+        await door.say("hello")
+        after = (await ops.get("/status")).json()
+    assert before == {
+        "name": "echo",
+        "namespace": "team",
+        "revision": "0123456789",
+        "cardDigest": digest,
+        "runningTasks": 0,
+        "lastCompaction": None,
+        "ready": True,
+        "reason": None,
+    }
+    assert after["lastCompaction"]["tokensAfter"] == 300
+
+
+async def test_the_metrics_count_tasks_by_outcome_and_name_the_revision(open_door: Open) -> None:
+    door = await open_door()
+    await door.say("hello")
+    async with door.ops() as ops:
+        text = (await ops.get("/metrics")).text
+    assert 'fleetwright_agent_info{agent="echo",namespace="team",revision="0123456789"} 1.0' in text
+    assert 'fleetwright_task_seconds_count{outcome="completed"} 1.0' in text
+    assert 'fleetwright_tasks{state="working"} 0.0' in text
+
+
+async def test_the_operations_are_not_behind_the_agents_door(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        for path in ("/healthz", "/readyz", "/metrics", "/status"):
+            assert (await http.get(path)).status_code == 404
+
+
+async def test_a_damaged_task_log_keeps_the_agent_alive_but_not_ready_and_says_so(
+    open_door: Open, mounted: Any
+) -> None:
+    (mounted.layout.memory / "tasks.db").write_bytes(b"garbage" * 1000)
+    door = await open_door()
+    async with door.ops() as ops, door.http() as http:
+        assert (await ops.get("/healthz")).status_code == 200
+        ready = await ops.get("/readyz")
+        assert ready.status_code == 503
+        assert "kept as tasks.db.damaged-" in ready.text
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        refused = await http.post("/a2a", json=body)
+        assert refused.status_code == 503
+        assert "damaged" not in refused.text
+        lookup = await http.post("/a2a", json={"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "x"}})
+        assert lookup.json()["error"]["code"] == -32603
+        assert "tasks.db" not in json.dumps(lookup.json())
+
+
+class FullLog(MemoryTaskLog):
+    """A log whose disk fills up while a task runs."""
+
+    async def rest(self, *_: Any) -> None:
+        raise LogUnusable("no space left on /var/lib/fleetwright")
+
+
+async def test_a_result_that_cannot_be_stored_ends_the_task_for_those_who_wait(
+    open_door: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    door = await open_door(log=FullLog())
+    task = await door.say("hello")
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+    assert "could not be stored" in task["status"]["message"]["parts"][0]["text"]
+    assert "no space left" not in json.dumps(task)
+    assert "no space left" in caplog.text

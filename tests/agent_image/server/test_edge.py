@@ -1,0 +1,219 @@
+"""Hostile and broken requests: each is refused with its proper code, and nothing internal is told."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.server.receipt import ReceiptProtocol
+
+Open = Callable[..., Any]
+SEND = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+
+
+def call(method: object = "SendMessage", params: object = None, **changes: object) -> bytes:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params if params is not None else {"message": SEND}}
+    return json.dumps(body | changes).encode()
+
+
+def nested(depth: int) -> bytes:
+    return b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"a":' + b"[" * depth + b"]" * depth + b"}}"
+
+
+REFUSED = [
+    pytest.param(b"not json", 200, -32700, id="text that is not JSON"),
+    pytest.param(b"", 200, -32700, id="an empty body"),
+    pytest.param(b"\xff\xfe{}", 200, -32700, id="bytes that are not UTF-8"),
+    pytest.param(b'{"a": NaN}', 200, -32700, id="a number that JSON does not have"),
+    pytest.param(b'{"id": ' + b"9" * 5000 + b"}", 200, -32700, id="a number of five thousand digits"),
+    pytest.param(nested(100_000), 200, -32700, id="a hundred thousand levels"),
+    pytest.param(nested(80), 200, -32700, id="eighty levels"),
+    pytest.param(b'{"jsonrpc":"2.0","id":"\\ud800","method":"GetTask"}', 200, -32700, id="half a character"),
+    pytest.param(b"[" + call() + b"]", 200, -32600, id="a batch"),
+    pytest.param(b'"text"', 200, -32600, id="JSON that is no object"),
+    pytest.param(call(jsonrpc="1.0"), 200, -32600, id="another version of JSON-RPC"),
+    pytest.param(call(id=True), 200, -32600, id="an id that is a truth value"),
+    pytest.param(call(method=7), 200, -32600, id="a method that is a number"),
+    pytest.param(call(params=[1]), 200, -32602, id="params that are a list"),
+    pytest.param(call("message/send"), 200, -32601, id="a method of another dialect"),
+    pytest.param(call(params={"message": SEND | {"messageId": 7}}), 200, -32602, id="a field of the wrong type"),
+    pytest.param(call(params={"message": SEND | {"parts": []}}), 200, -32602, id="a message without parts"),
+    pytest.param(call(params={"message": SEND | {"parts": [{"text": " "}]}}), 200, -32602, id="a message without text"),
+    pytest.param(call(params={"message": SEND, "contextId": "c"}), 200, None, id="an unknown field is ignored"),
+    pytest.param(call(params={"message": SEND | {"contextId": "c" * 129}}), 200, -32602, id="a context id too long"),
+    pytest.param(call(params={"message": SEND | {"messageId": "a\nb"}}), 200, -32602, id="an id with a line break"),
+    pytest.param(call(params={"message": SEND | {"role": "ROLE_AGENT"}}), 200, -32602, id="a message as the agent"),
+    pytest.param(call(params={"message": SEND | {"taskId": "unknown"}}), 200, -32001, id="a task nobody knows"),
+    pytest.param(
+        call(params={"message": SEND | {"metadata": {"https://fleetwright.dev/a2a/call-path/v1": "x"}}}),
+        200,
+        -32602,
+        id="a call path that is no list",
+    ),
+    pytest.param(
+        call(params={"message": SEND | {"parts": [{"url": "http://x", "mediaType": "image/png"}]}}),
+        200,
+        -32005,
+        id="a picture for an agent that reads text",
+    ),
+    pytest.param(
+        call(params={"message": SEND | {"parts": [{"text": "x", "mediaType": "text/html"}]}}),
+        200,
+        -32005,
+        id="text of a kind the card does not list",
+    ),
+    pytest.param(
+        call(params={"message": SEND, "configuration": {"taskPushNotificationConfig": {"url": "http://x"}}}),
+        200,
+        -32003,
+        id="a message that wants to be pushed",
+    ),
+    pytest.param(
+        call("CreateTaskPushNotificationConfig", {"taskId": "t", "url": "http://x"}), 200, -32003, id="a push config"
+    ),
+    pytest.param(call("GetExtendedAgentCard", {}), 200, -32007, id="the extended card"),
+    pytest.param(call("ListTasks", {"pageSize": 101}), 200, -32602, id="a page too large"),
+    pytest.param(call("ListTasks", {"pageToken": "AAAA"}), 200, -32602, id="a page token of somebody else"),
+    pytest.param(call("GetTask", {"id": "x", "historyLength": -1}), 200, -32602, id="a negative history"),
+    pytest.param(
+        call(params={"message": {"parts": [{"text": "a" * 1024 * 1024}]}}), 413, -32600, id="a body too large"
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "code"), REFUSED)
+async def test_refusals(open_door: Open, body: bytes, status: int, code: int | None) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        response = await http.post("/a2a", content=body)
+    assert response.status_code == status
+    answer = response.json()
+    assert answer.get("error", {}).get("code") == code
+    for word in ("Traceback", "object has no", "expected", "Python", "NoneType", "recursion", "sqlite", "parseError"):
+        assert word not in response.text
+
+
+async def test_a_field_that_cannot_be_read_is_named(open_door: Open) -> None:
+    door = await open_door()
+    answer = await door.call("SendMessage", {"message": SEND | {"messageId": 7}})
+    assert answer["error"]["message"] == "Invalid params: check message.messageId"
+
+
+async def test_the_protocols_version_is_asked_after_method_and_params(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        del http.headers["A2A-Version"]
+        assert (await http.post("/a2a", content=call())).json()["error"]["code"] == -32009
+        assert (await http.post("/a2a", content=call("Nonsense"))).json()["error"]["code"] == -32601
+        http.headers["A2A-Version"] = "1.7"
+        assert "result" in (await http.post("/a2a", content=call())).json()
+        http.headers["A2A-Version"] = "0.3"
+        assert (await http.post("/a2a", content=call())).json()["error"]["code"] == -32009
+
+
+async def test_both_spellings_of_the_path_work(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        for path in ("/a2a", "/a2a/"):
+            assert "result" in (await http.post(path, content=call())).json()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({"Content-Encoding": "gzip"}, 415, id="a compressed body"),
+        pytest.param({"Content-Type": "text/plain"}, 415, id="a body that does not say it is JSON"),
+        pytest.param({"Content-Type": "application/json; charset=utf-8"}, 200, id="JSON with a charset passes"),
+        pytest.param({"Origin": "https://evil.example"}, 403, id="a browser of a foreign origin"),
+        pytest.param({"Origin": "null"}, 403, id="a browser of no origin"),
+        pytest.param({"Origin": "https://GOOD.example"}, 200, id="a listed origin passes, in any case"),
+    ],
+)
+async def test_headers(open_door: Open, headers: dict[str, str], status: int) -> None:
+    door = await open_door(origins=["https://good.example"])
+    body = gzip.compress(call()) if "Content-Encoding" in headers else call()
+    async with door.http() as http:
+        response = await http.post("/a2a", content=body, headers=headers)
+    assert response.status_code == status
+
+
+async def test_a_body_that_says_nothing_of_its_size_is_counted(open_door: Open) -> None:
+    door = await open_door()
+
+    async def endless() -> Any:
+        for _ in range(64):
+            yield b" " * 64 * 1024
+
+    async with door.http() as http:
+        response = await http.post("/a2a", content=endless())
+    assert response.status_code == 413
+
+
+async def test_an_activated_extension_is_named_in_the_answer_and_unknown_ones_are_not(open_door: Open) -> None:
+    door = await open_door()
+    cost = "https://proto-labs.ai/a2a/ext/cost-v1"
+    async with door.http() as http:
+        asked = await http.post("/a2a", content=call(), headers={"A2A-Extensions": f"{cost}, urn:other"})
+        unasked = await http.post("/a2a", content=call())
+    assert asked.headers["a2a-extensions"] == cost
+    assert "a2a-extensions" not in unasked.headers
+
+
+class Hasty(ReceiptProtocol):
+    header_seconds = 0.2
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"", id="a connection that says nothing"),
+        pytest.param(b"POST /a2a HTTP/1.1\r\nHost: x\r\nX-Slow: ", id="half a header"),
+        pytest.param(
+            b"GET /.well-known/agent.json HTTP/1.1\r\nHost: x\r\n\r\nGET /", id="half a second request on a connection"
+        ),
+        pytest.param(b"GET / HTTP/1.1\r\n" + b"X-Many: y\r\n" * 10_000, id="headers without end"),
+    ],
+)
+async def test_headers_are_due(open_door: Open, sent: bytes) -> None:
+    door = await open_door(protocol=Hasty)
+    host, port = door.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(sent)
+    async with asyncio.timeout(3):
+        await reader.read()  # Ends because the server closes; a server that waits runs into the timeout.
+    writer.close()
+
+
+async def test_a_request_in_time_keeps_its_connection_beyond_the_deadline_of_headers(open_door: Open) -> None:
+    door = await open_door(protocol=Hasty)
+    host, port = door.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    for _ in range(2):
+        writer.write(b"GET /.well-known/agent.json HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200" in await reader.readline()
+        await reader.readuntil(b"}]}")
+        await asyncio.sleep(0.4)
+    writer.close()
+
+
+async def test_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> None:
+    from fleetwright_agent.server.edge import Bodies
+
+    answers: list[dict[str, Any]] = []
+
+    async def never(*_: object) -> None:
+        raise AssertionError("the application must not be reached")
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        return {}
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/a2a", "headers": [(b"content-type", b"application/json")]}
+    await Bodies(never, seconds=0.05)(scope, receive, send)
+    assert answers[0]["status"] == 408

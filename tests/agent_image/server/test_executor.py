@@ -1,0 +1,199 @@
+"""Frames become events: what a caller sees of a turn, and what it costs."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from a2a.types.a2a_pb2 import Message, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.events import Event, fold
+from fleetwright_agent.server.executor import FLUSH_SECONDS, FrameExecutor, LastCompaction
+from fleetwright_agent.server.extensions import COST
+from fleetwright_agent.server.turns import Turns
+from fleetwright_agent.server.work import Job, Outcome
+from fleetwright_agent.turn.frames import (
+    CompactionEnd,
+    CompactionStart,
+    Done,
+    Frame,
+    PeerCost,
+    Purpose,
+    Reset,
+    Text,
+    ToolEnd,
+    ToolStart,
+    TurnRequest,
+    Usage,
+)
+
+JOB = Job(owner="o", task_id="t", context_id="c", message=Message(parts=[Part(text="one"), Part(text="two")]))
+Script = Callable[[TurnRequest], AsyncIterator[Frame]]
+
+
+class Told:
+    """A run of frames, and all that was emitted."""
+
+    def __init__(self, scripted: Callable[[Script], Any], script: Script) -> None:
+        self.turn = scripted(script)
+        self.seconds = iter([100.0, 100.0, 101.5, 101.5])
+        self.compaction = LastCompaction()
+        clock = Clock(now_ns=lambda: 5_000_000_000, monotonic=lambda: next(self.seconds))
+        executor = FrameExecutor(Turns(lambda: self.turn), myself="team/echo", clock=clock, compaction=self.compaction)
+        self.emitted: list[Event] = []
+        self.work = executor.begin(JOB, self.emitted.append)
+
+    async def run(self) -> Sequence[Event]:
+        return await self.work.run()
+
+    @property
+    def pieces(self) -> list[tuple[str, bool]]:
+        found = [e for e in self.emitted if isinstance(e, TaskArtifactUpdateEvent)]
+        return [(e.artifact.parts[0].text, e.append) for e in found]
+
+    @property
+    def sentences(self) -> list[str]:
+        found = [e.status.message for e in self.emitted if isinstance(e, TaskStatusUpdateEvent)]
+        return [message.parts[0].text for message in found if message.parts]
+
+
+@pytest.fixture
+def tell(scripted: Callable[[Script], Any]) -> Callable[..., Told]:
+    def of(*frames: Frame | float) -> Told:
+        async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+            for frame in frames:
+                if isinstance(frame, float):
+                    await asyncio.sleep(frame)
+                else:
+                    yield frame
+
+        return Told(scripted, script)
+
+    return of
+
+
+async def test_the_first_piece_is_shown_at_once_and_the_rest_gathers(tell: Callable[..., Told]) -> None:
+    told = tell(Text("a"), Text("b"), Text("c"), FLUSH_SECONDS * 1.5, Text("d"), Done("abcd"))
+    final = await told.run()
+    assert told.pieces == [("a", False), ("bc", True)]
+    assert final[0].artifact.parts[0].text == "abcd"
+    assert (final[0].append, final[0].last_chunk) == (False, True)
+    assert final[-1].status.state == TaskState.TASK_STATE_COMPLETED
+    assert len(final) == 2
+
+
+async def test_whoever_folds_the_events_reads_the_answer_once(tell: Callable[..., Told]) -> None:
+    told = tell(Text("I will look. "), ToolStart("1", "t", "{}"), Text("Wait."), Done("Found."))
+    final = await told.run()
+    task = Task(id="t", context_id="c")
+    for event in [*told.emitted, *final]:
+        fold(task, event)
+    assert [[part.text for part in artifact.parts] for artifact in task.artifacts] == [["Found."]]
+
+
+async def test_what_was_said_is_shown_before_the_tool_it_announces(tell: Callable[..., Told]) -> None:
+    told = tell(Text("a"), Text("b"), ToolStart("1", "search", "{}"), ToolEnd("1", "search", False, "x"), Done("ab"))
+    await told.run()
+    kinds = [type(e).__name__ for e in told.emitted]
+    assert kinds == ["TaskStatusUpdateEvent"] + ["TaskArtifactUpdateEvent"] * 2 + ["TaskStatusUpdateEvent"] * 2
+    assert told.sentences == ["Calling search.", "search failed."]
+
+
+async def test_a_reset_takes_back_what_was_shown(tell: Callable[..., Told]) -> None:
+    told = tell(Text("wrong"), Text(" way"), Reset("retry"), Text("right"), FLUSH_SECONDS * 1.5, Done("right"))
+    await told.run()
+    assert told.pieces == [("wrong", False), ("", False), ("right", True)]
+
+
+async def test_without_a_last_word_what_was_said_is_the_answer(tell: Callable[..., Told]) -> None:
+    final = await tell(Text("a"), Text("b")).run()
+    assert final[0].artifact.parts[0].text == "ab"
+
+
+async def test_a_compaction_is_progress_and_remembered_for_the_status_page(tell: Callable[..., Told]) -> None:
+    told = tell(CompactionStart(900), CompactionEnd("compacted", 900, 300), Done("x"))
+    await told.run()
+    assert told.sentences == [
+        "Compacting the conversation of 900 tokens.",
+        "Compaction compacted: 900 tokens before, 300 after.",
+    ]
+    assert told.compaction.seen == {
+        "at": "1970-01-01T00:00:05+00:00",
+        "outcome": "compacted",
+        "tokensBefore": 900,
+        "tokensAfter": 300,
+    }
+
+
+def bill(event: Event) -> dict[str, Any]:
+    assert isinstance(event, TaskArtifactUpdateEvent)
+    assert list(event.artifact.extensions) == [COST]
+    payload: dict[str, Any] = MessageToDict(event.artifact.metadata)[COST]
+    return payload
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        pytest.param(
+            [
+                Usage("m", 100, 10, cache_read_tokens=40, cost_usd=Decimal("0.0012345")),
+                Usage("m", 50, 5, cost_usd=Decimal("0.001"), purpose=Purpose.SUMMARY),
+            ],
+            {
+                "usage": {"input_tokens": 150, "output_tokens": 15, "cache_read_input_tokens": 40},
+                "durationMs": 1500,
+                "success": True,
+                "costUsd": 0.002234,
+            },
+            id="every call of every purpose counts, and dollars have six decimals",
+        ),
+        pytest.param(
+            [Usage("m", 1, 1, cost_usd=Decimal("0.5")), Usage("unpriced", 1, 1)],
+            {"usage": {"input_tokens": 2, "output_tokens": 2}, "durationMs": 1500, "success": True},
+            id="without a price for every call there is no cost",
+        ),
+        pytest.param(
+            [Usage("m", 1, 1, cost_usd=Decimal("0.5")), PeerCost("a/b", Decimal("0.25")), PeerCost("a/b", Decimal(1))],
+            {
+                "usage": {"input_tokens": 1, "output_tokens": 1},
+                "durationMs": 1500,
+                "success": True,
+                "costUsd": 0.5,
+                "peersCostUsd": {"a/b": 1.25},
+            },
+            id="what peers cost is told apart from our own cost",
+        ),
+    ],
+)
+async def test_the_bill(tell: Callable[..., Told], frames: list[Frame], expected: dict[str, Any]) -> None:
+    final = await tell(*frames, Done("x")).run()
+    assert bill(final[0]) == expected
+
+
+async def test_work_that_is_cut_keeps_what_it_said_and_what_it_cost(tell: Callable[..., Told]) -> None:
+    told = tell(Usage("m", 3, 1), Text("half"), 60.0)
+    running = asyncio.ensure_future(told.run())
+    while not told.pieces:  # noqa: ASYNC110 - frames arrive one loop turn after the other
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait({running})
+    final = told.work.cut(Outcome(TaskState.TASK_STATE_CANCELED, "Stopped.", "canceled"))
+    assert final[0].artifact.parts[0].text == "half"
+    assert bill(final[0])["success"] is False
+    assert final[1].status.message.parts[0].text == "Stopped."
+    assert final[1].status.state == TaskState.TASK_STATE_CANCELED
+
+
+async def test_work_that_neither_said_nor_used_anything_ends_without_an_artifact(tell: Callable[..., Told]) -> None:
+    final = tell().work.cut(Outcome(TaskState.TASK_STATE_FAILED, "No.", "x"))
+    assert [type(e) for e in final] == [TaskStatusUpdateEvent]
+
+
+async def test_the_parts_of_a_message_reach_the_turn_as_lines(tell: Callable[..., Told]) -> None:
+    told = tell(Done("x"))
+    await told.run()
+    assert told.turn.requests[0].text == "one\ntwo"

@@ -1,0 +1,246 @@
+"""The task log's promises, kept by both implementations."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
+
+from fleetwright_agent.server.events import Event, status_event
+from fleetwright_agent.server.log import (
+    Accepted,
+    Claim,
+    Known,
+    LogUnusable,
+    NotResting,
+    Query,
+    Record,
+    Stored,
+    TaskLog,
+)
+from fleetwright_agent.server.memory_log import MemoryTaskLog
+from fleetwright_agent.server.sqlite_log import SqliteTaskLog
+
+COMPLETED = TaskState.TASK_STATE_COMPLETED
+WAITING = TaskState.TASK_STATE_INPUT_REQUIRED
+
+
+@pytest.fixture(params=[pytest.param("sqlite", id="in SQLite"), pytest.param("memory", id="in memory")])
+async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TaskLog]:
+    made: TaskLog = SqliteTaskLog(tmp_path / "tasks.db") if request.param == "sqlite" else MemoryTaskLog()
+    await made.open()
+    yield made
+    await made.aclose()
+
+
+def new(name: str) -> Task:
+    return Task(id=name, context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED))
+
+
+def claim(name: str, *, owner: str = "me", content: bytes = b"1") -> Claim:
+    return Claim(owner=owner, message_id=f"m-{name}", digest=content)
+
+
+def piece(text: str) -> TaskArtifactUpdateEvent:
+    return TaskArtifactUpdateEvent(append=True, artifact=Artifact(artifact_id="a", parts=[Part(text=text)]))
+
+
+def ended(name: str, state: TaskState = COMPLETED, *, at_ns: int = 9) -> Event:
+    return status_event(name, "c", state, at_ns=at_ns)
+
+
+async def accepted(log: TaskLog, name: str, *, at_ns: int = 1, owner: str = "me") -> int:
+    answer = await log.accept(claim(name, owner=owner), new(name), at_ns=at_ns)
+    assert isinstance(answer, Accepted)
+    return answer.n
+
+
+async def finished(log: TaskLog, name: str, state: TaskState = COMPLETED, *, at_ns: int = 9) -> int:
+    n = await accepted(log, name)
+    final = new(name)
+    final.status.state = state
+    await log.rest(n, (Record(2, at_ns, ended(name, state)),), final)
+    return n
+
+
+async def test_the_same_claim_finds_its_task_and_other_content_or_owner_is_another(log: TaskLog) -> None:
+    await accepted(log, "t")
+    assert await log.accept(claim("t"), new("again"), at_ns=2) == Known("t")
+    assert isinstance(await log.accept(claim("t", content=b"2"), new("u"), at_ns=2), Accepted)
+    assert isinstance(await log.accept(claim("t", owner="you"), new("t"), at_ns=2), Accepted)
+    assert await log.find("me", "again") is None
+
+
+async def test_nothing_is_appended_to_a_task_at_rest(log: TaskLog) -> None:
+    n = await finished(log, "t")
+    log.append(n, Record(3, 10, piece("late")))
+    with pytest.raises(LogUnusable):
+        await log.rest(n, (Record(3, 10, ended("t")),), new("t"))
+    stored = await log.find("me", "t")
+    assert stored is not None
+    assert (stored.seq, stored.busy, len(stored.task.artifacts)) == (2, False, 0)
+    assert stored.task.status.state == COMPLETED
+
+
+async def test_pieces_are_there_once_something_was_waited_for(log: TaskLog) -> None:
+    n = await accepted(log, "t")
+    for number, text in enumerate(["one ", "two ", "three"], start=2):
+        log.append(n, Record(number, number, piece(text)))
+    await accepted(log, "other")
+    stored = await log.find("me", "t")
+    assert stored is not None
+    assert (stored.seq, stored.busy) == (4, True)
+    assert [part.text for part in stored.task.artifacts[0].parts] == ["one two three"]
+
+
+async def test_an_interrupted_task_goes_on_once_with_the_message_that_continues_it(log: TaskLog) -> None:
+    await finished(log, "t", WAITING)
+    stored = await log.find("me", "t")
+    assert stored is not None
+    message = Message(message_id="m2", role=Role.ROLE_USER, parts=[Part(text="yes")])
+    record = Record(3, 11, message)
+    answers = await asyncio.gather(
+        log.resume(claim("yes"), stored, record),
+        log.resume(claim("no"), stored, record),
+        log.resume(claim("yes"), stored, record),
+    )
+    assert answers == [Accepted(stored.n), NotResting(), Known("t")]
+    after = await log.find("me", "t")
+    assert after is not None
+    assert (after.busy, after.task.history[-1].parts[0].text) == (True, "yes")
+    assert [b.task.id for b in await log.busy()] == ["t"]
+
+
+async def test_an_interrupted_task_is_ended_once_and_not_when_it_has_gone_on(log: TaskLog) -> None:
+    await finished(log, "t", WAITING)
+    await finished(log, "u", WAITING)
+    parked, other = await log.find("me", "t"), await log.find("me", "u")
+    assert parked is not None
+    assert other is not None
+    final = new("t")
+    final.status.state = TaskState.TASK_STATE_CANCELED
+    record = Record(3, 11, ended("t", TaskState.TASK_STATE_CANCELED))
+    assert await log.end(parked, record, final)
+    assert not await log.end(parked, record, final)
+    assert isinstance(await log.resume(claim("on"), other, Record(3, 11, Message(message_id="m"))), Accepted)
+    assert not await log.end(other, record, final)
+    assert [stored.task.id for stored in await log.busy()] == ["u"]
+
+
+async def test_a_finished_task_does_not_go_on(log: TaskLog) -> None:
+    await finished(log, "t")
+    stored = await log.find("me", "t")
+    assert stored is not None
+    assert await log.resume(claim("x"), stored, Record(3, 11, Message(message_id="m"))) == NotResting()
+
+
+async def test_only_busy_tasks_are_found_after_a_crash(log: TaskLog) -> None:
+    await finished(log, "done")
+    await finished(log, "parked", WAITING)
+    await accepted(log, "running")
+    assert [stored.task.id for stored in await log.busy()] == ["running"]
+
+
+async def test_pages_hold_one_owners_tasks_newest_first_with_ties_by_identifier(log: TaskLog) -> None:
+    for name, at_ns in [("a", 1), ("b", 2), ("c", 2), ("d", 3)]:
+        await accepted(log, name, at_ns=at_ns)
+    await accepted(log, "z", at_ns=4, owner="you")
+    first = await log.page(Query(owner="me", size=2))
+    assert [s.task.id for s in first.tasks] == ["d", "c"]
+    assert first.total == 4
+    second = await log.page(Query(owner="me", size=2, after=first.following))
+    assert ([s.task.id for s in second.tasks], second.following) == (["b", "a"], None)
+    since = await log.page(Query(owner="me", size=9, since_ns=3))
+    assert [s.task.id for s in since.tasks] == ["d"]
+
+
+async def test_old_ended_tasks_are_forgotten_and_their_claims_with_them(log: TaskLog) -> None:
+    await finished(log, "old", at_ns=5)
+    await finished(log, "young", at_ns=50)
+    await finished(log, "parked", WAITING, at_ns=5)
+    await accepted(log, "running", at_ns=5)
+    assert await log.sweep(before_ns=10) == 1
+    left = await log.page(Query(owner="me", size=9))
+    assert {s.task.id for s in left.tasks} == {"young", "parked", "running"}
+    assert isinstance(await log.accept(claim("old"), new("old"), at_ns=60), Accepted)
+
+
+async def test_many_tasks_at_once_share_commits_and_lose_nothing(log: TaskLog) -> None:
+    await asyncio.gather(*(finished(log, f"t{n}") for n in range(100)))
+    page = await log.page(Query(owner="me", size=100))
+    assert page.total == 100
+    assert all(not s.busy for s in page.tasks)
+
+
+async def open_at(path: Path) -> SqliteTaskLog:
+    log = SqliteTaskLog(path)
+    await log.open()
+    return log
+
+
+def evidence(folder: Path) -> Path:
+    return next(folder.glob("tasks.db.damaged-*"))
+
+
+async def test_a_file_that_is_no_database_is_kept_and_never_replaced_in_silence(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    path.write_bytes(b"not a database at all" * 1000)
+    for _ in range(2):  # A restart must not turn the lost history into an empty one.
+        log = SqliteTaskLog(path)
+        with pytest.raises(LogUnusable, match=r"damaged and was kept as tasks\.db\.damaged-"):
+            await log.open()
+        assert log.problem is not None
+        assert "move it away" in log.problem
+        await log.aclose()
+    kept = evidence(tmp_path)
+    assert kept.read_bytes().startswith(b"not a database")
+    kept.unlink()
+    log = await open_at(path)
+    assert log.problem is None
+    await log.aclose()
+
+
+async def test_a_torn_page_is_noticed_when_the_log_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    log = await open_at(path)
+    for n in range(200):
+        await accepted(log, f"t{n}")
+    await log.aclose()
+    raw = bytearray(path.read_bytes())
+    raw[4096 * 5 : 4096 * 6] = b"\xff" * 4096
+    path.write_bytes(raw)
+    with pytest.raises(LogUnusable, match="damaged"):
+        await SqliteTaskLog(path).open()
+    assert evidence(tmp_path).read_bytes() == raw
+
+
+async def test_a_log_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(LogUnusable, match="newer version"):
+        await SqliteTaskLog(path).open()
+    assert path.read_bytes() == before
+
+
+async def test_a_disk_that_is_full_is_told_and_forgiven_when_it_has_room_again(tmp_path: Path) -> None:
+    log = await open_at(tmp_path / "tasks.db")
+    n = await accepted(log, "t")
+    pages = await log._commit(lambda c: c.execute("PRAGMA page_count").fetchone()[0])
+    await log._commit(lambda c: c.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+    big = new("t")
+    big.artifacts.append(Artifact(artifact_id="a", parts=[Part(text="x" * 100_000)]))
+    with pytest.raises(LogUnusable):
+        await log.rest(n, (Record(2, 2, ended("t")),), big)
+    assert log.problem is not None
+    await log._commit(lambda c: c.execute("PRAGMA max_page_count = 100000").fetchone())
+    await log.rest(n, (Record(2, 2, ended("t")),), big)
+    assert log.problem is None
+    stored = await log.find("me", "t")
+    assert isinstance(stored, Stored)
+    assert not stored.busy
+    await log.aclose()

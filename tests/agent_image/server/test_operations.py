@@ -1,0 +1,328 @@
+"""The protocol's operations through the real door, spoken to by the real client and by hand."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from a2a.types.a2a_pb2 import SendMessageRequest, TaskState
+
+from fleetwright_agent.turn.frames import Done, Frame, Text, ToolEnd, ToolStart, TurnFailed, TurnRequest, Usage
+
+Open = Callable[..., Any]
+
+
+async def endless(request: TurnRequest) -> AsyncIterator[Frame]:
+    yield Text("So far so good.")
+    yield Usage(model="m", input_tokens=10, output_tokens=2)
+    await asyncio.Event().wait()
+
+
+async def test_a_blocking_send_answers_with_the_finished_task_and_its_answer_once(open_door: Open) -> None:
+    door = await open_door()
+    task = await door.say("hello")
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert [a["artifactId"] for a in task["artifacts"]] == [f"{task['id']}-answer"]
+    assert task["artifacts"][0]["parts"] == [{"text": "You said: hello"}]
+    assert task["contextId"].startswith("a2a-")
+    assert await door.get(task["id"]) == task
+
+
+async def test_the_turn_learns_who_asks_where_and_what(open_door: Open) -> None:
+    door = await open_door()
+    path = {"https://fleetwright.dev/a2a/call-path/v1": ["team/first"]}
+    task = await door.say("hello", owner="agent:team/peer", contextId="talk", metadata=path | {"origin": "test"})
+    request = door.turn.requests[0]
+    assert (request.owner, request.context_id, request.task_id) == ("agent:team/peer", "talk", task["id"])
+    assert (request.text, request.call_path) == ("hello", ("team/first",))
+    assert request.metadata["origin"] == "test"
+
+
+async def test_a_send_that_returns_immediately_shows_the_task_before_its_work(open_door: Open) -> None:
+    door = await open_door(endless)
+    task = await door.say("go", now=True)
+    assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert "artifacts" not in task
+
+
+async def test_the_real_client_streams_task_then_work_then_one_end(
+    open_door: Open, request_of: Callable[..., SendMessageRequest]
+) -> None:
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("Let me look. ")
+        yield ToolStart(call_id="1", name="docs__search", arguments="{}")
+        yield ToolEnd(call_id="1", name="docs__search", ok=True, result="...")
+        yield Text("It is 42.")
+        yield Usage(model="m", input_tokens=100, output_tokens=10)
+        yield Done("It is 42.")
+
+    door = await open_door(script)
+    async with door.client() as client:
+        events = [event async for event in client.send_message(request_of("what is it?"))]
+    kinds = [event.WhichOneof("payload") for event in events]
+    assert kinds[0] == "task"
+    assert events[0].task.status.state == TaskState.TASK_STATE_SUBMITTED
+    states = [TaskState.Name(e.status_update.status.state) for e in events if e.HasField("status_update")]
+    assert states[0] == "TASK_STATE_WORKING"
+    assert states[-1] == "TASK_STATE_COMPLETED"
+    assert set(states[:-1]) == {"TASK_STATE_WORKING"}
+    sentences = [e.status_update.status.message.parts[0].text for e in events if e.status_update.status.message.parts]
+    assert sentences == ["Calling docs__search.", "docs__search answered."]
+    last = [e.artifact_update for e in events if e.HasField("artifact_update")][-1]
+    assert last.last_chunk
+    assert not last.append
+    assert last.artifact.parts[0].text == "It is 42."
+    assert "https://proto-labs.ai/a2a/ext/cost-v1" in last.artifact.metadata
+
+
+async def test_a_failed_turn_says_why_and_what_it_cost(open_door: Open) -> None:
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Usage(model="m", input_tokens=7, output_tokens=0)
+        raise TurnFailed("model_unauthorized", "The model refused the key; check the Secret.")
+
+    door = await open_door(script)
+    task = await door.say("hello")
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+    assert task["status"]["message"]["parts"] == [{"text": "The model refused the key; check the Secret."}]
+    assert task["status"]["message"]["metadata"] == {"reason": "model_unauthorized"}
+    bill = task["artifacts"][0]["metadata"]["https://proto-labs.ai/a2a/ext/cost-v1"]
+    assert bill["success"] is False
+    assert bill["usage"]["input_tokens"] == 7
+
+
+async def test_a_turn_that_breaks_tells_nothing_internal(open_door: Open, caplog: pytest.LogCaptureFixture) -> None:
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("Half an ans")
+        raise RuntimeError("SELECT secret FROM /var/lib")
+
+    door = await open_door(script)
+    answer = json.dumps(await door.call("SendMessage", {"message": _message("hello")}))
+    assert "TASK_STATE_FAILED" in answer
+    assert "Half an ans" in answer
+    assert "SELECT" not in answer
+    assert "RuntimeError" not in answer
+    assert "SELECT secret" in caplog.text
+
+
+async def test_a_turn_past_its_deadline_fails_and_keeps_what_it_said(
+    open_door: Open, mounted: Any, documents: Callable[..., dict[str, Any]]
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(limits={"maxTurnSeconds": 1}))
+    door = await open_door(endless)
+    task = await door.say("hello")
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+    assert task["status"]["message"]["parts"] == [{"text": "The turn did not finish within 1 seconds."}]
+    assert task["artifacts"][0]["parts"] == [{"text": "So far so good."}]
+
+
+async def test_a_cancelled_task_ends_once_with_its_cost_and_cannot_be_cancelled_again(open_door: Open) -> None:
+    cancelled = asyncio.Event()
+
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        try:
+            async for frame in endless(request):
+                yield frame
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    door = await open_door(script)
+    task = await door.say("go", now=True)
+    await door.until(task["id"], "TASK_STATE_WORKING")
+    ended = (await door.call("CancelTask", {"id": task["id"]}))["result"]
+    assert ended["status"]["state"] == "TASK_STATE_CANCELED"
+    assert cancelled.is_set()
+    assert ended["artifacts"][0]["metadata"]["https://proto-labs.ai/a2a/ext/cost-v1"]["success"] is False
+    assert (await door.call("CancelTask", {"id": task["id"]}))["error"]["code"] == -32002
+
+
+async def test_a_cancel_that_races_with_the_end_leaves_exactly_one_terminal_event(open_door: Open) -> None:
+    door = await open_door()
+
+    async def race(number: int) -> list[str]:
+        async with door.http() as http:
+            body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": _message("go")}}
+            states = []
+            async with http.stream("POST", "/a2a", json=body) as stream:
+                async for line in stream.aiter_lines():
+                    if not line.startswith("data: "):
+                        continue
+                    result = json.loads(line[6:])["result"]
+                    if "task" in result:
+                        await asyncio.sleep(number * 0.0005)
+                        await door.call("CancelTask", {"id": result["task"]["id"]})
+                    if "statusUpdate" in result:
+                        states.append(result["statusUpdate"]["status"]["state"])
+            return states
+
+    for states in await asyncio.gather(*(race(n) for n in range(12))):
+        assert sum(s in ("TASK_STATE_COMPLETED", "TASK_STATE_CANCELED") for s in states) == 1
+        assert states[-1] in ("TASK_STATE_COMPLETED", "TASK_STATE_CANCELED")
+
+
+async def test_a_reader_that_joins_late_gets_the_task_and_then_only_what_follows(open_door: Open) -> None:
+    more = asyncio.Event()
+
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("first ")
+        await more.wait()
+        yield Text("second")
+        yield Done("first second")
+
+    door = await open_door(script)
+    task = await door.say("go", now=True)
+    await door.until(task["id"], "TASK_STATE_WORKING")
+    await asyncio.sleep(0.05)
+    texts = []
+    async with door.http() as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": task["id"]}}
+        async with http.stream("POST", "/a2a", json=body) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("data: "):
+                    result = json.loads(line[6:])["result"]
+                    if "task" in result:
+                        assert result["task"]["artifacts"][0]["parts"] == [{"text": "first "}]
+                        more.set()
+                    if "artifactUpdate" in result:
+                        texts.append(result["artifactUpdate"]["artifact"]["parts"][0]["text"])
+    assert texts[-1] == "first second"
+    assert texts[:-1] in ([], ["second"])
+
+
+async def test_work_goes_on_when_its_reader_leaves(open_door: Open) -> None:
+    more = asyncio.Event()
+
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("one")
+        await more.wait()
+        yield Done("done anyway")
+
+    door = await open_door(script)
+    async with door.http() as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": _message("go")}}
+        async with http.stream("POST", "/a2a", json=body) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("data: "):
+                    task_id = json.loads(line[6:])["result"]["task"]["id"]
+                    break
+    more.set()
+    task = await door.until(task_id, "TASK_STATE_COMPLETED")
+    assert task["artifacts"][0]["parts"] == [{"text": "done anyway"}]
+
+
+async def test_a_message_sent_twice_runs_once_and_gets_the_same_task(open_door: Open) -> None:
+    door = await open_door()
+    message = _message("hello")
+    first, second = await asyncio.gather(
+        door.call("SendMessage", {"message": message}), door.call("SendMessage", {"message": message})
+    )
+    assert first["result"] == second["result"]
+    assert len(door.turn.requests) == 1
+    other = await door.call("SendMessage", {"message": message | {"parts": [{"text": "something else"}]}})
+    assert other["result"]["task"]["id"] != first["result"]["task"]["id"]
+    assert len(door.turn.requests) == 2
+
+
+async def test_one_context_runs_one_turn_at_a_time_in_order_and_others_do_not_wait(open_door: Open) -> None:
+    seen: list[str] = []
+    other_started = asyncio.Event()
+
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        seen.append(f"start {request.text}")
+        if request.text == "a":
+            await other_started.wait()
+        if request.text == "c":
+            other_started.set()
+        await asyncio.sleep(0.01)
+        seen.append(f"end {request.text}")
+        yield Done(request.text)
+
+    door = await open_door(script)
+    await door.say("a", now=True, contextId="one")
+    await door.say("b", now=True, contextId="one")
+    await door.say("c", contextId="two")
+    await door.say("d", contextId="one")
+    assert [s for s in seen if s[-1] != "c"] == ["start a", "end a", "start b", "end b", "start d", "end d"]
+
+
+async def test_a_turn_that_waits_for_its_context_can_be_cancelled(open_door: Open) -> None:
+    door = await open_door(endless)
+    await door.say("a", now=True, contextId="one")
+    queued = await door.say("b", now=True, contextId="one")
+    ended = (await door.call("CancelTask", {"id": queued["id"]}))["result"]
+    assert ended["status"]["state"] == "TASK_STATE_CANCELED"
+    assert [request.text for request in door.turn.requests] == ["a"]
+
+
+async def test_what_belongs_to_one_caller_does_not_exist_for_another(open_door: Open) -> None:
+    door = await open_door(endless)
+    mine = await door.say("secret", now=True, contextId="shared")
+    for method in ("GetTask", "CancelTask", "SubscribeToTask"):
+        answer = await door.call(method, {"id": mine["id"]}, owner="client:other")
+        assert answer["error"]["code"] == -32001, method
+    follow = await door.call("SendMessage", {"message": _message("x", taskId=mine["id"])}, owner="client:other")
+    assert follow["error"]["code"] == -32001
+    listed = (await door.call("ListTasks", {}, owner="client:other"))["result"]
+    assert listed["tasks"] == []
+    await door.say("mine", now=True, contextId="shared", owner="client:other")
+    assert {request.owner for request in door.turn.requests} == {"client:default", "client:other"}
+
+
+async def test_tasks_are_listed_newest_first_page_by_page_and_filtered(open_door: Open) -> None:
+    door = await open_door()
+    made = [(await door.say(str(n), contextId="even" if n % 2 == 0 else "odd"))["id"] for n in range(5)]
+    first = (await door.call("ListTasks", {"pageSize": 2}))["result"]
+    assert [t["id"] for t in first["tasks"]] == [made[4], made[3]]
+    assert first["totalSize"] == 5
+    assert all("artifacts" not in t for t in first["tasks"])
+    second = (await door.call("ListTasks", {"pageSize": 2, "pageToken": first["nextPageToken"]}))["result"]
+    third = (await door.call("ListTasks", {"pageSize": 2, "pageToken": second["nextPageToken"]}))["result"]
+    assert [t["id"] for t in second["tasks"] + third["tasks"]] == [made[2], made[1], made[0]]
+    assert third["nextPageToken"] == ""
+    odd = (await door.call("ListTasks", {"contextId": "odd", "includeArtifacts": True}))["result"]
+    assert [t["id"] for t in odd["tasks"]] == [made[3], made[1]]
+    assert odd["tasks"][0]["artifacts"][0]["parts"][0]["text"] == "You said: 3"
+    assert (await door.call("ListTasks", {"status": "TASK_STATE_FAILED"}))["result"]["tasks"] == []
+
+
+async def test_a_running_task_is_listed_as_it_is_now(open_door: Open) -> None:
+    door = await open_door(endless)
+    task = await door.say("go", now=True)
+    await door.until(task["id"], "TASK_STATE_WORKING")
+    listed = (await door.call("ListTasks", {"status": "TASK_STATE_WORKING", "includeArtifacts": True}))["result"]
+    assert [t["id"] for t in listed["tasks"]] == [task["id"]]
+
+
+async def test_a_finished_task_takes_no_message_and_no_reader(open_door: Open) -> None:
+    door = await open_door()
+    task = await door.say("hello")
+    more = await door.call("SendMessage", {"message": _message("more", taskId=task["id"])})
+    assert more["error"]["code"] == -32004
+    assert "without taskId" in more["error"]["message"]
+    reader = await door.call("SubscribeToTask", {"id": task["id"]})
+    assert reader["error"]["code"] == -32004
+    assert "GetTask" in reader["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        pytest.param(["team/other", "team/echo"], "would be a loop", id="a request that came through here is refused"),
+        pytest.param([f"team/a{n}" for n in range(9)], "at most 8", id="a request that came too far is refused"),
+    ],
+)
+async def test_call_paths(open_door: Open, path: list[str], sentence: str) -> None:
+    door = await open_door()
+    task = await door.say("hello", metadata={"https://fleetwright.dev/a2a/call-path/v1": path})
+    assert task["status"]["state"] == "TASK_STATE_REJECTED"
+    assert sentence in task["status"]["message"]["parts"][0]["text"]
+    assert door.turn.requests == []
+
+
+_numbers = itertools.count()
+
+
+def _message(text: str, **changes: Any) -> dict[str, Any]:
+    return {"messageId": f"raw-{next(_numbers)}", "role": "ROLE_USER", "parts": [{"text": text}]} | changes

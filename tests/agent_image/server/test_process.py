@@ -1,0 +1,247 @@
+"""The agent as a process: killed, told to leave, started wrongly."""
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetwright_agent.__main__ import last_words
+
+PROGRAM = Path(__file__).with_name("agent_process.py")
+HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@dataclass
+class Agent:
+    process: asyncio.subprocess.Process
+    a2a: httpx.AsyncClient
+    ops: httpx.AsyncClient
+
+    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer: dict[str, Any] = (await self.a2a.post("/a2a", json=body)).json()
+        return answer
+
+    async def say(self, text: str, identifier: str, *, now: bool = False, **message: str) -> dict[str, Any]:
+        body = {"messageId": identifier, "role": "ROLE_USER", "parts": [{"text": text}]} | message
+        answer = await self.call("SendMessage", {"message": body, "configuration": {"returnImmediately": now}})
+        task: dict[str, Any] = answer["result"]["task"]
+        return task
+
+    async def events(self, text: str) -> AsyncIterator[dict[str, Any]]:
+        message = {"messageId": f"stream {text}", "role": "ROLE_USER", "parts": [{"text": text}]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+        async with self.a2a.stream("POST", "/a2a", json=body) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("data: "):
+                    yield json.loads(line[6:])["result"]
+
+    async def ready(self) -> None:
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    if (await self.ops.get("/readyz")).status_code == 200:
+                        return
+                except httpx.TransportError:
+                    assert self.process.returncode is None, "the agent has ended"
+                await asyncio.sleep(0.02)
+
+
+Start = Callable[[], Any]
+
+
+@pytest.fixture
+def start(mounted: Any) -> Start:
+    """Starts the agent on the mounted files; kills it in the end if it still runs."""
+
+    @asynccontextmanager
+    async def of() -> AsyncIterator[Agent]:
+        ports = [free_port(), free_port()]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(PROGRAM), str(mounted.layout.root), *map(str, ports), stdout=subprocess.DEVNULL
+        )
+        urls = [f"http://127.0.0.1:{port}" for port in ports]
+        try:
+            async with (
+                httpx.AsyncClient(base_url=urls[0], headers=HEADERS, timeout=20) as a2a,
+                httpx.AsyncClient(base_url=urls[1], timeout=20) as ops,
+            ):
+                agent = Agent(process, a2a, ops)
+                await agent.ready()
+                yield agent
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    return of
+
+
+async def test_after_a_kill_nothing_is_lost_nothing_hangs_and_nothing_runs_twice(start: Start) -> None:
+    async with start() as agent:
+        done = await agent.say("hello", "finished")
+        running = [await agent.say("hang", f"hanging {n}", now=True, contextId=f"c{n}") for n in range(10)]
+        await asyncio.sleep(0.3)
+        agent.process.send_signal(signal.SIGKILL)
+        await agent.process.wait()
+    async with start() as agent:
+        assert (await agent.call("GetTask", {"id": done["id"]}))["result"] == done
+        for n, task in enumerate(running):
+            ended = (await agent.call("GetTask", {"id": task["id"]}))["result"]
+            assert ended["status"]["state"] == "TASK_STATE_FAILED"
+            assert "restarted while this task was running" in ended["status"]["message"]["parts"][0]["text"]
+            assert ended["artifacts"][0]["parts"] == [{"text": "Working on it. "}]
+            again = await agent.say("hang", f"hanging {n}", contextId=f"c{n}")
+            assert again == ended
+        assert (await agent.call("CancelTask", {"id": running[0]["id"]}))["error"]["code"] == -32002
+        assert (await agent.call("SubscribeToTask", {"id": running[0]["id"]}))["error"]["code"] == -32004
+        assert (await agent.say("hello again", "new", contextId="c1"))["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_told_to_leave_it_lets_short_work_finish_ends_long_work_and_tells_every_reader(start: Start) -> None:
+    async with start() as agent:
+        streams: dict[str, list[dict[str, Any]]] = {"wait 0.4": [], "hang": []}
+        begun = asyncio.Event()
+
+        async def read(text: str) -> None:
+            async for event in agent.events(text):
+                streams[text].append(event)
+                if all(streams.values()):
+                    begun.set()
+
+        readers = [asyncio.ensure_future(read(text)) for text in streams]
+        await begun.wait()
+        agent.process.terminate()
+        await asyncio.sleep(0.15)
+        leaving = await agent.ops.get("/readyz")
+        assert (leaving.status_code, leaving.text) == (503, "the agent is shutting down\n")
+        assert (await agent.ops.get("/healthz")).status_code == 200
+        refused = await agent.a2a.post(
+            "/a2a",
+            json={
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "SendMessage",
+                "params": {"message": {"messageId": "late", "role": "ROLE_USER", "parts": [{"text": "x"}]}},
+            },
+        )
+        assert refused.status_code == 503
+        async with asyncio.timeout(10):
+            await asyncio.gather(*readers)
+            assert await agent.process.wait() == 0
+    ends = {text: events[-1]["statusUpdate"]["status"] for text, events in streams.items()}
+    assert ends["wait 0.4"]["state"] == "TASK_STATE_COMPLETED"
+    assert ends["hang"]["state"] == "TASK_STATE_FAILED"
+    assert "shut down before this task was done" in ends["hang"]["message"]["parts"][0]["text"]
+
+
+async def test_told_twice_it_leaves_at_once_and_the_task_is_failed_after_the_restart(start: Start) -> None:
+    async with start() as agent:
+        task = await agent.say("hang", "hanging", now=True)
+        agent.process.terminate()
+        await asyncio.sleep(0.1)
+        agent.process.terminate()
+        async with asyncio.timeout(5):
+            assert await agent.process.wait() == 0
+    async with start() as agent:
+        ended = (await agent.call("GetTask", {"id": task["id"]}))["result"]
+        assert ended["status"]["state"] == "TASK_STATE_FAILED"
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fleetwright_agent", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("break_it", "line"),
+    [
+        pytest.param(lambda m: m.layout.config_file.unlink(), "agent.json cannot be read", id="no configuration"),
+        pytest.param(
+            lambda m: m.layout.config_file.write_text("{"), "agent.json is not valid: the document", id="no JSON"
+        ),
+        pytest.param(
+            lambda m: m.write(m.layout.config_file, json.loads(m.layout.config_file.read_text()) | {"nme": 1}),
+            "agent.json is not valid: nme: Extra inputs are not permitted",
+            id="a field nobody knows",
+        ),
+        pytest.param(
+            lambda m: (m.layout.memory.rmdir(), m.layout.memory.write_text("")),
+            "the memory folder",
+            id="memory that cannot be written",
+        ),
+    ],
+)
+def test_what_cannot_work_is_told_in_one_line_with_exit_code_2(
+    mounted: Any, break_it: Callable[[Any], object], line: str
+) -> None:
+    break_it(mounted)
+    ended = command(
+        "serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1", "--port", "0", "--ops-port", "0"
+    )
+    assert ended.returncode == 2
+    assert line in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_port_that_is_taken_is_told_with_exit_code_2(mounted: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = command("serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1", "--port", port)
+    assert ended.returncode == 2
+    assert f"cannot listen on 127.0.0.1 port {port}" in ended.stderr
+
+
+def test_the_last_words_are_left_where_kubernetes_looks_for_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last_words("it broke\nbadly", termination_log=tmp_path / "absent")
+    assert list(tmp_path.iterdir()) == []
+    log = tmp_path / "termination-log"
+    log.touch()
+    last_words("it broke\nbadly", termination_log=log)
+    assert log.read_text() == "it broke badly\n"
+    assert capsys.readouterr().err == "fleetwright-agent: it broke badly\n" * 2
+
+
+async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
+    """The real command, asked through its own process: what it has mapped and loaded when it says it is ready."""
+    ports = [free_port(), free_port()]
+    arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-X", "importtime", "-m", "fleetwright_agent", *arguments),
+        *("--port", str(ports[0]), "--ops-port", str(ports[1])),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports[1]}") as ops:
+        agent = Agent(process, ops, ops)
+        reading = asyncio.ensure_future(process.communicate())
+        await agent.ready()
+        process.terminate()
+        _, imports = await reading
+    assert process.returncode == 0
+    loaded = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in imports.decode().splitlines()}
+    assert "starlette" in loaded
+    assert loaded.isdisjoint({"langgraph", "langchain", "langchain_core", "openai", "mcp"})

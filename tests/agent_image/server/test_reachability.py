@@ -1,0 +1,54 @@
+"""An agent notices by itself which of its MCP servers it cannot reach, and when they are back."""
+
+import asyncio
+import socket
+
+import pytest
+
+from fleetwright_agent.config import McpServer
+from fleetwright_agent.server.reachability import Reachability
+
+
+def _server(name):
+    return McpServer.model_validate({"name": name, "url": f"http://{name}:8000/mcp"})
+
+
+class _Looks:
+    """Answers each look of a server with the next entry of its script, and ends the watch after the last."""
+
+    def __init__(self, *script):
+        self._script = list(script)
+        self.seen = []
+        self.watched = None
+
+    async def connect(self, host, port):
+        error = self._script[0].get(host)
+        if error is not None:
+            raise error
+
+    async def sleep(self, seconds):
+        self.seen.append((dict(self.watched.unreachable), seconds))
+        self._script.pop(0)
+        if not self._script:
+            raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        pytest.param(TimeoutError(), "no connection within 5 s", id="silence"),
+        pytest.param(socket.gaierror(), "its host name is not known", id="an unknown name"),
+        pytest.param(ConnectionRefusedError(), "connection refused", id="a closed port"),
+    ],
+)
+async def test_a_server_is_named_while_it_cannot_be_reached_and_looked_at_more_often(error, reason):
+    looks = _Looks({"orders": error}, {})
+    looks.watched = Reachability([_server("orders"), _server("units")], connect=looks.connect, sleep=looks.sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await looks.watched.watch()
+    assert looks.seen == [({"orders": reason}, 10.0), ({}, 60.0)]
+
+
+async def test_an_agent_without_servers_watches_nothing():
+    async with asyncio.timeout(1):
+        await Reachability([]).watch()

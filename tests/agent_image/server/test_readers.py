@@ -1,0 +1,159 @@
+"""Readers of a live task, slow and late; runs that will not end; tasks that wait for their caller."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from a2a.types.a2a_pb2 import Artifact, Message, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.events import Event, agent_message, fold, status_event
+from fleetwright_agent.server.live import LiveTasks
+from fleetwright_agent.server.log import Accepted, Claim, Stored
+from fleetwright_agent.server.memory_log import MemoryTaskLog
+from fleetwright_agent.server.runs import CANCELED, Runs
+from fleetwright_agent.server.work import Emit, Job, Outcome
+
+Open = Callable[..., Any]
+WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED
+
+
+def piece(text: str, *, append: bool = True) -> TaskArtifactUpdateEvent:
+    artifact = Artifact(artifact_id="a", parts=[Part(text=text)])
+    return TaskArtifactUpdateEvent(task_id="t", context_id="c", artifact=artifact, append=append)
+
+
+async def live_task(log: MemoryTaskLog) -> tuple[LiveTasks, Any]:
+    task = Task(id="t", context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED))
+    answer = await log.accept(Claim("o", "m", b"1"), task, at_ns=1)
+    assert isinstance(answer, Accepted)
+    tasks = LiveTasks(log, Clock())
+    return tasks, tasks.add(Stored(n=answer.n, owner="o", seq=1, busy=True, task=task))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "most"),
+    [
+        pytest.param(3, 5, id="a reader that keeps up gets every piece"),
+        pytest.param(500, 5, id="a reader that was away gets the pieces joined"),
+        pytest.param(5000, 5, id="a reader that missed too much gets the whole artifact instead"),
+    ],
+)
+async def test_slow_readers_get_everything_and_the_end(pieces: int, most: int) -> None:
+    _, live = await live_task(MemoryTaskLog())
+    events = live.read()
+    folded = await anext(events)
+    live.append(status_event("t", "c", WORKING, at_ns=1))
+    for number in range(pieces):
+        live.append(piece(f"{number} ", append=number > 0))
+    await live.rest((status_event("t", "c", COMPLETED, at_ns=2),))
+    got = [event async for event in events]
+    for event in got:
+        fold(folded, event)
+    assert folded == live.task
+    assert folded.artifacts[0].parts[0].text.split() == [str(n) for n in range(pieces)]
+    assert len(got) <= most
+
+
+async def test_what_comes_after_the_end_is_dropped() -> None:
+    _, live = await live_task(MemoryTaskLog())
+    await live.rest((status_event("t", "c", COMPLETED, at_ns=2),))
+    before = live.task
+    live.append(piece("late"))
+    assert live.task == before
+
+
+async def test_a_task_at_rest_that_nobody_reads_is_not_kept() -> None:
+    tasks, live = await live_task(MemoryTaskLog())
+    await live.rest((status_event("t", "c", COMPLETED, at_ns=2),))
+    assert tasks.known("o", "t") is live
+    del live
+    assert tasks.known("o", "t") is None
+
+
+class Stubborn:
+    """Work that ignores its cancellation."""
+
+    def begin(self, job: Job, emit: Emit) -> "Stubborn":
+        return self
+
+    async def run(self) -> Sequence[Event]:
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                if self.released:
+                    raise
+
+    def cut(self, outcome: Outcome) -> Sequence[Event]:
+        return (status_event("t", "c", outcome.state, at_ns=1),)
+
+    released = False
+
+
+async def test_work_that_ignores_its_cancellation_is_not_waited_for_for_ever() -> None:
+    _, live = await live_task(MemoryTaskLog())
+    work = Stubborn()
+    runs = Runs(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
+    runs.start(live, Job(owner="o", task_id="t", context_id="c", message=Message()))
+    await asyncio.sleep(0)
+    runs.stop(live, CANCELED)
+    async with asyncio.timeout(2):
+        task = await live.rested()
+    assert task.status.state == TaskState.TASK_STATE_CANCELED
+    work.released = True
+    for left in asyncio.all_tasks() - {asyncio.current_task()}:
+        left.cancel()
+
+
+class Asking:
+    """An executor that asks once, and answers what it was told."""
+
+    def begin(self, job: Job, emit: Emit) -> "AskingWork":
+        return AskingWork(job, emit)
+
+
+class AskingWork:
+    def __init__(self, job: Job, emit: Emit) -> None:
+        self.job = job
+        self.emit = emit
+
+    def status(self, state: TaskState, text: str) -> Event:
+        message = agent_message(text, message_id=f"agent {text}")
+        return status_event(self.job.task_id, self.job.context_id, state, at_ns=1, message=message)
+
+    async def run(self) -> Sequence[Event]:
+        said = self.job.message.parts[0].text
+        self.emit(self.status(WORKING, "thinking"))
+        if said == "book it":
+            return (self.status(TaskState.TASK_STATE_INPUT_REQUIRED, "For when?"),)
+        return (self.status(COMPLETED, f"Booked for {said}."),)
+
+    def cut(self, outcome: Outcome) -> Sequence[Event]:
+        return (self.status(outcome.state, outcome.sentence),)
+
+
+async def test_a_task_that_asks_waits_and_goes_on_with_the_answer(open_door: Open) -> None:
+    door = await open_door(executor=Asking())
+    asked = await door.say("book it")
+    assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    wrong = {"message": {"messageId": "w", "role": "ROLE_USER", "parts": [{"text": "x"}], "taskId": asked["id"]}}
+    wrong["message"]["contextId"] = "another"
+    assert (await door.call("SendMessage", wrong))["error"]["code"] == -32602
+    done = await door.say("Monday", taskId=asked["id"])
+    assert done["id"] == asked["id"]
+    assert done["contextId"] == asked["contextId"]
+    assert done["status"]["message"]["parts"] == [{"text": "Booked for Monday."}]
+    said = [message["parts"][0]["text"] for message in done["history"]]
+    assert said == ["book it", "For when?", "Monday"]
+
+
+async def test_a_task_that_waits_can_be_cancelled(open_door: Open) -> None:
+    door = await open_door(executor=Asking())
+    asked = await door.say("book it")
+    ended = await door.call("CancelTask", {"id": asked["id"]})
+    assert ended["result"]["status"]["state"] == "TASK_STATE_CANCELED"
+    assert (await door.get(asked["id"]))["status"]["state"] == "TASK_STATE_CANCELED"

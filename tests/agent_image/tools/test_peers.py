@@ -1,0 +1,156 @@
+"""Asking a peer: through a real A2A server, with this edge's credential, and never in a loop."""
+
+import asyncio
+import hashlib
+import json
+from contextlib import asynccontextmanager
+from decimal import Decimal
+
+import httpx
+import pytest
+
+from fleetwright_agent.app import create_app
+from fleetwright_agent.config import AgentConfig, Layout, Peer
+from fleetwright_agent.tools.peers import CALL_PATH, PeerCalls
+from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.turn.frames import Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
+
+COOK = Peer.model_validate({"name": "cook", "namespace": "n", "url": "http://cook", "description": "cooks"})
+
+
+class Cook:
+    """A turn that answers, refuses or never ends."""
+
+    def __init__(self) -> None:
+        self.heard: list[TurnRequest] = []
+        self.started = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+    async def run(self, request):
+        self.heard.append(request)
+        self.started.set()
+        if request.text == "fail":
+            raise TurnFailed("model_error", "The model answered with an error (500).")
+        if request.text == "wait":
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                self.cancelled.set()
+        yield Text("eggs, ")
+        yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
+        yield Done("eggs, boiled")
+
+    async def aclose(self):
+        return None
+
+
+def _write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@asynccontextmanager
+async def _kitchen(folder, *, token="t" * 43, card_url="http://cook"):
+    """The peer behind its real server, and the caller's tool for it."""
+    digest = hashlib.sha256(("t" * 43).encode()).hexdigest()
+    callers = {"version": 1, "callers": [{"name": "n/desk", "kind": "agent", "sha256": digest}]}
+    card = {
+        "name": "cook",
+        "description": "d",
+        "version": "1",
+        "supportedInterfaces": [{"url": f"{card_url}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": True},
+        "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "chat", "name": "chat", "description": "d", "tags": ["chat"]}],
+    }
+    theirs, ours = Layout(root=folder / "cook"), Layout(root=folder / "desk")
+    theirs.memory.mkdir(parents=True)
+    _write(theirs.callers_file, json.dumps(callers))
+    _write(theirs.card_file, json.dumps(card))
+    _write(ours.peer_token_file("n", "cook"), token)
+    config = AgentConfig.model_validate(
+        {
+            "version": 1,
+            "revision": "r",
+            "name": "cook",
+            "namespace": "n",
+            "instructions": "i",
+            "url": "http://cook",
+            "model": {"name": "m", "baseUrl": "u", "contextWindow": 9, "maxOutputTokens": 1, "timeoutSeconds": 1},
+        }
+    )
+    cook = Cook()
+    app = create_app(config, layout=theirs, turn=cook)
+    await app.start()
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app.a2a)) as client:
+        (tool,) = PeerCalls("n/desk", [COOK], ours, client).tools()
+        yield cook, tool
+    await app.drain()
+    await app.aclose()
+
+
+def _call(text, frames, **turn):
+    request = TurnRequest("client:a", "c1", "t1", text, **turn)
+    return ToolCall({"message": text}, request, frames.append)
+
+
+async def test_a_peer_answers_and_says_what_it_cost(tmp_path):
+    frames = []
+    async with _kitchen(tmp_path) as (cook, tool):
+        assert tool.name == "ask_cook"
+        assert await tool.run(_call("boil eggs", frames)) == "eggs, boiled"
+    assert frames == [PeerCost("cook", Decimal("0.000014"))]
+    (heard,) = cook.heard
+    assert (heard.owner, heard.text, heard.call_path) == ("agent:n/desk", "boil eggs", ("n/desk",))
+
+
+async def test_two_callers_of_one_agent_share_no_context_with_its_peer(tmp_path):
+    async with _kitchen(tmp_path) as (cook, tool):
+        for owner in ("client:a", "client:b", "client:a"):
+            request = TurnRequest(owner, "c1", "t1", "boil eggs")
+            await tool.run(ToolCall({"message": "boil eggs"}, request, lambda _: None))
+    first, second, again = [heard.context_id for heard in cook.heard]
+    assert first == again != second
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        pytest.param(("n/cook",), "would loop", id="a peer that is already part of the request is not asked"),
+        pytest.param(tuple(f"n/a{i}" for i in range(7)), "already went through 8", id="a path has an end"),
+    ],
+)
+async def test_loops_end_before_the_call(tmp_path, path, wanted):
+    async with _kitchen(tmp_path) as (cook, tool):
+        with pytest.raises(ToolError, match=wanted):
+            await tool.run(_call("boil eggs", [], call_path=path))
+    assert not cook.heard
+
+
+@pytest.mark.parametrize(
+    ("kitchen", "text", "wanted"),
+    [
+        pytest.param({"token": "x" * 43}, "boil", "does not accept this agent as a caller", id="a refused credential"),
+        pytest.param({}, "fail", "ended without an answer: The model answered", id="a peer that fails says why"),
+        pytest.param(
+            {"card_url": "http://elsewhere"}, "boil", "outside its own address", id="a card cannot send us elsewhere"
+        ),
+    ],
+)
+async def test_what_goes_wrong_is_a_word_for_the_model(tmp_path, kitchen, text, wanted):
+    async with _kitchen(tmp_path, **kitchen) as (_, tool):
+        with pytest.raises(ToolError, match=wanted):
+            await tool.run(_call(text, []))
+
+
+async def test_without_a_credential_the_peer_is_not_called(tmp_path):
+    async with _kitchen(tmp_path) as (cook, tool):
+        Layout(root=tmp_path / "desk").peer_token_file("n", "cook").unlink()
+        with pytest.raises(ToolError, match="holds no credential"):
+            await tool.run(_call("boil", []))
+    assert not cook.heard
+
+
+async def test_the_call_path_travels_under_its_key():
+    assert CALL_PATH == "https://fleetwright.dev/a2a/call-path/v1"

@@ -1,0 +1,152 @@
+"""A real offline model and a real MCP server on loopback, and turns that talk to them."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.memory.checkpoints import SCHEMA, ConversationSaver
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.tools.mcp import McpConnection
+from fleetwright_agent.tools.skills import skill_tools
+from fleetwright_agent.turn.frames import Done, Frame, TurnFailed, TurnRequest
+from fleetwright_agent.turn.graph import GraphTurn
+from fleetwright_agent.turn.middleware.model_calls import ModelCalls
+from fleetwright_agent.turn.models import build_chat
+from fleetwright_cli.offline.model import OfflineModel
+from fleetwright_cli.offline.orders import orders_server
+
+
+@contextmanager
+def serving(app: Any, *, port: int = 0) -> Iterator[int]:
+    """The application on a loopback port, in a thread of its own."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(64)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@pytest.fixture(scope="session")
+def model_port() -> Iterator[int]:
+    with serving(OfflineModel().app()) as port:
+        yield port
+
+
+@pytest.fixture(scope="session")
+def orders_port() -> Iterator[int]:
+    with serving(orders_server(host="127.0.0.1", port=1).streamable_http_app()) as port:
+        yield port
+
+
+@pytest.fixture
+def config(model_port: int) -> Callable[..., AgentConfig]:
+    def build(**changes: Any) -> AgentConfig:
+        model = {
+            "name": "offline",
+            "baseUrl": f"http://127.0.0.1:{model_port}/v1",
+            "contextWindow": 8000,
+            "maxOutputTokens": 1000,
+            "timeoutSeconds": 5,
+            "price": {"inputPerMillion": "1", "outputPerMillion": "2", "cachedInputPerMillion": "0.1"},
+        }
+        document = {
+            "version": 1,
+            "revision": "r1",
+            "name": "desk",
+            "namespace": "shop",
+            "instructions": "You are the desk. Be brief.",
+            "url": "http://desk",
+            "model": model | changes.pop("model", {}),
+        }
+        return AgentConfig.model_validate(document | changes)
+
+    return build
+
+
+@dataclass
+class Said:
+    """What one turn did, as frames and in the two ways it can end."""
+
+    frames: list[Frame] = field(default_factory=list)
+    failure: TurnFailed | None = None
+
+    @property
+    def answer(self) -> str:
+        return next(frame.text for frame in self.frames if isinstance(frame, Done))
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [frame for frame in self.frames if isinstance(frame, kind)]
+
+
+@dataclass
+class Talk:
+    turn: GraphTurn
+    metrics: Metrics
+    waits: list[float]
+
+    async def say(self, text: str, *, owner: str = "client:default", context: str = "c1") -> Said:
+        said = Said()
+        try:
+            async for frame in self.turn.run(TurnRequest(owner, context, "task", text)):
+                said.frames.append(frame)
+        except TurnFailed as failure:
+            said.failure = failure
+        return said
+
+    def count(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(f"fleetwright_{name}", labels) or 0.0
+
+
+@pytest.fixture
+def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
+    """Opens a turn on the test's folder; opening it again is a restart. Waits of retries are recorded, not waited."""
+
+    @asynccontextmanager
+    async def open_turn(config: AgentConfig) -> AsyncIterator[Talk]:
+        layout, metrics = Layout(root=tmp_path), Metrics(CollectorRegistry())
+        waits: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            await asyncio.sleep(0)
+
+        database = Database(layout.memory / "conversations.db", SCHEMA)
+        client = httpx2.AsyncClient(trust_env=False)
+        turn = GraphTurn(
+            config,
+            chat=build_chat(config.model, layout, client),
+            saver=ConversationSaver(database),
+            sessions=Sessions(layout.memory / "sessions"),
+            tools=skill_tools(config.skills, layout),
+            servers=[McpConnection(server) for server in config.mcp_servers],
+            metrics=metrics,
+            model_calls=ModelCalls(config.model, metrics, sleep=sleep),
+            closing=(database, client),
+        )
+        try:
+            yield Talk(turn, metrics, waits)
+        finally:
+            await turn.aclose()
+
+    return open_turn

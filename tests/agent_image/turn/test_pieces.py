@@ -1,0 +1,188 @@
+"""Small pieces of the turn, each by its table."""
+
+from decimal import Decimal
+
+import httpx2
+import openai
+import pytest
+
+from fleetwright_agent.config import AgentConfig, Layout, Price, Skill
+from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.tools.skills import skill_tools
+from fleetwright_agent.turn.failures import MalformedToolCall, classify
+from fleetwright_agent.turn.frames import TurnRequest
+from fleetwright_agent.turn.middleware.model_calls import backoff
+from fleetwright_agent.turn.prices import cost_usd
+from fleetwright_agent.turn.prompt import system_prompt
+
+
+def _price(**prices):
+    return Price.model_validate(prices)
+
+
+@pytest.mark.parametrize(
+    ("price", "cost"),
+    [
+        pytest.param(None, None, id="without a price there is no money"),
+        pytest.param(
+            _price(inputPerMillion="3", outputPerMillion="15"),
+            Decimal("0.0045"),
+            id="cached tokens cost like fresh ones where no price is declared for them",
+        ),
+        pytest.param(
+            _price(inputPerMillion="3", outputPerMillion="15", cachedInputPerMillion="0.3"),
+            Decimal("0.00288"),
+            id="cached tokens have their own price",
+        ),
+    ],
+)
+def test_cost(price, cost):
+    assert cost_usd(price, input_tokens=1000, output_tokens=100, cache_read_tokens=600) == cost
+
+
+def _status(status, code=None, headers=None, message="m"):
+    response = httpx2.Response(status, headers=headers, request=httpx2.Request("POST", "http://m"))
+    return openai.APIStatusError(message, response=response, body={"code": code, "message": message})
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "transient", "overflow"),
+    [
+        pytest.param(_status(401), "model_unauthorized", False, False, id="401 is a refused key"),
+        pytest.param(_status(429), "model_rate_limited", True, False, id="429 may pass"),
+        pytest.param(_status(503), "model_error", True, False, id="503 may pass"),
+        pytest.param(_status(400), "model_refused_request", False, False, id="another 400 is final"),
+        pytest.param(
+            _status(400, "context_length_exceeded"), "model_context_overflow", False, True, id="a code says overflow"
+        ),
+        pytest.param(
+            _status(400, None, message="prompt is too long: 9 tokens"), "model_context_overflow", False, True,
+            id="words say overflow",
+        ),
+        pytest.param(MalformedToolCall("x"), "model_malformed_tool_call", True, False, id="half a call may pass"),
+        pytest.param(TimeoutError(), "model_timeout", True, False, id="silence may pass"),
+    ],
+)  # fmt: skip
+def test_a_providers_error_has_one_meaning(error, reason, transient, overflow):
+    failure = classify(error)
+    assert failure is not None
+    assert (failure.reason, failure.transient, failure.overflow) == (reason, transient, overflow)
+
+
+def test_an_error_of_our_own_has_no_meaning_here():
+    assert classify(KeyError("x")) is None
+
+
+def test_a_provider_that_asks_for_an_hour_gets_a_minute():
+    failure = classify(_status(429, headers={"retry-after": "3600"}))
+    assert failure is not None
+    assert failure.retry_after == 60
+
+
+def test_waits_grow_and_have_a_ceiling():
+    assert all(1 <= backoff(1, None) <= 2 for _ in range(50))
+    assert all(15 <= backoff(9, None) <= 30 for _ in range(50))
+    assert backoff(1, 7.0) == 7.0
+
+
+def _call(**arguments):
+    return ToolCall(arguments, TurnRequest("o", "c", "t", "x"), lambda _: None)
+
+
+@pytest.fixture
+def skill_folder(tmp_path):
+    layout = Layout(root=tmp_path)
+    folder = layout.skill("guide")
+    version = folder / "..2026_01"
+    (version / "references").mkdir(parents=True)
+    (version / "SKILL.md").write_text("the guide")
+    (version / "references" / "more.md").write_text("more of it")
+    (folder / "..data").symlink_to(version.name)
+    (folder / "SKILL.md").symlink_to("..data/SKILL.md")
+    (folder / "references").symlink_to("..data/references")
+    (tmp_path / "outside.txt").write_text("secret")
+    (version / "link.md").symlink_to(tmp_path / "outside.txt")
+    skills = [Skill.model_validate({"name": "guide", "description": "d", "digest": "x"})]
+    return {tool.name: tool for tool in skill_tools(skills, layout)}
+
+
+async def test_a_skill_as_the_kubelet_mounts_it_is_read_with_its_files(skill_folder):
+    assert "the guide" in await skill_folder["load_skill"].run(_call(name="guide"))
+    assert await skill_folder["read_skill_file"].run(_call(name="guide", path="references/more.md")) == "more of it"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("../../../../outside.txt", id="dots do not lead out"),
+        pytest.param("/etc/passwd", id="an absolute path does not lead out"),
+        pytest.param("..data/link.md", id="a link does not lead out"),
+    ],
+)
+async def test_a_path_out_of_the_skill_is_refused(skill_folder, path):
+    with pytest.raises(ToolError, match="leads out"):
+        await skill_folder["read_skill_file"].run(_call(name="guide", path=path))
+
+
+async def test_a_file_that_is_not_there_is_said(skill_folder):
+    with pytest.raises(ToolError, match="has no file"):
+        await skill_folder["read_skill_file"].run(_call(name="guide", path="nothing.md"))
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        self.now += 60
+        return self.now
+
+
+def test_prior_sessions_are_the_newest_ten_without_this_one(tmp_path):
+    sessions = Sessions(tmp_path, clock=_Clock())
+    for i in range(14):
+        sessions.record("o", f"c{i}", asked=f"question {i}.", answered="a")
+    prior = sessions.prior("o", "c13")
+    assert [i for i in range(14) if f"question {i}." in prior] == list(range(3, 13))
+    assert prior.index("question 3.") < prior.index("question 12.")
+
+
+def test_prior_sessions_fit_their_budget_and_lose_the_oldest_first(tmp_path):
+    sessions = Sessions(tmp_path, clock=_Clock())
+    for i in range(10):
+        for _ in range(5):
+            sessions.record("o", f"c{i}", asked=f"q{i} " + "w" * 400, answered="w" * 400)
+    prior = sessions.prior("o", "new")
+    assert len(prior) <= 8300
+    assert "q9" in prior
+    assert "q0" not in prior
+
+
+def test_a_damaged_session_file_loses_only_itself(tmp_path):
+    sessions = Sessions(tmp_path, clock=_Clock())
+    sessions.record("o", "c1", asked="fine", answered="a")
+    next(tmp_path.rglob("*.json")).with_name("bad.json").write_text("{")
+    assert "fine" in sessions.prior("o", "c2")
+
+
+@pytest.mark.parametrize("context", ["../../x", "a/b", "c" * 300, "ü:1"])
+def test_no_context_id_leaves_the_owners_folder(tmp_path, context):
+    sessions = Sessions(tmp_path / "sessions", clock=_Clock())
+    sessions.record("o", context, asked="q", answered="a")
+    assert len(list((tmp_path / "sessions").glob("*/*.json"))) == 1
+
+
+def test_the_prompt_has_one_order_and_holds_no_memory():
+    config = AgentConfig.model_validate(
+        {
+            "version": 1, "revision": "r", "name": "a", "namespace": "n", "instructions": "Be the desk.", "url": "u",
+            "model": {"name": "m", "baseUrl": "u", "contextWindow": 10, "maxOutputTokens": 1, "timeoutSeconds": 1},
+            "skills": [{"name": "guide", "description": "how to", "digest": "d"}],
+            "peers": [{"name": "cook", "namespace": "n", "url": "u"}],
+        }
+    )  # fmt: skip
+    prompt = system_prompt(config, {"orders": "down"})
+    places = [prompt.index(word) for word in ("Be the desk.", "# Skills", "# Peers", "# Rules", "orders")]
+    assert places == sorted(places)
+    assert system_prompt(config, {}) == prompt[: prompt.index("\n\n# Now")]

@@ -1,0 +1,213 @@
+"""A turn from a caller's message to its answer, over a real model server, real tools and a real disk."""
+
+from decimal import Decimal
+
+import pytest
+
+from fleetwright_agent.config import Layout
+from fleetwright_agent.turn.frames import (
+    CompactionEnd,
+    Reset,
+    Text,
+    ToolEnd,
+    ToolStart,
+    Usage,
+)
+
+
+async def test_a_plain_question_streams_its_answer_and_reports_its_usage(config, talking):
+    async with talking(config()) as talk:
+        said = await talk.say("Good morning to all of you")
+    assert "".join(frame.text for frame in said.of(Text)) == said.answer
+    (usage,) = said.of(Usage)
+    assert usage.input_tokens > 0
+    assert usage.cost_usd == Decimal(usage.input_tokens + 2 * usage.output_tokens) / 1_000_000 - Decimal(
+        "0.9"
+    ) * usage.cache_read_tokens / Decimal(1_000_000)
+    assert talk.count("llm_cost_usd_total", model="offline") == pytest.approx(float(usage.cost_usd))
+
+
+async def test_a_conversation_is_remembered_and_survives_a_restart(config, talking):
+    async with talking(config()) as talk:
+        await talk.say("My dog is called Rex.")
+    async with talking(config()) as talk:
+        said = await talk.say("What is my dog called?")
+    assert said.answer == "You told me: My dog is called Rex."
+
+
+async def test_a_new_conversation_knows_the_owners_earlier_ones(config, talking):
+    async with talking(config()) as talk:
+        await talk.say("My dog is called Rex.", context="c1")
+        said = await talk.say("What is my dog called?", context="c2")
+    assert "Rex" in said.answer
+
+
+async def test_one_callers_text_never_reaches_anothers_prompt(config, talking):
+    async with talking(config()) as talk:
+        await talk.say("My dog is called Rex.", owner="client:a", context="c1")
+        same_context = await talk.say("What is my dog called?", owner="client:b", context="c1")
+        other_context = await talk.say("What is my dog called?", owner="client:b", context="c2")
+    assert "Rex" not in same_context.answer
+    assert "Rex" not in other_context.answer
+
+
+async def test_a_skill_is_read_and_a_tool_is_called(config, talking, tmp_path, orders_port):
+    folder = Layout(root=tmp_path).skill("refunds")
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: refunds\ndescription: d\n---\nBroken goods: in full.")
+    wanted = config(
+        skills=[{"name": "refunds", "description": "How refunds are decided", "digest": "d"}],
+        mcpServers=[{"name": "orders", "url": f"http://127.0.0.1:{orders_port}/mcp"}],
+    )
+    async with talking(wanted) as talk:
+        said = await talk.say("Load the refunds skill, then look up order A-1002.")
+    assert [frame.name for frame in said.of(ToolStart)] == ["load_skill", "orders__look_up_order"]
+    assert all(frame.ok for frame in said.of(ToolEnd))
+    assert "in full" in said.answer
+    assert "39.50 USD" in said.answer
+    assert talk.count("tool_calls_total", tool="orders__look_up_order", outcome="ok") == 1
+
+
+@pytest.mark.parametrize(
+    ("server", "offered"),
+    [
+        pytest.param({}, {"look_up_order", "refund_order"}, id="without a list every tool is offered"),
+        pytest.param({"allow": ["look_up_order"]}, {"look_up_order"}, id="an allow-list leaves the rest out"),
+        pytest.param({"deny": ["refund_order"]}, {"look_up_order"}, id="a denied tool is not offered"),
+        pytest.param(
+            {"allow": ["refund_order"], "deny": ["refund_order"]}, set(), id="what is denied stays denied when allowed"
+        ),
+    ],
+)
+async def test_tools_are_offered_by_list(config, talking, orders_port, server, offered):
+    url = f"http://127.0.0.1:{orders_port}/mcp"
+    async with talking(config(mcpServers=[{"name": "orders", "url": url, **server}])) as talk:
+        tools, unreachable = await talk.turn._equipment()
+    assert {name.removeprefix("orders__") for name in tools} == offered
+    assert not unreachable
+
+
+async def test_an_unreachable_server_takes_only_its_own_tools_away(config, talking, orders_port):
+    servers = [
+        {"name": "gone", "url": "http://127.0.0.1:9/mcp"},
+        {"name": "orders", "url": f"http://127.0.0.1:{orders_port}/mcp"},
+    ]
+    async with talking(config(mcpServers=servers)) as talk:
+        said = await talk.say("Look up order A-1001.")
+    assert "two oak chairs" in said.answer
+
+
+async def test_a_tool_that_fails_is_a_result_and_not_the_end(config, talking, orders_port):
+    url = f"http://127.0.0.1:{orders_port}/mcp"
+    async with talking(config(mcpServers=[{"name": "orders", "url": url}])) as talk:
+        said = await talk.say("Look up order B-77.")
+    assert "not in the book" in said.answer
+    assert talk.count("tool_calls_total", tool="orders__look_up_order", outcome="error") == 1
+
+
+async def test_the_limit_of_tool_calls_holds(config, talking, orders_port):
+    url = f"http://127.0.0.1:{orders_port}/mcp"
+    wanted = config(mcpServers=[{"name": "orders", "url": url}], limits={"maxToolCalls": 1})
+    async with talking(wanted) as talk:
+        said = await talk.say("Look up order A-1001; look up order A-1002.")
+    assert "limit of 1 tool calls is reached" in said.answer
+    assert "39.50" not in said.answer
+
+
+@pytest.mark.parametrize(
+    ("marker", "reason", "attempts"),
+    [
+        pytest.param("401", "model_unauthorized", 1, id="a refused key fails at once"),
+        pytest.param("404", "model_not_found", 1, id="an unknown model fails at once"),
+        pytest.param("429", "model_rate_limited", 3, id="an exhausted rate limit fails after three attempts"),
+        pytest.param("500", "model_error", 3, id="a failing server fails after three attempts"),
+        pytest.param("malformed", "model_malformed_tool_call", 3, id="half a tool call is never run"),
+        pytest.param("overflow", "model_context_overflow", 1, id="an overflow that nothing can mend is said"),
+        pytest.param("cut", "model_unreachable", 3, id="a stream that breaks every time fails"),
+        pytest.param("empty", "model_empty_answer", 0, id="an empty answer is no answer"),
+    ],
+)
+async def test_a_failing_model_fails_the_turn_with_a_reason(config, talking, marker, reason, attempts):
+    async with talking(config()) as talk:
+        said = await talk.say(f"Hello there my friend [[fail:{marker}]]")
+    assert said.failure is not None
+    assert said.failure.reason == reason
+    assert "offline" not in said.failure.message
+    assert talk.count("llm_calls_total", model="offline", outcome=reason) == attempts
+
+
+async def test_a_model_that_hangs_fails_within_its_time(config, talking):
+    async with talking(config(model={"timeoutSeconds": 1})) as talk:
+        said = await talk.say("Hello [[fail:hang]]")
+    assert said.failure is not None
+    assert said.failure.reason == "model_timeout"
+
+
+async def test_a_stream_that_breaks_once_is_taken_back_and_spoken_again(config, talking):
+    async with talking(config()) as talk:
+        said = await talk.say("Hello my dear friend [[fail:cut*1]]")
+    (reset,) = said.of(Reset)
+    after = said.frames[said.frames.index(reset) :]
+    assert "".join(frame.text for frame in after if isinstance(frame, Text)) == said.answer
+
+
+async def test_a_conversation_goes_on_after_a_failed_turn(config, talking):
+    async with talking(config()) as talk:
+        await talk.say("My dog is called Rex.")
+        await talk.say("Hello [[fail:500]]")
+        said = await talk.say("What is my dog called?")
+    assert "Rex" in said.answer
+
+
+async def test_a_long_conversation_is_compacted_and_keeps_what_was_said_first(config, talking):
+    policy = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
+    async with talking(config(compaction=policy)) as talk:
+        await talk.say("My customer number is C-7741.")
+        for turn in range(6):
+            await talk.say(f"Tell me a story, number {turn}. [[long:250]]")
+        said = await talk.say("What is my customer number?")
+        assert "C-7741" in said.answer
+        done = talk.count("compactions_total", trigger="tokens", method="summary", outcome="ok")
+        assert done >= 1
+        assert talk.count("compaction_tokens_total", phase="after") < talk.count(
+            "compaction_tokens_total", phase="before"
+        )
+        assert talk.count("compaction_cost_usd_total") > 0
+
+
+async def test_the_compacted_view_survives_a_restart(config, talking):
+    policy = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
+    async with talking(config(compaction=policy)) as talk:
+        await talk.say("My customer number is C-7741.")
+        for turn in range(6):
+            await talk.say(f"Tell me a story, number {turn}. [[long:250]]")
+    async with talking(config(compaction=policy)) as talk:
+        said = await talk.say("What is my customer number?")
+        assert "C-7741" in said.answer
+        assert said.of(Usage)[0].input_tokens < 2500
+
+
+@pytest.mark.parametrize(
+    ("mode", "outcome", "happened"),
+    [
+        pytest.param("Observe", "observed", True, id="observing counts what would have happened"),
+        pytest.param("Off", "observed", False, id="off does nothing"),
+    ],
+)
+async def test_a_policy_that_does_not_enforce_changes_nothing(config, talking, mode, outcome, happened):
+    policy = {"mode": mode, "trigger": {"tokens": 1500}, "keep": {"messages": 2}}
+    async with talking(config(compaction=policy)) as talk:
+        for turn in range(4):
+            said = await talk.say(f"Tell me a story, number {turn}. [[long:250]]")
+        assert not said.of(CompactionEnd)
+        assert (talk.count("compactions_total", trigger="tokens", method="none", outcome=outcome) > 0) is happened
+
+
+async def test_an_overflow_is_mended_by_compacting_once(config, talking):
+    async with talking(config(compaction={"keep": {"messages": 2}})) as talk:
+        for turn in range(4):
+            await talk.say(f"Tell me a story, number {turn}. [[long:250]]")
+        said = await talk.say("And now the end of it [[fail:overflow*1]]")
+        assert said.failure is None
+        assert talk.count("overflow_recoveries_total", outcome="recovered") == 1
+        assert talk.count("compactions_total", trigger="overflow", method="extract", outcome="ok") == 1

@@ -1,0 +1,149 @@
+"""`fleetwright dev` as its user runs it: a folder in, a fleet that answers, a clear word about a mistake."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fleetwright_cli.dev.conversation import total
+from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
+from fleetwright_cli.dev.provider import Provider, provider_from, with_provider
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "examples/quickstart"
+AGENT = """\
+apiVersion: fleetwright.dev/v1alpha1
+kind: Agent
+metadata: {name: desk}
+spec:
+  instructions: You are the desk.
+  model: {name: offline}
+"""
+
+
+def _fleetwright(*words: str, **environ: str) -> list[str]:
+    return [sys.executable, "-m", "fleetwright_cli", *words]
+
+
+def _environ(**changes: str) -> dict[str, str]:
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
+    return inherited | changes
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        pytest.param("kind: [", "fleet.yaml: not YAML", id="a file that is not YAML"),
+        pytest.param("", "no Agent in any", id="a folder without an agent"),
+        pytest.param("kind: Agent", "metadata.name are required", id="an object without a name"),
+        pytest.param(
+            AGENT + "  modle: {}\n", "Agent desk: spec: Additional properties are not allowed ('modle' was",
+            id="a misspelt field",
+        ),
+        pytest.param(AGENT.replace("v1alpha1", "v2"), "apiVersion must be", id="another version"),
+        pytest.param(f"{AGENT}---\n{AGENT}", "second Agent named 'desk'", id="a name given twice"),
+        pytest.param(
+            AGENT.replace("instructions: You are the desk.", "instructions: 7"), "spec.instructions: 7 is not",
+            id="a field of another type",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_place(tmp_path, text, wanted):
+    (tmp_path / "fleet.yaml").write_text(text)
+    with pytest.raises(InvalidFleet, match=_literally(wanted)):
+        read_fleet(tmp_path, namespace="dev")
+
+
+def _literally(text: str) -> str:
+    return re.escape(text)
+
+
+@pytest.mark.parametrize(
+    ("reference", "wanted"),
+    [
+        pytest.param("skills: [{name: gone}]", "spec.skills: 'gone' is not in this folder", id="a skill"),
+        pytest.param("mcpServers: [{name: gone}]", "spec.mcpServers: 'gone' is not in this folder", id="a server"),
+        pytest.param("peers: [{name: gone}]", "spec.peers: 'gone' is not in this folder", id="a peer"),
+    ],
+)
+def test_a_dangling_reference_ends_the_command_with_its_name(tmp_path, reference, wanted):
+    (tmp_path / "fleet.yaml").write_text(f"{AGENT}  {reference}\n")
+    words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
+    assert ended.returncode == 1
+    assert wanted in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_key_chooses_the_real_provider():
+    real = provider_from({"OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}, offline_url="http://o")
+    assert (real.model, real.offline) == ("m", False)
+    assert "k" not in repr(real)
+    assert provider_from({}, offline_url="http://o") == Provider("http://o")
+
+
+def test_a_price_of_another_model_is_not_used():
+    agent = {"spec": {"model": {"name": "x", "price": {"inputPerMillion": "1"}, "baseURL": "http://gone"}}}
+    model = with_provider(agent, Provider("http://real", "m", "k"))["spec"]["model"]
+    assert model == {"name": "m", "baseURL": "http://real", "apiKeySecretRef": {"name": "provider", "key": "api-key"}}
+
+
+def test_a_counter_is_summed_over_the_labels_that_are_named():
+    found = {("m", (("a", "1"), ("b", "1"))): 2.0, ("m", (("a", "1"), ("b", "2"))): 3.0, ("n", ()): 9.0}
+    assert total(found, 'm{a="1"}') == 5
+    assert total(found, 'm{a="1",b="2"}') == 3
+    assert total(found, "n") == 9
+
+
+@pytest.fixture
+def quickstart(tmp_path):
+    """The quickstart as a copy, run by `fleetwright dev` until the test ends it."""
+    folder, state = tmp_path / "fleet", tmp_path / "state"
+    shutil.copytree(QUICKSTART, folder)
+    with (tmp_path / "output").open("w") as output:
+        command = _fleetwright("dev", "-f", str(folder), "--state", str(state))
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=_environ())
+    try:
+        _until(lambda: "The fleet goes on" in (tmp_path / "output").read_text(), process)
+        yield folder, state, lambda: (tmp_path / "output").read_text(), process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def _until(seen, process, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not seen():
+        assert process.poll() is None, "the fleet ended"
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def _say(state, agent, text, *more):
+    words = _fleetwright("say", "--state", str(state), *more, agent, text)
+    return subprocess.run(words, capture_output=True, text=True, timeout=90, env=_environ())
+
+
+def test_a_fleet_answers_follows_its_folder_and_leaves_nothing_running(quickstart):
+    folder, state, output, process = quickstart
+    said = _say(state, "support", "My parrot is called Ida.", "--context", "c1")
+    assert said.returncode == 0, said.stderr
+    assert "[completed;" in said.stdout
+
+    agents = folder / "agents.yaml"
+    agents.write_text(agents.read_text().replace("You are the support desk", "You are the night desk"))
+    _until(lambda: output().count("starting Agent support") == 2, process)
+    _until(lambda: "night desk" in _say(state, "support", "Who are you?").stdout, process)
+    assert output().count("starting Agent warehouse") == 1
+    assert "called Ida" in _say(state, "support", "What is my parrot called?", "--context", "c1").stdout
+
+    agents.write_text(agents.read_text() + "  surplus: 1\n")
+    _until(lambda: "not applied" in output(), process)
+    assert _say(state, "support", "Still there?").returncode == 0
+    assert "no agent 'nobody'" in _say(state, "nobody", "Hello").stderr

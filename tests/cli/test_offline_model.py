@@ -1,0 +1,142 @@
+"""The offline model over HTTP: what a provider's client relies on, and the failures that tests ask for."""
+
+import json
+
+import httpx
+import pytest
+
+from fleetwright_cli.offline.model import OfflineModel
+from fleetwright_cli.offline.planning import plan
+
+
+def _tool(name, description, **properties):
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+WEATHER = _tool("get_weather", "Weather of a city today", city={"type": "string"})
+CONVERT = _tool(
+    "units__convert_length",
+    "Convert a length between units",
+    value={"type": "number"},
+    to_unit={"enum": ["miles", "kilometres"]},
+)
+ASK = _tool("ask_cook", "Ask the agent cook (knows recipes) and wait for its answer.", message={"type": "string"})
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        pytest.param("Good morning", [], id="nothing fits, nothing is called"),
+        pytest.param(
+            'What is the weather in the city "Lima"?', [("get_weather", {"city": "Lima"})], id="a quotation is a value"
+        ),
+        pytest.param(
+            "Convert 12 to kilometres of length.",
+            [("units__convert_length", {"value": 12.0, "to_unit": "kilometres"})],
+            id="numbers and choices are read from the step",
+        ),
+        pytest.param("Convert the length to miles.", [], id="a call without a required value is not made"),
+        pytest.param(
+            "Ask the cook to boil eggs.", [("ask_cook", {"message": "boil eggs."})], id="a request is passed on"
+        ),
+        pytest.param(
+            'Weather of the city "Rome", then ask the cook about pasta',
+            [("get_weather", {"city": "Rome"}), ("ask_cook", {"message": "pasta"})],
+            id="two steps make two calls in order",
+        ),
+    ],
+)
+def test_tools_are_called_by_general_rules(text, calls):
+    assert [(call.name, dict(call.arguments)) for call in plan(text, [WEATHER, CONVERT, ASK])] == calls
+
+
+@pytest.fixture
+async def http():
+    transport = httpx.ASGITransport(app=OfflineModel(key="k").app())
+    headers = {"Authorization": "Bearer k"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://model", headers=headers) as client:
+        yield client
+
+
+async def _complete(http, *messages, **options):
+    body = {"model": "m", "messages": list(messages), **options}
+    return await http.post("/v1/chat/completions", json=body)
+
+
+def _user(text):
+    return {"role": "user", "content": text}
+
+
+async def test_the_same_request_gets_the_same_reply(http):
+    first = (await _complete(http, _user("Hello you"))).json()
+    second = (await _complete(http, _user("Hello you"))).json()
+    assert first["choices"] == second["choices"]
+    assert first["id"] == second["id"]
+    assert first["usage"]["prompt_tokens"] == second["usage"]["prompt_tokens"]
+
+
+async def test_a_stream_says_what_the_plain_answer_says_and_ends_with_usage(http):
+    plain = (await _complete(http, _user("Hello you"))).json()
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    text = (await _complete(http, _user("Hello you"), **options)).text
+    events = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
+    assert events[-1] == "[DONE]"
+    chunks = [json.loads(event) for event in events[:-1]]
+    said = "".join(choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"])
+    assert said == plain["choices"][0]["message"]["content"]
+    assert chunks[-1]["usage"]["completion_tokens"] == plain["usage"]["completion_tokens"]
+
+
+async def test_a_tool_is_called_and_its_result_is_told(http):
+    asked = _user('Weather of the city "Lima" please')
+    call = (await _complete(http, asked, tools=[WEATHER])).json()["choices"][0]
+    assert call["finish_reason"] == "tool_calls"
+    (tool_call,) = call["message"]["tool_calls"]
+    assert json.loads(tool_call["function"]["arguments"]) == {"city": "Lima"}
+    result = {"role": "tool", "tool_call_id": tool_call["id"], "content": "21 degrees"}
+    told = (await _complete(http, asked, call["message"], result, tools=[WEATHER])).json()["choices"][0]
+    assert "21 degrees" in told["message"]["content"]
+
+
+async def test_a_shared_beginning_counts_as_cached(http):
+    history = [_user("x" * 4000)]
+    await _complete(http, *history)
+    usage = (await _complete(http, *history, _user("more"))).json()["usage"]
+    assert 896 <= usage["prompt_tokens_details"]["cached_tokens"] <= usage["prompt_tokens"]
+
+
+async def test_another_key_is_refused(http):
+    refused = await http.post("/v1/chat/completions", json={}, headers={"Authorization": "Bearer other"})
+    assert refused.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("marker", "status"),
+    [
+        pytest.param("401", 401, id="a refused key"),
+        pytest.param("429", 429, id="a rate limit"),
+        pytest.param("500", 500, id="a broken server"),
+        pytest.param("overflow", 400, id="a prompt that is too long"),
+    ],
+)
+async def test_a_marker_fails_every_time(http, marker, status):
+    for _ in range(2):
+        assert (await _complete(http, _user(f"Hi [[fail:{marker}]]"))).status_code == status
+
+
+async def test_a_counted_marker_fails_that_often(http):
+    statuses = [(await _complete(http, _user("Hi [[fail:500*2]]"))).status_code for _ in range(3)]
+    assert statuses == [500, 500, 200]
+
+
+async def test_half_a_tool_call_is_sent_on_demand(http):
+    reply = (await _complete(http, _user("Hi [[fail:malformed]]"))).json()["choices"][0]["message"]
+    with pytest.raises(ValueError, match="Unterminated"):
+        json.loads(reply["tool_calls"][0]["function"]["arguments"])
+
+
+async def test_a_request_without_messages_is_named(http):
+    reply = await http.post("/v1/chat/completions", json={"model": "m"})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["message"].startswith("messages:")

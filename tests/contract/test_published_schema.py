@@ -1,0 +1,12 @@
+"""The published schema of agent.json is the runtime's own model; `make generated` writes it."""
+
+import json
+from pathlib import Path
+
+from fleetwright_agent.config import AgentConfig
+
+PUBLISHED = Path(__file__).parents[2] / "agent_image/agent-config.schema.json"
+
+
+def test_the_committed_schema_equals_the_model():
+    assert json.loads(PUBLISHED.read_text()) == AgentConfig.model_json_schema(by_alias=True)

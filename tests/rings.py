@@ -1,0 +1,94 @@
+"""Runs the rings of tests one after the other and ends with one summary of what ran and what could not.
+
+A ring is a command. One that cannot run on a machine ends with 77 and its reason as the last line; that is
+a word in the summary, and a failure in CI. `python tests/rings.py NAME …` runs the named rings only.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+CANNOT_RUN = 77
+_PYTEST = (sys.executable, "-m", "pytest", "-q")
+_COUNTS = re.compile(r"(\d+) (passed|failed|error|errors)\b")
+
+
+@dataclass(frozen=True)
+class Ring:
+    name: str
+    command: Sequence[str]
+
+
+RINGS = (
+    Ring("static", ("make", "--no-print-directory", "lint", "types", "layers")),
+    Ring(
+        "fast",
+        (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/operator", "tests/agent_image", "tests/cli",
+         "tests/contract", "tests/charts", "tests/e2e_cluster"),
+    ),
+    Ring("demo", ("make", "--no-print-directory", "demo")),
+    Ring("controlplane", (*_PYTEST, "tests/controlplane")),
+    Ring("cluster", (*_PYTEST, "e2e/scenarios")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    ring: Ring
+    status: int
+    seconds: float
+    passed: int
+    failed: int
+    last_line: str
+
+    @property
+    def word(self) -> str:
+        if self.status == 0:
+            return "passed"
+        return "could not run" if self.status == CANNOT_RUN else "FAILED"
+
+
+def run(ring: Ring) -> Result:
+    """Runs a ring with its output shown as it comes."""
+    print(f"\n=== {ring.name}: {' '.join(ring.command)}", flush=True)
+    started = time.monotonic()
+    process = subprocess.Popen(ring.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lines: list[str] = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        lines = [*lines[-30:], line.strip()]
+    status = process.wait()
+    counted = next((line for line in reversed(lines) if _COUNTS.search(line) and " in " in line), "")
+    found = {kind.rstrip("s"): int(number) for number, kind in _COUNTS.findall(counted)}
+    failed = found.get("failed", 0) + found.get("error", 0)
+    return Result(
+        ring,
+        status,
+        time.monotonic() - started,
+        passed=found.get("passed", 0) or int(status == 0),
+        failed=failed or int(status not in {0, CANNOT_RUN}),
+        last_line=lines[-1] if lines else "",
+    )
+
+
+def main(names: Sequence[str]) -> int:
+    wanted = [ring for ring in RINGS if not names or ring.name in names]
+    results = [run(ring) for ring in wanted]
+    in_ci = os.environ.get("CI") == "true"
+    print("\n=== summary")
+    for result in results:
+        reason = f": {result.last_line}" if result.status == CANNOT_RUN else f", {result.passed} passed"
+        print(f"  {result.ring.name:<13} {result.word} in {result.seconds:.0f} s{reason}")
+    missing = sum(result.status == CANNOT_RUN for result in results)
+    failed = sum(result.failed for result in results) + (missing if in_ci else 0)
+    print(f"{sum(result.passed for result in results)} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
