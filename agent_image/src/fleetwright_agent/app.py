@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
@@ -126,7 +126,7 @@ class Application:
             "cardDigest": card.digest if card else None,
             "runningTasks": len(parts.runs),
             "lastCompaction": parts.compaction.seen,
-            "unreachableServers": dict(parts.reachability.unreachable),
+            "mcpServers": [asdict(look) for look in parts.reachability.report],
             "ready": reason is None,
             "reason": reason,
         }
