@@ -57,8 +57,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     manifests = [
         _service_account(owner),
         _config_map(owner, rendered),
-        *(client_secret(owner, client=name, token=token) for name, token in sorted(parts.tokens.clients.items())),
-        auth_secret(owner, rendered),
+        *agent_credentials(parts.agent, parts.tokens),
         *([claim] if claim else []),
         # Before the Deployment: no pod of ours ever runs without its policy.
         agent_policy(owner, callers=parts.callers, routes=routes, settings=settings),
@@ -66,6 +65,13 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
         agent_deployment(owner, parts.agent, revision=rendered.revision, snapshots=parts.snapshots, settings=settings),
     ]
     return AgentChildren(manifests=manifests, rendered=rendered, routes=routes)
+
+
+def agent_credentials(agent: Agent, tokens: Tokens) -> list[Manifest]:
+    """Also written while references dangle: a caller that lost its right must lose it at once."""
+    owner = owner_of(agent)
+    clients = [client_secret(owner, client=name, token=token) for name, token in sorted(tokens.clients.items())]
+    return [*clients, auth_secret(owner, tokens)]
 
 
 def _service_account(owner: Owner) -> Manifest:

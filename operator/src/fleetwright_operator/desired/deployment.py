@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_operator import names
+from fleetwright_operator.canonical import short_hash
 from fleetwright_operator.desired.config import api_key_reference
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
 from fleetwright_operator.desired.pod import container_security, http_probe, sealed_pod
@@ -109,8 +110,9 @@ def _skill(name: str, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _skill_volume(name: str) -> str:
-    # A volume's name has at most 63 characters and a skill's may have as many: the prefix costs some.
-    return f"skill-{name}"[:63].rstrip("-")
+    # A volume's name has at most 63 characters, and a skill's alone may have as many.
+    volume = f"skill-{name}"
+    return volume if len(volume) <= 63 else f"skill-{short_hash(name)}"
 
 
 def _config_map(volume: str, name: str, items: list[dict[str, Any]]) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json, sha256_hex
+from fleetwright_operator.desired.callers import Tokens, callers_document, peer_token_files
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
-from fleetwright_operator.render import Rendered
 
 
 def client_secret(owner: Owner, *, client: str, token: str) -> Manifest:
@@ -15,12 +15,12 @@ def client_secret(owner: Owner, *, client: str, token: str) -> Manifest:
     return _secret(owner, name, {names.TOKEN_KEY: token}, annotations)
 
 
-def auth_secret(owner: Owner, rendered: Rendered) -> Manifest:
-    return _secret(owner, names.agent_auth(owner.name), auth_files(rendered))
+def auth_secret(owner: Owner, tokens: Tokens) -> Manifest:
+    return _secret(owner, names.agent_auth(owner.name), auth_files(tokens))
 
 
-def auth_files(rendered: Rendered) -> dict[str, str]:
-    return {names.CALLERS_KEY: canonical_json(rendered.callers), **rendered.peer_tokens}
+def auth_files(tokens: Tokens) -> dict[str, str]:
+    return {names.CALLERS_KEY: canonical_json(callers_document(tokens)), **peer_token_files(tokens)}
 
 
 def _secret(owner: Owner, name: str, files: dict[str, str], annotations: dict[str, str] | None = None) -> Manifest:
