@@ -6,6 +6,7 @@ from typing import Any
 from fleetwright_operator import names
 from fleetwright_operator.cluster.cache import Cache, Change, Term
 from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.cluster.port import RESOURCES
 from fleetwright_operator.desired.addresses import UnusableAddress, parse_address
 from fleetwright_operator.desired.config import api_key_reference, model_base_url
 from fleetwright_operator.edges import peer_names
@@ -102,8 +103,11 @@ class Relations:
 
 
 def _owners(entry: Entry) -> list[Key]:
-    """Whom a child belongs to: by our labels, and by its controller in case they were edited."""
-    if not entry.is_ours:
+    """Whom a child belongs to: by our labels, and by its controller in case they were edited.
+
+    A metadata-only view of a child is not the child: whoever prunes would delete the object behind it.
+    """
+    if not entry.is_ours or RESOURCES[entry.kind].metadata_only:
         return []
     owners = [(kind, entry.namespace, entry.labels[key]) for key, kind in _LABELS.items() if key in entry.labels]
     if entry.controller and entry.controller.kind in OWN_KINDS:

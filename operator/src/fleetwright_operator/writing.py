@@ -8,8 +8,8 @@ from fleetwright_operator.desired.manifest import Manifest
 from fleetwright_operator.errors import Forbidden, Rejected, Stalled
 from fleetwright_operator.violation import Violation
 
-_KEPT = {"ConfigMap", "PersistentVolumeClaim", "Pod"}
-"""Revisions have a history, volumes hold memory, and pods belong to their Deployment."""
+_PRUNED = {"Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
+"""Not ConfigMaps, which have a history, nor volumes, which hold memory, nor pods, which are a Deployment's."""
 HISTORY = 3
 
 
@@ -33,7 +33,7 @@ async def prune(cluster: Cluster, owner: Entry, manifests: Sequence[Manifest]) -
     wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
     for child in cluster.cache.find("child-of", *owner.id):
         controlled = child.controller is not None and child.controller.uid == owner.uid
-        if controlled and child.kind not in _KEPT and (child.kind, child.name) not in wanted and not child.deleting:
+        if controlled and child.kind in _PRUNED and (child.kind, child.name) not in wanted and not child.deleting:
             await cluster.delete(child)
 
 

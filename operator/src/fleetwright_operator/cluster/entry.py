@@ -4,9 +4,9 @@ A cache of whole objects would be mostly `managedFields` and specs nobody reads.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from fleetwright_operator import names
@@ -97,12 +97,11 @@ def _interned(text: str) -> Fields:
     return fields
 
 
-def _custom(body: Object) -> dict[str, Any]:
+def _custom(kind: str, body: Object) -> dict[str, Any]:
     kept = ("name", "namespace", "uid", "generation", "creationTimestamp")
     metadata = {key: body["metadata"][key] for key in kept if key in body["metadata"]}
-    return {**{key: body[key] for key in ("apiVersion", "kind")}, "metadata": metadata} | {
-        key: body.get(key, {}) for key in ("spec", "status")
-    }
+    parts = {key: body.get(key, {}) for key in ("spec", "status")}
+    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": metadata, **parts}
 
 
 def _deployment(body: Object) -> dict[str, Any]:
@@ -152,8 +151,8 @@ def _key_names(body: Object) -> dict[str, Any]:
     return {"keys": frozenset(key.removeprefix("f:") for key in fields if key.startswith("f:"))}
 
 
-_FACTS = {
-    **dict.fromkeys(_OWN_KINDS, _custom),
+_FACTS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
+    **{kind: partial(_custom, kind) for kind in _OWN_KINDS},
     "Deployment": _deployment,
     "Pod": _pod,
     "ConfigMap": _config_map,
