@@ -13,14 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import debian, go_build
-from e2e.cluster.parts import PARTS, Part, Unpacked, parse
+from e2e.cluster.parts import OPTIONAL, PARTS, Part, Unpacked, parse
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import Progress
 
 
 def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
     """The path of every program of the named parts; builds what is missing, one process at a time."""
-    wanted = [part for part in PARTS.values() if part.name in set(names)]
+    asked = set(names)
+    wanted = [part for part in (*PARTS.values(), *OPTIONAL.values()) if part.name in asked]
     paths: dict[str, Path] = {}
     for part in wanted:
         folder = find(part) or _make(part, progress)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from e2e.cluster import uv
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import ClusterError
 
@@ -26,16 +27,18 @@ class Buildah:
             "--format=oci",
             "--pull-never" if self._is_local(arguments) else "--pull",
             *(f"--volume={folder}:{folder}:ro" for folder in CERTIFICATES if Path(folder).exists()),
+            f"--build-context=uv={uv.folder()}",
+            "--build-arg=UV_SYSTEM_CERTS=1",
             *(f"--build-arg={name}={value}" for name, value in arguments.items()),
             f"--file={containerfile}",
             f"--tag={tag}",
             str(context),
         )
 
-    def archive(self, tag: str, *, names: tuple[str, ...], into: Path) -> None:
+    def archive(self, tag: str, *, into: Path) -> None:
         """An uncompressed OCI archive: it is read by a program on the same machine, at once."""
         into.unlink(missing_ok=True)
-        self._run("push", "--disable-compression", "--quiet", tag, f"oci-archive:{into}:{names[0]}")
+        self._run("push", "--disable-compression", "--quiet", tag, f"oci-archive:{into}:{tag}")
 
     def compressed_size(self, tag: str) -> int:
         """Bytes a registry would store and a node would pull."""

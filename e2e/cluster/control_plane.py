@@ -190,6 +190,8 @@ class ControlPlane:
                 f"--endpoint-reconciler-type={'none' if loopback else 'lease'}",
                 f"--cert-dir={pki}",
                 f"--token-auth-file={pki / 'tokens.csv'}",
+                # Nothing here resolves the names of nodes.
+                "--kubelet-preferred-address-types=InternalIP",
                 "--authorization-mode=Node,RBAC",
                 "--enable-admission-plugins=NodeRestriction",
                 "--allow-privileged=true",

@@ -65,6 +65,7 @@ OFFLINE = Image(
     sources=(
         "cli/pyproject.toml",
         "cli/src",
+        "crds",
         "operator/pyproject.toml",
         "operator/src",
         "locks/offline.txt",
@@ -97,7 +98,7 @@ def files(root: Path, sources: tuple[str, ...]) -> list[Path]:
     for source in sources:
         path = root / source
         members = path.rglob("*") if path.is_dir() else [path]
-        found |= {member.relative_to(root) for member in members if member.is_file()}
+        found |= {member.relative_to(root) for member in members if member.is_file() or member.is_symlink()}
     return sorted(path for path in found if "__pycache__" not in path.parts and path.suffix != ".pyc")
 
 
@@ -107,6 +108,7 @@ def digest(root: Path, image: Image, *, inputs: tuple[str, ...]) -> str:
     for word in inputs:
         summary.update(f"{word}\0".encode())
     for path in files(root, image.inputs):
-        summary.update(f"{path}\0{(root / path).stat().st_mode & 0o111}\0".encode())
-        summary.update(hashlib.sha256((root / path).read_bytes()).digest())
+        file = root / path
+        content = str(file.readlink()).encode() if file.is_symlink() else file.read_bytes()
+        summary.update(f"{path}\0{file.lstat().st_mode & 0o111}\0{len(content)}\0".encode() + content)
     return summary.hexdigest()[:12]

@@ -27,7 +27,7 @@ class Engine(Protocol):
 
     def has(self, tag: str) -> bool: ...
     def build(self, context: Path, containerfile: Path, *, tag: str, arguments: dict[str, str]) -> None: ...
-    def archive(self, tag: str, *, names: tuple[str, ...], into: Path) -> None: ...
+    def archive(self, tag: str, *, into: Path) -> None: ...
     def compressed_size(self, tag: str) -> int: ...
     def forget_older(self, name: str, *, keep: str) -> None: ...
 
@@ -71,7 +71,7 @@ class Images:
         path = folder / f"{built.image.name}-{built.digest}.tar"
         if not path.exists():
             fresh = path.with_suffix(".new")
-            self._engine.archive(built.pinned, names=(built.pinned,), into=fresh)
+            self._engine.archive(built.pinned, into=fresh)
             fresh.rename(path)
             older = sorted(folder.glob(f"{built.image.name}-*.tar"), key=lambda file: -file.stat().st_mtime)
             for file in older[ARCHIVES_KEPT:]:
@@ -119,7 +119,7 @@ def _parts(image: Image) -> tuple[str, ...]:
 def _fill(context: Path, image: Image, programs: dict[str, Path]) -> None:
     for path in files(CHECKOUT, image.inputs):
         (context / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(CHECKOUT / path, context / path)
+        shutil.copy2(CHECKOUT / path, context / path, follow_symlinks=False)
     for name in image.programs:
         shutil.copy2(programs[name], context / name)
     for name in image.compiled:

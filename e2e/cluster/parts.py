@@ -155,6 +155,14 @@ PROMETHEUS = Part(
     rule=at_least("2.40.0"),
     also=("promtool",),
 )
+KIND = Part(
+    name="kind",
+    version="0.33.0",
+    recipe=GoInstall(packages=("sigs.k8s.io/kind@v0.33.0",)),
+    rule=at_least("0.31.0"),  # enforces network policies, and runs a recent Kubernetes
+)
+# Only where docker is.
+OPTIONAL = {"kind": KIND}
 
 # In build order: helm first, because charts need nothing else; then what a control plane needs.
 PARTS: dict[str, Part] = {

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from e2e.cluster.progress import ClusterError
 
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 1.0  # whatever they would still write is thrown away
 
 
 def start_time(pid: int) -> int | None:
@@ -32,6 +32,7 @@ class Process:
     name: str
     pid: int
     started: int
+    command: tuple[str, ...] = ()
 
     @property
     def alive(self) -> bool:
@@ -63,7 +64,7 @@ class Processes:
                 start_new_session=True,
             )
         self._children.append(child)
-        process = Process(name, child.pid, start_time(child.pid) or 0)
+        process = Process(name, child.pid, start_time(child.pid) or 0, tuple(map(str, command)))
         with self._record.open("a") as record:
             record.write(json.dumps(asdict(process)) + "\n")
         return process
@@ -71,14 +72,19 @@ class Processes:
     def ensure(
         self, name: str, command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None
     ) -> Process:
-        """The running process of that name, or a new one."""
-        found = next((process for process in self.recorded() if process.name == name and process.alive), None)
-        return found or self.start(name, command, environment=environment)
+        """The running process of that name, or a new one when there is none or it was started differently."""
+        for process in self.recorded():
+            if process.name == name and process.alive:
+                if process.command == tuple(map(str, command)):
+                    return process
+                terminate(process)
+        return self.start(name, command, environment=environment)
 
     def recorded(self) -> list[Process]:
         if not self._record.exists():
             return []
-        return [Process(**json.loads(line)) for line in self._record.read_text().splitlines()]
+        lines = [json.loads(line) for line in self._record.read_text().splitlines()]
+        return [Process(**{**line, "command": tuple(line["command"])}) for line in lines]
 
     def alive(self) -> set[str]:
         self._reap()

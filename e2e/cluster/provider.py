@@ -9,8 +9,11 @@ from e2e.cluster.kubectl import Kubectl
 
 class Provider(Protocol):
     name: str
-    local_base: bool
-    """Whether images stand on the local base image, for want of a registry."""
+
+    @property
+    def local_base(self) -> bool:
+        """Whether images stand on the local base image, for want of a registry."""
+        ...
 
     def engine(self) -> Engine | None:
         """What builds the images; nothing when the cluster pulls published ones."""

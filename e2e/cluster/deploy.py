@@ -1,0 +1,136 @@
+"""Puts the product into a cluster: chart, examples, one message. Refuses to know which cluster it is."""
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster.images import Built
+from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.paths import CHECKOUT
+from e2e.cluster.progress import ClusterError, Progress
+
+RELEASE = "fleetwright"
+SYSTEM = "fleetwright-system"
+QUICKSTART = "quickstart"
+RESTRICTED = {
+    "pod-security.kubernetes.io/enforce": "restricted",
+    "pod-security.kubernetes.io/enforce-version": "latest",
+}
+
+
+@dataclass(frozen=True)
+class Helm:
+    program: Path
+    kubectl: Kubectl
+    home: Path
+    """Keeps helm's own files out of the user's folders."""
+
+    def run(self, *words: str | Path) -> str:
+        which = [f"--kubeconfig={self.kubectl.kubeconfig}"]
+        if self.kubectl.context:
+            which.append(f"--kube-context={self.kubectl.context}")
+        homes = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
+        environment = {**os.environ, **homes, "KUBECACHEDIR": str(self.home / "kubectl")}
+        done = subprocess.run(
+            [self.program, *words, *which], env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise ClusterError(f"helm {words[0]}: {done.stderr.strip()[-2000:]}")
+        return done.stdout
+
+
+def values(built: Sequence[Built]) -> dict[str, str]:
+    """Chart values for images built here, by content, so that a changed image is rolled out."""
+    keys = {"operator": "image", "agent": "agentImage"}
+    return {keys[image.image.name]: image.pinned for image in built if image.image.name in keys}
+
+
+def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> None:
+    helm.kubectl.apply([namespace(SYSTEM)])
+    sets = [f"--set-string={key}={value}" for key, value in chosen.items()]
+    where = (f"--namespace={SYSTEM}", "--wait", f"--timeout={seconds}s")
+    helm.run("upgrade", "--install", RELEASE, CHECKOUT / "charts" / "fleetwright", *where, *sets)
+
+
+def uninstall(helm: Helm) -> None:
+    helm.kubectl.run("delete", "namespace", QUICKSTART, "--ignore-not-found", "--timeout=180s")
+    helm.run("uninstall", RELEASE, f"--namespace={SYSTEM}", "--ignore-not-found", "--wait")
+    definitions = [f"{kind}.fleetwright.dev" for kind in ("agents", "skills", "mcpservers")]
+    helm.kubectl.run("delete", "customresourcedefinition", *definitions, "--ignore-not-found")
+    helm.kubectl.run("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=180s")
+
+
+def namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": RESTRICTED}}
+
+
+def quickstart(kubectl: Kubectl, progress: Progress, *, seconds: int = 180) -> None:
+    kubectl.apply([namespace(QUICKSTART)])
+    kubectl.run("apply", f"--namespace={QUICKSTART}", "-f", CHECKOUT / "examples" / "quickstart")
+    progress.say("quickstart applied")
+    waited = kubectl.attempt(
+        *("wait", "--for=condition=Ready", "agents", "--all"),
+        *(f"--namespace={QUICKSTART}", f"--timeout={seconds}s"),
+        seconds=seconds + 30,
+    )
+    if waited.returncode:
+        shown = kubectl.attempt("get", "agents,mcpservers,skills,pods", f"--namespace={QUICKSTART}").stdout
+        raise ClusterError(f"the agents are not Ready: {waited.stderr.strip()}\n{shown}")
+
+
+@contextmanager
+def client(kubectl: Kubectl, *, agent: str, image: str, where: str = QUICKSTART) -> Iterator[str]:
+    """A short-lived pod that may call the agent and holds its default client's credential; yields its name.
+
+    It is inside the cluster, because the network policy lets only labelled pods in, on every provider alike.
+    """
+    name = f"{agent}-caller"
+    kubectl.run("delete", "pod", name, f"--namespace={where}", "--ignore-not-found", "--wait")
+    kubectl.apply([_client_pod(name, agent=agent, image=image, where=where)])
+    try:
+        kubectl.run("wait", "--for=condition=Ready", f"pod/{name}", f"--namespace={where}", "--timeout=60s")
+        yield name
+    finally:
+        kubectl.run("delete", "pod", name, f"--namespace={where}", "--wait=false", "--grace-period=0")
+
+
+def _client_pod(name: str, *, agent: str, image: str, where: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": where, "labels": {"fleetwright.dev/may-call": agent}},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "fsGroup": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": "caller",
+                    "image": image,
+                    "command": ["sleep", "3600"],
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                    "volumeMounts": [{"name": "credential", "mountPath": "/run/credential", "readOnly": True}],
+                }
+            ],
+            "volumes": [
+                {"name": "credential", "secret": {"secretName": f"{agent}-client-default", "defaultMode": 0o440}}
+            ],
+        },
+    }
+
+
+def say(kubectl: Kubectl, pod: str, *, agent: str, words: str, where: str = QUICKSTART) -> str:
+    """What the agent answered and what it cost, in the words of `fleetwright say`."""
+    url = f"http://{agent}.{where}.svc.cluster.local"
+    command = ("fleetwright", "say", f"--url={url}", "--token-file=/run/credential/token", words)
+    return kubectl.run("exec", pod, f"--namespace={where}", "--", *command, seconds=320).strip()
