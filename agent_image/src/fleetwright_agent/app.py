@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
@@ -29,6 +29,7 @@ from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
+from fleetwright_agent.server.reachability import Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.server.turns import Turns, assembled
@@ -59,6 +60,7 @@ class _Parts:
     callers: Watched[Callers]
     card: Watched[Card]
     compaction: LastCompaction
+    reachability: Reachability
     clock: Clock
 
 
@@ -66,7 +68,7 @@ class Application:
     def __init__(self, parts: _Parts, *, metrics: Metrics, origins: Collection[str]) -> None:
         self._parts = parts
         self._waiting_for: str | None = "the agent is starting"
-        self._sweeping: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
         self.a2a = self._door(metrics, origins)
         self.ops: ASGIApp = ops_app(metrics=metrics, not_ready=self.not_ready, status=self.status)
 
@@ -90,7 +92,10 @@ class Application:
         except LogUnusable as error:
             self._waiting_for = str(error)
             return
-        self._sweeping = asyncio.create_task(self._sweep())
+        self._background = [
+            asyncio.create_task(self._sweep()),
+            asyncio.create_task(self._parts.reachability.watch()),
+        ]
         self._waiting_for = None
 
     async def drain(self) -> None:
@@ -100,10 +105,9 @@ class Application:
         await self._parts.runs.drain(self._parts.config.drain_seconds)
 
     async def aclose(self) -> None:
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeping
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         await self._parts.turns.aclose()
         await self._parts.log.aclose()
 
@@ -122,6 +126,7 @@ class Application:
             "cardDigest": card.digest if card else None,
             "runningTasks": len(parts.runs),
             "lastCompaction": parts.compaction.seen,
+            "mcpServers": [asdict(look) for look in parts.reachability.report],
             "ready": reason is None,
             "reason": reason,
         }
@@ -183,6 +188,7 @@ def create_app(
         callers=Watched(layout.callers_file, parse_callers),
         card=card,
         compaction=compaction,
+        reachability=Reachability(config.mcp_servers),
         clock=clock,
     )
     return Application(parts, metrics=metrics, origins=origins)

@@ -60,6 +60,7 @@ async def test_the_status_tells_what_only_the_agent_knows(open_door: Open, mount
         "cardDigest": digest,
         "runningTasks": 0,
         "lastCompaction": None,
+        "mcpServers": [],
         "ready": True,
         "reason": None,
     }

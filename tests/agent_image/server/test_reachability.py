@@ -27,7 +27,7 @@ class _Looks:
             raise error
 
     async def sleep(self, seconds):
-        self.seen.append((dict(self.watched.unreachable), seconds))
+        self.seen.append(({look.name: look.message for look in self.watched.report if not look.reachable}, seconds))
         self._script.pop(0)
         if not self._script:
             raise asyncio.CancelledError

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
-from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped] # its stubs are none of our tools
+from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim

@@ -6,8 +6,8 @@ Refuses: opening more than one short connection per server at a time, and naming
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -20,13 +20,22 @@ _WHILE_ILL_SECONDS: Final = 10.0
 Connect = Callable[[str, int], Awaitable[None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One server as it was seen last; `message` says how it cannot be reached."""
+
+    name: str
+    reachable: bool
+    message: str
+
+
 async def _connect(host: str, port: int) -> None:
     _, writer = await asyncio.open_connection(host, port)
     writer.close()
 
 
 class Reachability:
-    """`unreachable` maps the name of a server to how that showed; empty before the first look and while all is well."""
+    """`report` has an entry per server, and none before the first look."""
 
     def __init__(
         self,
@@ -38,19 +47,20 @@ class Reachability:
         self._servers = tuple(servers)
         self._connect = connect
         self._sleep = sleep
-        self._unreachable: dict[str, str] = {}
+        self._report: tuple[Look, ...] = ()
 
     @property
-    def unreachable(self) -> Mapping[str, str]:
-        return MappingProxyType(self._unreachable)
+    def report(self) -> tuple[Look, ...]:
+        return self._report
 
     async def watch(self) -> None:
         """Looks again and again; ends when cancelled."""
         while self._servers:
             reasons = await asyncio.gather(*(self._reason(server) for server in self._servers))
             looked = zip(self._servers, reasons, strict=True)
-            self._unreachable = {server.name: reason for server, reason in looked if reason is not None}
-            await self._sleep(_WHILE_ILL_SECONDS if self._unreachable else _WHILE_WELL_SECONDS)
+            self._report = tuple(Look(server.name, reason is None, reason or "") for server, reason in looked)
+            well = all(look.reachable for look in self._report)
+            await self._sleep(_WHILE_WELL_SECONDS if well else _WHILE_ILL_SECONDS)
 
     async def _reason(self, server: McpServer) -> str | None:
         address = urlsplit(server.url)

@@ -1,0 +1,72 @@
+"""`fleetwright-operator`: settings, logs, probes, Lease, then the work.
+
+Ends with 1 when the Lease is lost, so that the pod starts again and stands by.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+import sys
+import time
+from dataclasses import replace
+
+from prometheus_client import CollectorRegistry
+
+from fleetwright_operator import logs
+from fleetwright_operator.cluster.api import KubernetesApi
+from fleetwright_operator.cluster.login import login
+from fleetwright_operator.errors import OperatorError
+from fleetwright_operator.lease import Lease
+from fleetwright_operator.metrics import Metrics
+from fleetwright_operator.ops_server import ops_app, serve
+from fleetwright_operator.program import Program, lead, microseconds_now
+from fleetwright_operator.settings import Settings, settings_from
+from fleetwright_operator.vitals import Vitals
+
+logger = logging.getLogger(__name__)
+
+
+async def run(settings: Settings) -> None:
+    """Stands by for the Lease, leads, and gives it back on SIGTERM."""
+    metrics = Metrics(CollectorRegistry())
+    vitals = Vitals(clock=time.monotonic, resync_seconds=settings.resync_seconds)
+    runner = await serve(ops_app(vitals, metrics.registry), settings.ops_port)
+    try:
+        async with KubernetesApi(login) as api:
+            lease = Lease(
+                api,
+                namespace=settings.lease_namespace,
+                name=settings.lease_name,
+                identity=settings.identity,
+                now=microseconds_now,
+                clock=time.monotonic,
+                on_contact=vitals.lease_contact,
+            )
+            logger.info("standing by", extra={"identity": settings.identity})
+            await lease.acquire()
+            logger.info("leading", extra={"identity": settings.identity})
+            vitals.leading = True
+            metrics.leader.set(1)
+            try:
+                await lead(Program(api, settings=settings, metrics=metrics), vitals, lease.hold())
+            finally:
+                await lease.release()
+    finally:
+        await runner.cleanup()
+
+
+def main() -> None:
+    logs.configure(os.environ.get("FLEETWRIGHT_LOG_LEVEL", "INFO"))
+    try:
+        settings = settings_from(os.environ)
+        # Two lives of one pod must not take each other for themselves.
+        unique = replace(settings, identity=f"{settings.identity}-{secrets.token_hex(3)}")
+        asyncio.run(run(unique))
+    except (OperatorError, ValueError) as error:
+        logger.error("stopped", extra={"why": str(error)})
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""The port's adapter: aiohttp against the API server, logged in as whoever `login` says.
+
+Every answer that is no success becomes an error of `errors.py`. A 401 means that a token on disk was rotated:
+credentials are read again and the request is made once more.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import aiohttp
+
+from fleetwright_operator import names
+from fleetwright_operator.cluster.port import Listing, Object, Resource
+from fleetwright_operator.errors import Missing, api_error
+
+_CHUNK = 500
+_CONNECTIONS = 32
+_TIMEOUT = aiohttp.ClientTimeout(total=15, sock_connect=5)
+_METADATA = "PartialObjectMetadata"
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+
+
+class Credentials(Protocol):
+    """What kopf's login handlers return; only what is used here."""
+
+    @property
+    def server(self) -> str: ...
+
+    def as_ssl_context(self) -> Any: ...
+
+    def as_http_headers(self) -> dict[str, str]: ...
+
+
+class KubernetesApi:
+    def __init__(self, login: Callable[[], Credentials], *, watch_seconds: int = 300) -> None:
+        self._login = login
+        self._watch_seconds = watch_seconds
+        self._credentials = login()
+        self._session = self._connect()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def list(self, resource: Resource, *, namespace: str | None = None) -> Listing:
+        items: list[Object] = []
+        query = {"limit": str(_CHUNK), **({"labelSelector": resource.selector} if resource.selector else {})}
+        while True:
+            page = await self._request("GET", resource.path(namespace), query=query, accept=_accept(resource, "List"))
+            kind = resource.kind if not resource.metadata_only else _METADATA
+            # Items of a list do not say what they are.
+            items += [{"apiVersion": resource.api_version, "kind": kind, **item} for item in page["items"]]
+            following = page["metadata"].get("continue")
+            if not following:
+                return Listing(items=items, resource_version=page["metadata"]["resourceVersion"])
+            query["continue"] = following
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        return await self._request("GET", resource.path(namespace, name), accept=_accept(resource))
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        return await self._request("POST", resource.path(body["metadata"]["namespace"]), body=body)
+
+    async def replace(self, resource: Resource, body: Object) -> Object:
+        metadata = body["metadata"]
+        return await self._request("PUT", resource.path(metadata["namespace"], metadata["name"]), body=body)
+
+    async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
+        path = resource.path(body["metadata"]["namespace"], body["metadata"]["name"])
+        query = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
+        return await self._request(
+            "PATCH", f"{path}/{subresource}" if subresource else path, body=body, query=query, content=_APPLY
+        )
+
+    async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
+        query = {"fieldManager": names.FIELD_MANAGER}
+        return await self._request("PATCH", resource.path(namespace, name), body=patch, query=query, content=_MERGE)
+
+    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
+        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        try:
+            await self._request("DELETE", resource.path(namespace, name), body=options)
+        except Missing:
+            return
+
+    async def watch(
+        self, resource: Resource, *, namespace: str | None, resource_version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        query = {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(self._watch_seconds),
+            **({"labelSelector": resource.selector} if resource.selector else {}),
+        }
+        credentials = self._credentials
+        url = credentials.server + resource.path(namespace)
+        headers = {"Accept": _accept(resource), **credentials.as_http_headers()}
+        # Bookmarks come every minute: a stream that is silent for longer is dead.
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=70)
+        async with self._session.get(url, params=query, headers=headers, timeout=timeout) as answer:
+            if answer.status == 401:
+                await self._log_in_again(credentials)
+            if answer.status >= 400:
+                raise await _failure(answer)
+            async for line in answer.content:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise api_error(status.get("code", 500), status.get("message", ""))
+                yield event["type"], event["object"]
+
+    def _connect(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._credentials.as_ssl_context(), limit=_CONNECTIONS),
+            headers={"User-Agent": "fleetwright-operator"},
+            timeout=_TIMEOUT,
+            # One line of a watch is one object, and objects are up to 1.5 MiB.
+            read_bufsize=4 * 1024 * 1024,
+        )
+
+    async def _log_in_again(self, refused: Credentials) -> None:
+        """Only the first of many refused requests reads the disk; the session and its connections stay."""
+        if self._credentials is refused:
+            self._credentials = self._login()
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        query: dict[str, str] | None = None,
+        content: str = "application/json",
+        accept: str = "application/json",
+    ) -> Object:
+        data = None if body is None else json.dumps(body).encode()
+        for attempt in range(2):
+            credentials = self._credentials
+            headers = {"Accept": accept, "Content-Type": content, **credentials.as_http_headers()}
+            url = credentials.server + path
+            async with self._session.request(method, url, params=query, data=data, headers=headers) as answer:
+                if answer.status < 400:
+                    parsed: Object = await answer.json()
+                    return parsed
+                if answer.status != 401 or attempt:
+                    raise await _failure(answer)
+            await self._log_in_again(credentials)
+        raise AssertionError("the second answer is returned or raised")
+
+
+def _accept(resource: Resource, suffix: str = "") -> str:
+    if not resource.metadata_only:
+        return "application/json"
+    return f"application/json;as={_METADATA}{suffix};g=meta.k8s.io;v=v1"
+
+
+async def _failure(answer: aiohttp.ClientResponse) -> Exception:
+    text = await answer.text(errors="replace")
+    try:
+        message = str(json.loads(text).get("message", text))
+    except (ValueError, AttributeError):
+        message = text
+    wait = answer.headers.get("Retry-After", "")
+    return api_error(answer.status, message[:2000], retry_after=float(wait) if wait.isdigit() else None)

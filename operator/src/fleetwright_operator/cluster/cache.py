@@ -1,0 +1,93 @@
+"""Everything seen of the cluster, newest version only, found by identity or by what it relates to.
+
+Which relations there are, the maker of the cache says; this file only keeps them in step. Refuses older
+versions of an object than it has: a late event must not undo an answer that was newer.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+
+from fleetwright_operator.cluster.entry import Entry, entry_of
+from fleetwright_operator.cluster.port import Listing, Object, Resource
+
+Term = tuple[Hashable, ...]
+Id = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an object was and is; None for not there."""
+
+    before: Entry | None
+    after: Entry | None
+
+    @property
+    def entry(self) -> Entry:
+        entry = self.after or self.before
+        assert entry is not None, "a change has at least one side"  # noqa: S101 - says what the type cannot
+        return entry
+
+
+class Cache:
+    def __init__(self, *, terms: Callable[[Entry], Iterable[Term]]) -> None:
+        self._terms = terms
+        self._entries: dict[Id, Entry] = {}
+        self._by_term: defaultdict[Term, set[Id]] = defaultdict(set)
+
+    def get(self, kind: str, namespace: str, name: str) -> Entry | None:
+        return self._entries.get((kind, namespace, name))
+
+    def find(self, *term: Hashable) -> list[Entry]:
+        """Entries with that term, by name."""
+        return sorted((self._entries[key] for key in self._by_term.get(term, ())), key=lambda entry: entry.id)
+
+    def all(self, kind: str) -> Iterator[Entry]:
+        return (entry for entry in list(self._entries.values()) if entry.kind == kind)
+
+    def put(self, kind: str, body: Object) -> Change | None:
+        """Keeps the object; None when it is known already or older than what is known."""
+        entry = entry_of(kind, body)
+        before = self._entries.get(entry.id)
+        if before is not None and before.uid == entry.uid and not _newer(entry, before):
+            return None
+        self._set(entry.id, entry)
+        return Change(before, entry)
+
+    def drop(self, kind: str, namespace: str, name: str, *, uid: str) -> Change | None:
+        before = self._entries.get((kind, namespace, name))
+        if before is None or before.uid != uid:
+            return None
+        self._set(before.id, None)
+        return Change(before, None)
+
+    def replace(self, resource: Resource, listing: Listing, *, namespace: str | None) -> list[Change]:
+        """Takes in a whole list and says what it changed; finds what a watch missed, deletions included."""
+        changes = [self.put(resource.kind, item) for item in listing.items]
+        listed = {(item["metadata"].get("namespace", ""), item["metadata"]["name"]) for item in listing.items}
+        gone = [
+            entry
+            for entry in self.all(resource.kind)
+            if (namespace is None or entry.namespace == namespace)
+            and (entry.namespace, entry.name) not in listed
+            # What is younger than the list is missing from it for that reason.
+            and int(entry.resource_version) <= int(listing.resource_version)
+        ]
+        changes += [self.drop(entry.kind, entry.namespace, entry.name, uid=entry.uid) for entry in gone]
+        return [change for change in changes if change is not None]
+
+    def _set(self, key: Id, entry: Entry | None) -> None:
+        before = self._entries.pop(key, None)
+        for term in self._terms(before) if before else ():
+            self._by_term[term].discard(key)
+            if not self._by_term[term]:
+                del self._by_term[term]
+        if entry is not None:
+            self._entries[key] = entry
+            for term in self._terms(entry):
+                self._by_term[term].add(key)
+
+
+def _newer(entry: Entry, than: Entry) -> bool:
+    """Resource versions of one object grow; Kubernetes documents them as comparable since 1.35."""
+    return int(entry.resource_version) > int(than.resource_version)

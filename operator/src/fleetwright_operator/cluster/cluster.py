@@ -1,0 +1,140 @@
+"""The cluster as a pass sees it: reads from the cache, writes through the API, every answer back into the cache."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
+
+from fleetwright_operator import names
+from fleetwright_operator.cluster.cache import Cache, Change
+from fleetwright_operator.cluster.drift import owns_all, stamped
+from fleetwright_operator.cluster.entry import Entry, entry_of
+from fleetwright_operator.cluster.ownership import check_ours, same_owner
+from fleetwright_operator.cluster.port import RESOURCES, Api, Object
+from fleetwright_operator.errors import Collision, Missing, Rejected, Waiting
+
+_ABSENT = "1"
+"""As resourceVersion of an apply: create, or fail with Collision. A contract test pins this."""
+
+
+class Action(StrEnum):
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+
+
+class Cluster:
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        *,
+        on_change: Callable[[Change], None],
+        on_write: Callable[[str, str], None],
+    ) -> None:
+        """`on_change` hears of every answer that taught the cache something; `on_write` counts (verb, kind)."""
+        self._api = api
+        self.cache = cache
+        self._on_change = on_change
+        self._on_write = on_write
+
+    async def ensure(self, manifest: Object) -> Action:
+        """Makes the child be as the manifest says, and does nothing when it is.
+
+        Raises:
+            Foreign: Somebody else's object has the name; it was not touched.
+            Waiting: The child of a former owner is still on its way out.
+            ApiError: The write failed; Rejected when it always will.
+        """
+        wanted = stamped(manifest)
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        entry = self.cache.get(kind, metadata["namespace"], metadata["name"])
+        if entry is None or not entry.is_ours:
+            found = await self._create(wanted)
+            if found is None:
+                return Action.CREATED
+            entry = found
+        check_ours(entry, manifest)
+        same = entry.annotations.get(names.HASH_ANNOTATION) == wanted["metadata"]["annotations"][names.HASH_ANNOTATION]
+        if same and owns_all(entry.owned, wanted) and same_owner(entry, manifest):
+            return Action.UNCHANGED
+        await self._update(wanted, entry)
+        return Action.CONFIGURED
+
+    async def write_status(self, entry: Entry, status: Object) -> None:
+        """Writes the status of one of our own objects, if it differs. A Collision means: look again."""
+        if entry.facts["status"] == status:
+            return
+        metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
+        body = {"apiVersion": names.API_VERSION, "kind": entry.kind, "metadata": metadata, "status": status}
+        answer = await self._api.apply(RESOURCES[entry.kind], body, subresource="status")
+        self._wrote("status", entry.kind, answer)
+
+    async def annotate(self, entry: Entry, annotations: dict[str, str]) -> None:
+        patch = {"metadata": {"annotations": annotations, "uid": entry.uid}}
+        try:
+            answer = await self._api.merge(RESOURCES[entry.kind], entry.namespace, entry.name, patch)
+        except (Missing, Collision):
+            return  # the pod went, and its successor reads fresh files
+        self._wrote("annotate", entry.kind, answer)
+
+    async def delete(self, entry: Entry) -> None:
+        await self._api.delete(RESOURCES[entry.kind], entry.namespace, entry.name, uid=entry.uid)
+        self._on_write("delete", entry.kind)
+        if change := self.cache.drop(*entry.id, uid=entry.uid):
+            self._on_change(change)
+
+    async def read(self, kind: str, namespace: str, name: str) -> Object:
+        """One GET of a whole object, for what the cache does not keep."""
+        return await self._api.get(RESOURCES[kind], namespace, name)
+
+    async def _create(self, wanted: Object) -> Entry | None:
+        """None when it was created; otherwise the one that was there and is ours."""
+        kind, metadata = wanted["kind"], wanted["metadata"]
+        body = {**wanted, "metadata": {**metadata, "resourceVersion": _ABSENT}}
+        try:
+            answer = await self._api.apply(RESOURCES[kind], body)
+        except Collision:
+            return await self._existing(wanted)
+        self._wrote("create", kind, answer)
+        return None
+
+    async def _existing(self, wanted: Object) -> Entry:
+        """What stands in the way, if it is ours. Only metadata is fetched before that is known."""
+        kind, metadata = wanted["kind"], wanted["metadata"]
+        place = (metadata["namespace"], metadata["name"])
+        head = await self._api.get(replace(RESOURCES[kind], metadata_only=True), *place)
+        check_ours(entry_of(f"{kind}Metadata", head), wanted)
+        self._learn(kind, await self._api.get(RESOURCES[kind], *place))
+        entry = self.cache.get(kind, *place)
+        if entry is None:
+            raise Waiting(0.2, f"{kind} {place[1]} was replaced meanwhile")
+        return entry
+
+    async def _update(self, wanted: Object, entry: Entry) -> None:
+        resource = RESOURCES[entry.kind]
+        body = {**wanted, "metadata": {**wanted["metadata"], "uid": entry.uid}}
+        try:
+            answer = await self._api.apply(resource, body)
+        except (Collision, Rejected) as error:
+            # Another object may have taken its place, or none: then the cache was late, not the manifest wrong.
+            if await self._is_still(entry):
+                raise
+            raise Waiting(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error
+        self._wrote("update", entry.kind, answer)
+
+    async def _is_still(self, entry: Entry) -> bool:
+        try:
+            existing = await self._api.get(RESOURCES[entry.kind], entry.namespace, entry.name)
+        except Missing:
+            self.cache.drop(*entry.id, uid=entry.uid)
+            return False
+        self._learn(entry.kind, existing)
+        return bool(existing["metadata"]["uid"] == entry.uid)
+
+    def _wrote(self, verb: str, kind: str, answer: Object) -> None:
+        self._on_write(verb, kind)
+        self._learn(kind, answer)
+
+    def _learn(self, kind: str, body: Object) -> None:
+        if change := self.cache.put(kind, body):
+            self._on_change(change)

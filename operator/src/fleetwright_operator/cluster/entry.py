@@ -1,0 +1,164 @@
+"""What is kept of an object: identity, owner, our fields, and the few facts that somebody decides by.
+
+A cache of whole objects would be mostly `managedFields` and specs nobody reads.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+from fleetwright_operator import names
+from fleetwright_operator.cluster.port import Object
+
+_OWN_KINDS = {names.AGENT, names.SKILL, names.MCP_SERVER}
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    generation: int = 0
+    created: str = ""
+    deleting: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Only ours."""
+    controller: Controller | None = None
+    owned: Fields = field(default_factory=dict)
+    """The `fieldsV1` of what we applied and still own."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> tuple[str, str, str]:
+        return (self.kind, self.namespace, self.name)
+
+    @property
+    def is_ours(self) -> bool:
+        return self.labels.get(names.MANAGED_BY) == names.FIELD_MANAGER
+
+
+def entry_of(kind: str, body: Object) -> Entry:
+    """`kind` is the cache's name of it, which a metadata-only object does not say itself."""
+    metadata = body["metadata"]
+    return Entry(
+        kind=kind,
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=metadata["resourceVersion"],
+        generation=metadata.get("generation", 0),
+        created=metadata.get("creationTimestamp", ""),
+        deleting="deletionTimestamp" in metadata,
+        labels=metadata.get("labels", {}),
+        annotations={k: v for k, v in metadata.get("annotations", {}).items() if k.startswith(names.GROUP)},
+        controller=_controller(metadata),
+        owned=_owned(metadata),
+        facts=_FACTS[kind](body) if kind in _FACTS else {},
+    )
+
+
+def _controller(metadata: Mapping[str, Any]) -> Controller | None:
+    for owner in metadata.get("ownerReferences", ()):
+        if owner.get("controller"):
+            return Controller(kind=owner["kind"], name=owner["name"], uid=owner["uid"])
+    return None
+
+
+def _owned(metadata: Mapping[str, Any]) -> Fields:
+    for manager in metadata.get("managedFields", ()):
+        applied = manager.get("operation") == "Apply" and not manager.get("subresource")
+        if manager.get("manager") == names.FIELD_MANAGER and applied:
+            fields = {**manager.get("fieldsV1", {})}
+            # They hold the owner's uid, which would make every set of fields a different one.
+            fields["f:metadata"] = {
+                key: value for key, value in fields.get("f:metadata", {}).items() if key != "f:ownerReferences"
+            }
+            return _interned(json.dumps(fields, sort_keys=True))
+    return {}
+
+
+@lru_cache(maxsize=1024)
+def _interned(text: str) -> Fields:
+    """Thousands of children share a handful of field sets."""
+    fields: Fields = json.loads(text)
+    return fields
+
+
+def _custom(kind: str, body: Object) -> dict[str, Any]:
+    kept = ("name", "namespace", "uid", "generation", "creationTimestamp")
+    metadata = {key: body["metadata"][key] for key in kept if key in body["metadata"]}
+    parts = {key: body.get(key, {}) for key in ("spec", "status")}
+    return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": metadata, **parts}
+
+
+def _deployment(body: Object) -> dict[str, Any]:
+    template = body["spec"]["template"]
+    volumes = template["spec"].get("volumes", ())
+    return {
+        "status": body.get("status", {}),
+        "revision": template["metadata"].get("annotations", {}).get(names.REVISION_ANNOTATION, ""),
+        "mounts": frozenset(volume["configMap"]["name"] for volume in volumes if "configMap" in volume),
+    }
+
+
+def _pod(body: Object) -> dict[str, Any]:
+    status = body.get("status", {})
+    kept = ("phase", "podIP", "conditions", "containerStatuses", "reason", "message")
+    annotations = body["metadata"].get("annotations", {})
+    return {
+        **{key: status[key] for key in kept if key in status},
+        "revision": annotations.get(names.REVISION_ANNOTATION, ""),
+    }
+
+
+def _config_map(body: Object) -> dict[str, Any]:
+    return {"keys": tuple(sorted(body.get("data", {})))}
+
+
+def _secret(body: Object) -> dict[str, Any]:
+    return {"data": body.get("data", {})}
+
+
+def _service(body: Object) -> dict[str, Any]:
+    spec = body.get("spec", {})
+    ports = {port["port"]: port.get("targetPort", port["port"]) for port in spec.get("ports", ())}
+    return {"selector": spec.get("selector", {}), "ports": ports}
+
+
+def _claim(body: Object) -> dict[str, Any]:
+    return {"phase": body.get("status", {}).get("phase", "")}
+
+
+def _key_names(body: Object) -> dict[str, Any]:
+    """The names of the data keys, as far as `managedFields` tell; None where they do not."""
+    managers = [manager.get("fieldsV1", {}) for manager in body["metadata"].get("managedFields", ())]
+    if not any(managers):
+        return {"keys": None}
+    fields = {key for manager in managers for part in ("f:data", "f:binaryData") for key in manager.get(part, {})}
+    return {"keys": frozenset(key.removeprefix("f:") for key in fields if key.startswith("f:"))}
+
+
+_FACTS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
+    **{kind: partial(_custom, kind) for kind in _OWN_KINDS},
+    "Deployment": _deployment,
+    "Pod": _pod,
+    "ConfigMap": _config_map,
+    "Secret": _secret,
+    "Service": _service,
+    "PersistentVolumeClaim": _claim,
+    "SecretMetadata": _key_names,
+    "ConfigMapMetadata": _key_names,
+}

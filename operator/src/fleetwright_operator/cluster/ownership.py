@@ -1,0 +1,49 @@
+"""Whether an object that has a child's name is that child. Pure; one answer for every write.
+
+Ours is what our owner controls, or, where no controller is written (a volume that outlived its agent, an
+owner reference that somebody stripped), what carries the labels of this very owner.
+"""
+
+from typing import Any
+
+from fleetwright_operator import names
+from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.cluster.port import Object
+from fleetwright_operator.errors import Foreign, Waiting
+
+
+def check_ours(entry: Entry, manifest: Object) -> None:
+    """Returns if the entry may be written as the manifest.
+
+    Raises:
+        Foreign: It belongs to somebody else.
+        Waiting: It is ours but on its way out.
+    """
+    owner = controller_of(manifest)
+    controller = entry.controller
+    if controller is not None and owner is not None and controller.uid != owner["uid"]:
+        if (controller.kind, controller.name) == (owner["kind"], owner["name"]):
+            raise Waiting(1.0, f"{entry.kind} {entry.name} still belongs to the deleted {owner['kind']} of that name")
+        raise Foreign(entry.kind, entry.name)
+    controlled = controller is not None and owner is not None
+    if not controlled and not _carries_labels(entry, manifest):
+        raise Foreign(entry.kind, entry.name)
+    if entry.deleting:
+        raise Waiting(1.0, f"{entry.kind} {entry.name} is being deleted")
+
+
+def same_owner(entry: Entry, manifest: Object) -> bool:
+    owner = controller_of(manifest)
+    return (entry.controller.uid if entry.controller else None) == (owner["uid"] if owner else None)
+
+
+def controller_of(manifest: Object) -> dict[str, Any] | None:
+    owners = manifest["metadata"].get("ownerReferences", ())
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def _carries_labels(entry: Entry, manifest: Object) -> bool:
+    ours = (names.GROUP, names.MANAGED_BY)
+    return all(
+        entry.labels.get(key) == value for key, value in manifest["metadata"]["labels"].items() if key.startswith(ours)
+    )

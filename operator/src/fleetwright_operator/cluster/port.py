@@ -1,0 +1,116 @@
+"""What the operator asks of the Kubernetes API, verb by verb. The adapter speaks HTTP; tests bring a twin."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fleetwright_operator import names
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A kind as we look at it. `kind` names it in the cache; metadata-only views have a name of their own."""
+
+    kind: str
+    group: str
+    version: str
+    plural: str
+    selector: str = ""
+    """Which objects are listed and watched."""
+    metadata_only: bool = False
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None) -> str:
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        middle = f"/namespaces/{namespace}" if namespace else ""
+        return f"{root}{middle}/{self.plural}" + (f"/{name}" if name else "")
+
+
+def _ours(kind: str, plural: str) -> Resource:
+    return Resource(kind=kind, group=names.GROUP, version=names.VERSION, plural=plural)
+
+
+def _child(kind: str, group: str, plural: str, *, version: str = "v1") -> Resource:
+    return Resource(kind=kind, group=group, version=version, plural=plural, selector=names.OWN_OBJECTS)
+
+
+AGENTS = _ours(names.AGENT, "agents")
+SKILLS = _ours(names.SKILL, "skills")
+MCP_SERVERS = _ours(names.MCP_SERVER, "mcpservers")
+SERVICE_ACCOUNTS = _child("ServiceAccount", "", "serviceaccounts")
+CONFIG_MAPS = _child("ConfigMap", "", "configmaps")
+SECRETS = _child("Secret", "", "secrets")
+CLAIMS = _child("PersistentVolumeClaim", "", "persistentvolumeclaims")
+PODS = _child("Pod", "", "pods")
+DEPLOYMENTS = _child("Deployment", "apps", "deployments")
+POLICIES = _child("NetworkPolicy", "networking.k8s.io", "networkpolicies")
+# Without a selector: an address in a spec may name anybody's Service.
+SERVICES = Resource(kind="Service", group="", version="v1", plural="services")
+SECRET_METADATA = Resource(kind="SecretMetadata", group="", version="v1", plural="secrets", metadata_only=True)
+CONFIG_MAP_METADATA = Resource(
+    kind="ConfigMapMetadata", group="", version="v1", plural="configmaps", metadata_only=True
+)
+LEASES = Resource(kind="Lease", group="coordination.k8s.io", version="v1", plural="leases")
+
+WATCHED = (
+    AGENTS,
+    SKILLS,
+    MCP_SERVERS,
+    SERVICE_ACCOUNTS,
+    CONFIG_MAPS,
+    SECRETS,
+    CLAIMS,
+    PODS,
+    DEPLOYMENTS,
+    POLICIES,
+    SERVICES,
+)
+"""Kinds whose events kopf brings."""
+
+OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA)
+"""Kinds of which only metadata is fetched, by a watch of our own: kopf cannot."""
+
+RESOURCES: Mapping[str, Resource] = {resource.kind: resource for resource in (*WATCHED, *OBSERVED, LEASES)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    items: list[Object]
+    resource_version: str
+
+
+class Api(Protocol):
+    """Every method raises an ApiError for an answer that is no success."""
+
+    async def list(self, resource: Resource, *, namespace: str | None = None) -> Listing:
+        """All objects that the resource's selector picks, in chunks; each with apiVersion and kind."""
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object: ...
+
+    async def create(self, resource: Resource, body: Object) -> Object: ...
+
+    async def replace(self, resource: Resource, body: Object) -> Object:
+        """Fails with Collision when metadata.resourceVersion is not the current one."""
+
+    async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
+        """Server-side apply as our field manager, by force.
+
+        `metadata.resourceVersion` "1" means: only if absent (Collision otherwise). `metadata.uid` guards an update.
+        """
+
+    async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
+        """A JSON merge patch."""
+
+    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
+        """Deletes that very object; its absence is success."""
+
+    def watch(
+        self, resource: Resource, *, namespace: str | None, resource_version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """(type, object) of every change; ends when the server closes. Raises Expired when too old."""

@@ -1,0 +1,152 @@
+"""What an address in a spec means for the network: pods behind a Service, one IP, or the outside. Pure.
+
+A network policy sees pods, not names. A host that is a Service (`name`, `name.namespace`,
+`name.namespace.svc[.domain]`) becomes its pods on their target port, because policies are enforced after the
+Service's address was translated. `name.namespace` is a Service only where one exists: it may also be a domain.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from fleetwright_operator import names
+
+_NOT_OUTSIDE = (
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+)
+
+
+class UnusableAddress(ValueError):  # noqa: N818 - a condition's reason has this name
+    """The address can never work from a pod; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    host: str
+    port: int
+    service: tuple[str, str] | None = None
+    """(namespace, name) when the host may be a Service."""
+    surely_service: bool = False
+    ip: str | None = None
+
+    @property
+    def text(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceFacts:
+    """What a policy needs of a Service: its pods and, by Service port, theirs."""
+
+    selector: Mapping[str, str]
+    ports: Mapping[int, int | str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """One `to` of a policy, with one port."""
+
+    text: str
+    to: Mapping[str, Any]
+    port: int | str
+
+
+def parse_address(url: str, *, namespace: str, cluster_domain: str) -> Address:
+    """The address of a URL that stands in an object of `namespace`.
+
+    Raises:
+        UnusableAddress: No http(s) URL, or an address that leads into the pod itself or the node.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (ValueError, KeyError):
+        raise UnusableAddress(f"{url!r} is no http or https address") from None
+    host = (parts.hostname or "").rstrip(".")
+    if not host or parts.username is not None:
+        raise UnusableAddress(f"{url!r} must name a host and hold no user or password")
+    if ip := _ip(host):
+        _refuse_local(ip)
+        return Address(host=host, port=port, ip=str(ip))
+    if host == "localhost" or host.endswith(".localhost"):
+        raise UnusableAddress(f"{host} is the agent's own pod: name a Service or a host that others can reach")
+    service, surely = _service(host, namespace=namespace, cluster_domain=cluster_domain)
+    return Address(host=host, port=port, service=service, surely_service=surely)
+
+
+def destination(address: Address, services: Mapping[tuple[str, str], ServiceFacts]) -> Destination | str:
+    """Where a policy must let the agent go, or the sentence that says what is missing."""
+    if address.ip is not None:
+        width = 32 if "." in address.ip else 128
+        return Destination(text=address.text, to={"ipBlock": {"cidr": f"{address.ip}/{width}"}}, port=address.port)
+    facts = services.get(address.service) if address.service else None
+    if address.service is None or (facts is None and not address.surely_service):
+        return Destination(
+            text=f"{address.text}, outside the cluster",
+            to={"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_NOT_OUTSIDE)}},
+            port=address.port,
+        )
+    if facts is None:
+        return f"Service {address.service[1]!r} does not exist in namespace {address.service[0]!r}"
+    return _pods_of(address, address.service, facts)
+
+
+def _pods_of(address: Address, service: tuple[str, str], facts: ServiceFacts) -> Destination | str:
+    namespace, name = service
+    if not facts.selector:
+        return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed"
+    if address.port not in facts.ports:
+        known = ", ".join(str(port) for port in sorted(facts.ports)) or "none"
+        return f"Service {name!r} of namespace {namespace!r} has no port {address.port}; it has {known}"
+    port = facts.ports[address.port]
+    return Destination(
+        text=f"pods of Service {names.qualified(namespace, name)}, port {port}",
+        to=pods(facts.selector, namespace=namespace),
+        port=port,
+    )
+
+
+def pods(labels: Mapping[str, str], *, namespace: str) -> dict[str, Any]:
+    """Pods of a namespace that is named, also when it is the policy's own."""
+    return {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "podSelector": {"matchLabels": dict(labels)} if labels else {},
+    }
+
+
+def _service(host: str, *, namespace: str, cluster_domain: str) -> tuple[tuple[str, str] | None, bool]:
+    for suffix in (f".svc.{cluster_domain}", ".svc"):
+        if host.endswith(suffix):
+            labels = host.removesuffix(suffix).split(".")
+            return ((labels[1], labels[0]), True) if len(labels) == 2 else (None, False)
+    labels = host.split(".")
+    if len(labels) == 1:
+        return (namespace, host), True
+    return ((labels[1], labels[0]), False) if len(labels) == 2 else (None, False)
+
+
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _refuse_local(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    mapped = getattr(ip, "ipv4_mapped", None) or ip
+    if mapped.is_loopback or mapped.is_unspecified:
+        raise UnusableAddress(f"{ip} is the agent's own pod: name a Service or a host that others can reach")
+    if mapped.is_link_local or mapped.is_multicast:
+        raise UnusableAddress(f"{ip} is an address of the node or its cloud, which agents may not reach")

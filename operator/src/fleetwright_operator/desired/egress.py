@@ -1,0 +1,107 @@
+"""Everything an agent may reach, compiled from its references, each with its reason."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator import names
+from fleetwright_operator.desired.addresses import Address, Destination, ServiceFacts, destination, parse_address, pods
+from fleetwright_operator.desired.config import model_base_url
+from fleetwright_operator.edges import Agent
+from fleetwright_operator.endpoints import DEFAULT_MCP_PORT
+from fleetwright_operator.settings import Settings
+
+Services = Mapping[tuple[str, str], ServiceFacts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    to: str
+    why: str
+    peers: tuple[Mapping[str, Any], ...]
+    ports: tuple[tuple[str, int | str], ...]
+    """(protocol, port)"""
+
+
+def named_addresses(
+    agent: Agent, servers: Mapping[str, Mapping[str, Any]], settings: Settings
+) -> Iterator[tuple[str, Address]]:
+    """(field, address) of every URL that the agent's references name.
+
+    Raises:
+        UnusableAddress: An address can never work; checks.py says so before anybody builds.
+    """
+    namespace = agent["metadata"]["namespace"]
+    url = model_base_url(agent, settings.catalog)
+    where = parse_address(url, namespace=namespace, cluster_domain=settings.cluster_domain)
+    yield f"model {agent['spec']['model']['name']}", where
+    for name, server in servers.items():
+        if remote := server["spec"].get("remote"):
+            where = parse_address(remote["url"], namespace=namespace, cluster_domain=settings.cluster_domain)
+            yield f"McpServer {name}", where
+
+
+def egress_routes(
+    agent: Agent, *, servers: Mapping[str, Mapping[str, Any]], services: Services, settings: Settings
+) -> list[Route]:
+    """The routes of an agent whose references all resolve.
+
+    Raises:
+        ValueError: An address does not resolve; checks.py finds that first.
+    """
+    namespace = agent["metadata"]["namespace"]
+    routes = [dns_route(settings)]
+    for why, address in named_addresses(agent, servers, settings):
+        found = destination(address, services)
+        if isinstance(found, str):
+            raise ValueError(found)
+        routes.append(_route(found, why))
+    routes += [
+        _workload(namespace, name, server["spec"]["workload"])
+        for name, server in servers.items()
+        if "workload" in server["spec"]
+    ]
+    return routes + [_peer(namespace, peer["name"]) for peer in agent["spec"].get("peers", ())]
+
+
+def policy_rules(routes: list[Route]) -> list[dict[str, Any]]:
+    """The egress part of a NetworkPolicy; the protocol is always written, or server-side apply refuses the port."""
+    return [
+        {
+            "to": [dict(peer) for peer in route.peers],
+            "ports": [{"protocol": protocol, "port": port} for protocol, port in route.ports],
+        }
+        for route in routes
+    ]
+
+
+def dns_route(settings: Settings) -> Route:
+    return Route(
+        to=f"DNS in {settings.dns.namespace}, port 53",
+        why="to resolve names",
+        peers=(pods(settings.dns.labels, namespace=settings.dns.namespace),),
+        ports=(("UDP", 53), ("TCP", 53)),
+    )
+
+
+def _route(found: Destination, why: str) -> Route:
+    return Route(to=found.text, why=why, peers=(found.to,), ports=(("TCP", found.port),))
+
+
+def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> Route:
+    port = workload.get("port", DEFAULT_MCP_PORT)
+    return Route(
+        to=f"pods of McpServer {name}, port {port}",
+        why=f"McpServer {name}",
+        peers=(pods({names.MCP_SERVER_LABEL: name}, namespace=namespace),),
+        ports=(("TCP", port),),
+    )
+
+
+def _peer(namespace: str, name: str) -> Route:
+    return Route(
+        to=f"pods of Agent {name}, port {names.A2A_PORT}",
+        why=f"peer {name}",
+        peers=(pods({names.AGENT_LABEL: name}, namespace=namespace),),
+        ports=(("TCP", names.A2A_PORT),),
+    )

@@ -1,0 +1,67 @@
+"""NetworkPolicies: nothing in or out but what a reference, a label or the installation asks for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fleetwright_operator import names
+from fleetwright_operator.desired.addresses import pods
+from fleetwright_operator.desired.egress import Route, policy_rules
+from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
+from fleetwright_operator.settings import Settings
+
+
+def agent_policy(owner: Owner, *, callers: Sequence[str], routes: list[Route], settings: Settings) -> Manifest:
+    return _policy(
+        owner,
+        name=owner.name,
+        ingress=[_a2a(owner.name, callers), *_ops(settings)],
+        egress=policy_rules(routes),
+    )
+
+
+def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: Route) -> Manifest:
+    """A tool server is reached by the agents that name it and reaches nothing but DNS.
+
+    Policies add up: who wants a server to reach more writes a policy for its label.
+    """
+    rule = {"from": [_agents(users)], "ports": [{"protocol": "TCP", "port": port}]}
+    return _policy(
+        owner, name=names.mcp_workload(owner.name), ingress=[rule] if users else [], egress=policy_rules([dns])
+    )
+
+
+def _policy(owner: Owner, *, name: str, ingress: list[Any], egress: list[Any]) -> Manifest:
+    return {
+        **manifest("networking.k8s.io/v1", "NetworkPolicy", name=name, owner=owner),
+        "spec": {
+            "podSelector": {"matchLabels": owner.selector},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": ingress,
+            "egress": egress,
+        },
+    }
+
+
+def _a2a(agent: str, callers: Sequence[str]) -> dict[str, Any]:
+    invited = {"podSelector": {"matchLabels": {names.MAY_CALL_LABEL: agent}}}
+    return {
+        "from": [*([_agents(callers)] if callers else []), invited],
+        "ports": [{"protocol": "TCP", "port": names.A2A_PORT}],
+    }
+
+
+def _agents(agents: Sequence[str]) -> dict[str, Any]:
+    expression = {"key": names.AGENT_LABEL, "operator": "In", "values": sorted(agents)}
+    return {"podSelector": {"matchExpressions": [expression]}}
+
+
+def _ops(settings: Settings) -> list[dict[str, Any]]:
+    readers = [source for source in (settings.monitoring, settings.operator) if source is not None]
+    if not readers:
+        return []
+    return [
+        {
+            "from": [pods(source.labels, namespace=source.namespace) for source in readers],
+            "ports": [{"protocol": "TCP", "port": names.OPS_PORT}],
+        }
+    ]

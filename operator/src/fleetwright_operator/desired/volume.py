@@ -1,0 +1,43 @@
+"""Where an agent's memory lies: a claim that outlives the Agent unless told otherwise, or the pod itself."""
+
+from typing import Any
+
+from fleetwright_operator import names
+from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
+from fleetwright_operator.edges import Agent
+
+DEFAULT_SIZE = "1Gi"
+
+
+def storage(agent: Agent) -> dict[str, Any]:
+    return dict(agent["spec"].get("memory", {}).get("storage", {}))
+
+
+def is_ephemeral(agent: Agent) -> bool:
+    return bool(storage(agent).get("ephemeral", False))
+
+
+def memory_claim(owner: Owner, agent: Agent) -> Manifest | None:
+    wanted = storage(agent)
+    if is_ephemeral(agent):
+        return None
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": wanted.get("size", DEFAULT_SIZE)}},
+    }
+    if "storageClassName" in wanted:
+        spec["storageClassName"] = wanted["storageClassName"]
+    head = manifest(
+        "v1",
+        "PersistentVolumeClaim",
+        name=names.agent_memory(owner.name),
+        owner=owner,
+        owned=not wanted.get("retain", True),
+    )
+    return {**head, "spec": spec}
+
+
+def memory_volume(owner: Owner, agent: Agent) -> dict[str, Any]:
+    if is_ephemeral(agent):
+        return {"name": "memory", "emptyDir": {"sizeLimit": storage(agent).get("size", DEFAULT_SIZE)}}
+    return {"name": "memory", "persistentVolumeClaim": {"claimName": names.agent_memory(owner.name)}}

@@ -1,0 +1,79 @@
+"""The operator's errors, by what happens next. Everything that is not here is retried with backoff.
+
+OperatorError
+├── Waiting              come back after a while; nothing is wrong
+├── Stalled              a person must act: said in a condition, looked at again slowly or on a change
+│   └── Foreign          an object that is not ours has the name of a child
+└── ApiError             the API server's answer, by status
+    ├── Missing          404
+    ├── Collision        409
+    ├── Expired          410
+    ├── Forbidden        403
+    └── Rejected         422, 400 and the typed-patch 500: the same request will never pass
+"""
+
+from typing import ClassVar
+
+
+class OperatorError(Exception):
+    """Anything this package raises on purpose."""
+
+
+class Waiting(OperatorError):  # noqa: N818 - named by what the work queue does
+    def __init__(self, seconds: float, message: str) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class Stalled(OperatorError):  # noqa: N818 - named as the condition is
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class Foreign(Stalled):
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(
+            "Conflict",
+            f"{kind} {name!r} exists and belongs to somebody else: it is left alone; rename or delete it",
+        )
+
+
+class ApiError(OperatorError):
+    status: ClassVar[int] = 0
+
+    def __init__(self, message: str, *, code: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.code = code or self.status
+        self.message = message
+        self.retry_after = retry_after
+
+
+class Missing(ApiError):  # noqa: N818 - named by what was answered
+    status = 404
+
+
+class Collision(ApiError):  # noqa: N818 - named by what was answered
+    status = 409
+
+
+class Expired(ApiError):  # noqa: N818 - named by what was answered
+    status = 410
+
+
+class Forbidden(ApiError):  # noqa: N818 - named by what was answered
+    status = 403
+
+
+class Rejected(ApiError):  # noqa: N818 - named by what was answered
+    status = 422
+
+
+def api_error(code: int, message: str, *, retry_after: float | None = None) -> ApiError:
+    """The error of an answer."""
+    # A duplicate list key or an unknown field is answered as an internal error, and will be for ever.
+    if code == 500 and "failed to create typed patch object" in message:
+        return Rejected(message, code=code)
+    kinds = {404: Missing, 409: Collision, 410: Expired, 403: Forbidden, 422: Rejected, 400: Rejected}
+    return kinds.get(code, ApiError)(message, code=code, retry_after=retry_after)

@@ -1,0 +1,140 @@
+"""One operator at a time: a Lease of coordination.k8s.io, held, renewed, lost or given back.
+
+Expiry is measured from when this process saw the record change, so clocks of other machines do not matter.
+Whoever loses it must stop writing at once: the process ends.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.cluster.feed import LOST
+from fleetwright_operator.cluster.port import LEASES, Api, Object
+from fleetwright_operator.errors import Collision, Missing, OperatorError
+
+logger = logging.getLogger(__name__)
+
+
+class LeaseLost(OperatorError):  # noqa: N818 - named by what happened
+    """Somebody else holds the Lease, or it could not be renewed in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTimes:
+    duration: int = 15
+    """For how long others respect a record that does not change."""
+    deadline: float = 10.0
+    """For how long renewing may fail."""
+    retry: float = 2.0
+
+
+class Lease:
+    def __init__(
+        self,
+        api: Api,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        now: Callable[[], str],
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_contact: Callable[[], None] = lambda: None,
+        times: LeaseTimes | None = None,
+    ) -> None:
+        """`now` is the time of day as the API writes it, `clock` a monotonic one; `on_contact` hears every success."""
+        self._api = api
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._now = now
+        self._clock = clock
+        self._sleep = sleep
+        self._on_contact = on_contact
+        self._times = times or LeaseTimes()
+        self._seen: tuple[str, float] = ("", 0.0)
+
+    async def acquire(self) -> None:
+        """Returns when this process holds the Lease."""
+        while True:
+            try:
+                if await self._try():
+                    return
+            except Collision:
+                pass  # somebody was quicker
+            except LOST as error:
+                logger.warning("Lease not reached", extra={"why": str(error) or repr(error)})
+            await self._sleep(self._times.retry)
+
+    async def hold(self) -> None:
+        """Renews until it is lost.
+
+        Raises:
+            LeaseLost: Stop writing now.
+        """
+        renewed = self._clock()
+        while True:
+            await self._sleep(self._times.retry)
+            try:
+                async with asyncio.timeout(self._times.deadline):
+                    if not await self._try():
+                        raise LeaseLost("another process holds the Lease")
+                renewed = self._clock()
+            except (Collision, *LOST) as error:
+                if self._clock() - renewed > self._times.deadline:
+                    raise LeaseLost(f"the Lease could not be renewed: {error}") from error
+
+    async def release(self) -> None:
+        """Lets the next one in without waiting; failing to is no harm."""
+        try:
+            lease = await self._api.get(LEASES, self._namespace, self._name)
+            if lease["spec"].get("holderIdentity") == self._identity:
+                await self._api.replace(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
+        except LOST as error:
+            logger.warning("Lease not given back", extra={"why": str(error) or repr(error)})
+
+    async def _try(self) -> bool:
+        """Takes or renews the Lease; False while somebody else holds it."""
+        try:
+            lease = await self._api.get(LEASES, self._namespace, self._name)
+        except Missing:
+            await self._api.create(LEASES, self._fresh())
+            self._on_contact()
+            return True
+        self._on_contact()
+        spec = lease["spec"]
+        holder = spec.get("holderIdentity", "")
+        if holder and holder != self._identity and not self._expired(lease):
+            return False
+        moved = {} if holder == self._identity else self._taken(spec)
+        renewed = {**spec, **moved, "renewTime": self._now(), "leaseDurationSeconds": self._times.duration}
+        await self._api.replace(LEASES, {**lease, "spec": renewed})
+        return True
+
+    def _expired(self, lease: Object) -> bool:
+        version = lease["metadata"]["resourceVersion"]
+        if self._seen[0] != version:
+            self._seen = (version, self._clock())
+        patience = lease["spec"].get("leaseDurationSeconds", self._times.duration)
+        return self._clock() - self._seen[1] > float(patience)
+
+    def _taken(self, spec: dict[str, Any]) -> dict[str, Any]:
+        transitions = spec.get("leaseTransitions", 0) + 1
+        return {"holderIdentity": self._identity, "acquireTime": self._now(), "leaseTransitions": transitions}
+
+    def _fresh(self) -> Object:
+        now = self._now()
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"namespace": self._namespace, "name": self._name},
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": self._times.duration,
+                "acquireTime": now,
+                "renewTime": now,
+                "leaseTransitions": 0,
+            },
+        }

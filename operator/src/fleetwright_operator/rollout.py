@@ -1,0 +1,92 @@
+"""What a Deployment and its pods say, in words a person can act on. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.cluster.entry import Entry
+
+_IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+_CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    status: bool | None
+    reason: str
+    message: str
+
+
+def deployment_health(
+    deployment: Entry | None, pods: Sequence[Entry], *, revision: str | None, claim: Entry | None = None
+) -> Health:
+    """Whether the wanted revision is the one that serves. `revision=None` where templates carry none."""
+    if deployment is None:
+        return Health(None, "NotObserved", "the Deployment was written and has not been seen yet")
+    status = deployment.facts["status"]
+    current = revision is None or deployment.facts["revision"] == revision
+    if current and _rolled_out(deployment, status):
+        return Health(True, "RolledOut", "")
+    if not current or status.get("observedGeneration", 0) < deployment.generation:
+        return Health(False, "RollingOut", "the rollout of this revision has not begun")
+    newest = sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.created, reverse=True)
+    causes = [cause for pod in newest for cause in _pod_causes(pod, claim)]
+    return (
+        next(iter(causes), None) or _refused(status) or Health(False, "RollingOut", "waiting for the pod to be ready")
+    )
+
+
+def _rolled_out(deployment: Entry, status: Mapping[str, Any]) -> bool:
+    wanted = ("replicas", "updatedReplicas", "availableReplicas")
+    return status.get("observedGeneration", 0) >= deployment.generation and all(status.get(key) == 1 for key in wanted)
+
+
+def _pod_causes(pod: Entry, claim: Entry | None) -> Iterator[Health]:
+    for condition in pod.facts.get("conditions", ()):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            yield _unscheduled(condition.get("message", ""), claim)
+    for container in pod.facts.get("containerStatuses", ()):
+        yield from _container_causes(container)
+    if pod.facts.get("phase") == "Failed":
+        yield Health(
+            False, "PodFailed", f"the pod failed: {pod.facts.get('reason', '')} {pod.facts.get('message', '')}"
+        )
+
+
+def _unscheduled(message: str, claim: Entry | None) -> Health:
+    if claim is not None and claim.facts["phase"] != "Bound" and "persistentvolumeclaim" in message.lower():
+        text = f"the memory volume {claim.name!r} is not bound: {message}. Check the StorageClass and free volumes"
+        return Health(False, "VolumeUnbound", text)
+    return Health(False, "Unschedulable", f"no node can run the pod: {message}")
+
+
+def _container_causes(container: Mapping[str, Any]) -> Iterator[Health]:
+    waiting = container.get("state", {}).get("waiting", {})
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    if reason in _IMAGE:
+        yield Health(False, "ImagePull", f"image {container.get('image', '')!r} cannot be pulled: {reason}: {message}")
+    elif reason in _CONFIG:
+        yield Health(False, "ContainerConfig", f"the container cannot be started: {message or reason}")
+    elif reason == "CrashLoopBackOff":
+        yield _crash(container.get("lastState", {}).get("terminated", {}))
+    ended = container.get("state", {}).get("terminated")
+    if ended and ended.get("exitCode", 0) != 0:
+        yield _crash(ended)
+
+
+def _crash(ended: Mapping[str, Any]) -> Health:
+    last = str(ended.get("message", "")).strip()[-800:]
+    head = f"the container ended with exit code {ended.get('exitCode', '?')} ({ended.get('reason', 'unknown')})"
+    return Health(False, "CrashLoop", f"{head}: {last}" if last else head)
+
+
+def _refused(status: Mapping[str, Any]) -> Health | None:
+    for condition in status.get("conditions", ()):
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            message = condition.get("message", "")
+            reason = "Quota" if "exceeded quota" in message else "PodRefused"
+            return Health(False, reason, f"the pod cannot be created: {message}")
+    for condition in status.get("conditions", ()):
+        if condition.get("reason") == "ProgressDeadlineExceeded":
+            return Health(False, "NotReady", "the pod runs and does not become ready: look at its log")
+    return None

@@ -1,0 +1,58 @@
+"""Writes the children of one object and takes away those it no longer has. Says what stopped it, as a violation."""
+
+from collections.abc import Sequence
+
+from fleetwright_operator.cluster.cluster import Cluster
+from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.desired.manifest import Manifest
+from fleetwright_operator.errors import Forbidden, Rejected, Stalled
+from fleetwright_operator.violation import Violation
+
+_PRUNED = {"Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
+"""Not ConfigMaps, which have a history, nor volumes, which hold memory, nor pods, which are a Deployment's."""
+HISTORY = 3
+
+
+async def write_children(cluster: Cluster, manifests: Sequence[Manifest]) -> Violation | None:
+    """Stops at the first child that cannot be: what comes later may build on it."""
+    for manifest in manifests:
+        child = f"{manifest['kind']} {manifest['metadata']['name']!r}"
+        try:
+            await cluster.ensure(manifest)
+        except Stalled as stalled:
+            return Violation(stalled.reason, stalled.message)
+        except Rejected as refused:
+            return Violation("Rejected", f"{child} is refused by the API server: {refused.message}")
+        except Forbidden as refused:
+            return Violation("Forbidden", f"{child} may not be written: {refused.message}")
+    return None
+
+
+async def prune(cluster: Cluster, owner: Entry, manifests: Sequence[Manifest]) -> None:
+    """Deletes what the owner controls and no longer wants."""
+    wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
+    for child in cluster.cache.find("child-of", *owner.id):
+        controlled = child.controller is not None and child.controller.uid == owner.uid
+        if controlled and child.kind in _PRUNED and (child.kind, child.name) not in wanted and not child.deleting:
+            await cluster.delete(child)
+
+
+async def prune_history(cluster: Cluster, owner: Entry, *, current: str) -> None:
+    """Keeps the current ConfigMap, the last of those before it, and every one that a Deployment still mounts."""
+    cache = cluster.cache
+    mounted = {
+        name for deployment in cache.find("in", "Deployment", owner.namespace) for name in deployment.facts["mounts"]
+    }
+    history = [
+        child
+        for child in cache.find("child-of", *owner.id)
+        if child.kind == "ConfigMap" and child.controller is not None and child.controller.uid == owner.uid
+    ]
+    old = sorted(
+        (child for child in history if child.name != current and not child.deleting),
+        key=lambda child: (child.created, int(child.resource_version)),
+        reverse=True,
+    )
+    for child in old[HISTORY - 1 :]:
+        if child.name not in mounted:
+            await cluster.delete(child)
