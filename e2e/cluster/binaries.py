@@ -4,15 +4,14 @@ A program found outside our cache counts only when its version fits the part's r
 ready-made programs: everything is built from pinned sources or comes from the distribution.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import debian, go_build
+from e2e.cluster.locking import exclusive
 from e2e.cluster.parts import OPTIONAL, PARTS, Part, Unpacked, parse
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import Progress
@@ -75,7 +74,7 @@ def _fits(part: Part, program: Path) -> bool:
 
 def _make(part: Part, progress: Progress) -> Path:
     final = _cached(part)
-    with _lock(final.parent, progress):
+    with exclusive(final.parent, progress):
         if _usable(part, final):  # another process built it while we waited
             return final
         started = progress.clock()
@@ -93,21 +92,9 @@ def _make(part: Part, progress: Progress) -> Path:
         return final
 
 
-@contextmanager
-def _lock(folder: Path, progress: Progress) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress.say("another process is building programs, waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def tidy(progress: Progress) -> None:
     """Gives the gigabytes of the build caches back once every part exists, and nobody builds."""
     if (cache() / "go").exists() and all(find(part) for part in PARTS.values()):
-        with _lock(cache() / "bin", progress):
+        with exclusive(cache() / "bin", progress):
             progress.say("every program exists: removing the build caches")
             go_build.forget()

@@ -10,6 +10,7 @@ from e2e.cluster import uv
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import ClusterError
 
+STAGES_KEPT = 60  # results of build stages, which spare the next build; then they are given up together
 CERTIFICATES = ("/etc/ssl/certs", "/usr/share/ca-certificates")
 
 
@@ -55,6 +56,8 @@ class Buildah:
         for tag in listed.split():
             if tag != keep and tag.startswith(f"{name}:"):
                 self._try("rmi", tag)
+        if len(self._run("images", "--quiet", "--filter", "dangling=true").split()) > STAGES_KEPT:
+            self._try("rmi", "--prune")
 
     @staticmethod
     def _is_local(arguments: dict[str, str]) -> bool:

@@ -4,7 +4,6 @@ Every image is known by a digest of its inputs, so unchanged sources build nothi
 Refuses to decide how a cluster gets an image: that is the provider's.
 """
 
-import fcntl
 import shutil
 import subprocess
 import tempfile
@@ -15,11 +14,12 @@ from typing import Protocol
 
 from e2e.cluster import base_image, binaries, debian
 from e2e.cluster.image_list import IMAGES, Image, digest, files
+from e2e.cluster.locking import exclusive
 from e2e.cluster.paths import CHECKOUT, cache
 from e2e.cluster.progress import ClusterError, Progress
 
 PUBLISHED_BASE = "docker.io/library/python:3.13-slim"
-ARCHIVES_KEPT = 4
+ARCHIVES_KEPT = 2
 
 
 class Engine(Protocol):
@@ -56,9 +56,7 @@ class Images:
         """In the order of the list, parents first; another process building waits for its turn."""
         wanted = set(names)
         wanted |= {IMAGES[name].parent or name for name in wanted}
-        (cache() / "images").mkdir(parents=True, exist_ok=True)
-        with (cache() / "images" / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with exclusive(cache() / "images", self._progress):
             built: dict[str, Built] = {}
             for image in IMAGES.values():
                 if image.name in wanted:
