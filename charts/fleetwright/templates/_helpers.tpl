@@ -1,0 +1,54 @@
+{{- define "fleetwright.name" -}}
+{{ .Release.Name }}-operator
+{{- end }}
+
+{{/* What cluster-scoped objects are called: two releases of one name may live in two namespaces. */}}
+{{- define "fleetwright.clusterName" -}}
+{{ .Release.Namespace }}-{{ include "fleetwright.name" . }}
+{{- end }}
+
+{{- define "fleetwright.selector" -}}
+app.kubernetes.io/name: fleetwright-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "fleetwright.labels" -}}
+{{ include "fleetwright.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* Exactly the verbs the operator uses: server-side apply is patch, and create where nothing is yet. */}}
+{{- define "fleetwright.rules" -}}
+- apiGroups: [fleetwright.dev]
+  resources: [agents, skills, mcpservers]
+  verbs: [get, list, watch]
+- apiGroups: [fleetwright.dev]
+  resources: [agents/status, skills/status, mcpservers/status]
+  verbs: [patch]
+# Owner references that block deletion ask for this where that admission plugin is on.
+- apiGroups: [fleetwright.dev]
+  resources: [agents/finalizers, skills/finalizers, mcpservers/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [serviceaccounts, configmaps, secrets, services]
+  verbs: [get, list, watch, create, patch, delete]
+# Volumes hold memory: nothing of ours deletes one.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch]
+# An annotation makes the kubelet re-read mounted credentials at once.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, patch]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+
+{{- define "fleetwright.pods" -}}
+{{ dict "namespace" .namespace "labels" (.podLabels | default dict) | toJson }}
+{{- end }}
