@@ -20,10 +20,8 @@ from e2e.cluster.progress import Progress
 
 def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
     """The path of every program of the named parts; builds what is missing, one process at a time."""
-    asked = set(names)
-    wanted = [part for part in (*PARTS.values(), *OPTIONAL.values()) if part.name in asked]
     paths: dict[str, Path] = {}
-    for part in wanted:
+    for part in _named(names):
         folder = find(part) or _make(part, progress)
         paths |= {program: folder / program for program in part.programs}
     return paths
@@ -31,6 +29,20 @@ def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
 
 def find(part: Part) -> Path | None:
     return next((folder for folder in _candidates(part) if _usable(part, folder)), None)
+
+
+def obstacle(names: Iterable[str]) -> str | None:
+    """Why `ensure` could not make what is missing, before anything is started."""
+    missing = [part for part in _named(names) if not find(part)]
+    if any(isinstance(part.recipe, Unpacked) for part in missing) and not shutil.which("apt-get"):
+        return "not on PATH and not to be had without apt-get: " + ", ".join(part.name for part in missing)
+    return go_build.obstacle() if any(not isinstance(part.recipe, Unpacked) for part in missing) else None
+
+
+def _named(names: Iterable[str]) -> list[Part]:
+    """In build order."""
+    asked = set(names)
+    return [part for part in (*PARTS.values(), *OPTIONAL.values()) if part.name in asked]
 
 
 def _candidates(part: Part) -> Iterator[Path]:

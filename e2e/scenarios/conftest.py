@@ -5,13 +5,14 @@ it serves the next run, and `make down` removes it.
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 from e2e.cluster import commands, deploy
 from e2e.cluster.image_list import OFFLINE
 from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
-from e2e.cluster.progress import Progress
+from e2e.cluster.progress import SILENT, Progress
 from e2e.cluster.provider import Provider
 
 
@@ -20,9 +21,35 @@ def progress() -> Progress:
     return Progress()
 
 
+CANNOT_RUN = 77
+TEST_SECONDS = 300
+
+
+def pytest_sessionstart() -> None:
+    """Says why this ring cannot run on a machine, instead of failing in every test."""
+    name = commands.choose(None, os.environ)
+    obstacle = commands.provider(name, SILENT).obstacle()
+    if obstacle:
+        pytest.exit(obstacle, returncode=CANNOT_RUN)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test finds the cluster being made, which is not its own time."""
+    for item in items:
+        item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
+
+
 @pytest.fixture(scope="session")
-def provider(progress: Progress) -> Provider:
-    return commands.cluster_up(commands.choose(None, os.environ), progress)
+def shown(pytestconfig: pytest.Config) -> Callable[[], AbstractContextManager[None]]:
+    """Lets progress through while the cluster is made: minutes of silence look like a hang."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    return capture.global_and_fixture_disabled if capture else nullcontext
+
+
+@pytest.fixture(scope="session")
+def provider(progress: Progress, shown: Callable[[], AbstractContextManager[None]]) -> Provider:
+    with shown():
+        return commands.cluster_up(commands.choose(None, os.environ), progress)
 
 
 @pytest.fixture(scope="session")
@@ -31,9 +58,10 @@ def kubectl(provider: Provider) -> Kubectl:
 
 
 @pytest.fixture(scope="session")
-def built(provider: Provider, progress: Progress) -> list[Built]:
+def built(provider: Provider, progress: Progress, shown: Callable[[], AbstractContextManager[None]]) -> list[Built]:
     """The product's images, loaded; empty where the cluster pulls them."""
-    return commands.load_images(provider, progress)
+    with shown():
+        return commands.load_images(provider, progress)
 
 
 @pytest.fixture(scope="session")
