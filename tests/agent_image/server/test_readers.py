@@ -109,6 +109,25 @@ async def test_work_that_ignores_its_cancellation_is_not_waited_for_for_ever() -
         left.cancel()
 
 
+class Forgetful:
+    """Work that returns without an end."""
+
+    def begin(self, job: Job, emit: Emit) -> "Forgetful":
+        return self
+
+    async def run(self) -> Sequence[Event]:
+        return ()
+
+    def cut(self, outcome: Outcome) -> Sequence[Event]:
+        raise AssertionError("nothing was cut")
+
+
+async def test_work_that_forgets_its_end_is_ended(open_door: Open) -> None:
+    door = await open_door(executor=Forgetful())
+    task = await door.say("hello")
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+
+
 class Asking:
     """An executor that asks once, and answers what it was told."""
 
