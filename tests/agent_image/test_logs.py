@@ -34,6 +34,7 @@ async def test_contents_and_credentials_stay_out_at_every_level(
     wrong = {"message": {"messageId": 7, "role": "ROLE_USER", "parts": [{"text": {"sentinel-shape": 1}}]}}
     await door.call("SendMessage", wrong)
     await door.call("sentinel-method", {})
+    await door.call("ListTasks", {"statusTimestampAfter": "sentinel-time"})
     async with door.http(None) as http:
         await http.post("/a2a", json={}, headers={"Authorization": "Bearer sentinel-token"})
     written = lines()
