@@ -147,5 +147,6 @@ def _client_pod(name: str, *, agent: str, image: str, where: str) -> dict[str, A
 def say(kubectl: Kubectl, pod: str, *, agent: str, words: str, where: str = QUICKSTART) -> str:
     """What the agent answered and what it cost, in the words of `fleetwright say`."""
     url = f"http://{agent}.{where}.svc.cluster.local"
-    command = ("fleetwright", "say", f"--url={url}", "--token-file=/run/credential/token", words)
+    # The network lets a new pod through a moment after it runs.
+    command = ("fleetwright", "say", "--wait=30", f"--url={url}", "--token-file=/run/credential/token", words)
     return kubectl.run("exec", pod, f"--namespace={where}", "--", *command, seconds=320).strip()

@@ -1,5 +1,10 @@
 {{- define "fleetwright.name" -}}
-{{ .Release.Name | trunc 50 | trimSuffix "-" }}-operator
+{{ .Release.Name }}-operator
+{{- end }}
+
+{{/* What cluster-scoped objects are called: two releases of one name may live in two namespaces. */}}
+{{- define "fleetwright.clusterName" -}}
+{{ .Release.Namespace }}-{{ include "fleetwright.name" . }}
 {{- end }}
 
 {{- define "fleetwright.selector" -}}
@@ -11,10 +16,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "fleetwright.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{/* What the operator may do where it looks after objects. One list for a ClusterRole and for Roles. */}}
+{{/* Exactly the verbs the operator uses: server-side apply is patch, and create where nothing is yet. */}}
 {{- define "fleetwright.rules" -}}
 - apiGroups: [fleetwright.dev]
   resources: [agents, skills, mcpservers]
@@ -22,13 +26,18 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [fleetwright.dev]
   resources: [agents/status, skills/status, mcpservers/status]
   verbs: [patch]
-# Owner references that block deletion need this where that admission plugin is on.
+# Owner references that block deletion ask for this where that admission plugin is on.
 - apiGroups: [fleetwright.dev]
   resources: [agents/finalizers, skills/finalizers, mcpservers/finalizers]
   verbs: [update]
 - apiGroups: [""]
-  resources: [configmaps, persistentvolumeclaims, secrets, serviceaccounts, services]
+  resources: [serviceaccounts, configmaps, secrets, services]
   verbs: [get, list, watch, create, patch, delete]
+# Volumes hold memory: nothing of ours deletes one.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch]
+# An annotation makes the kubelet re-read mounted credentials at once.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, patch]
@@ -38,4 +47,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+
+{{- define "fleetwright.pods" -}}
+{{ dict "namespace" .namespace "labels" (.podLabels | default dict) | toJson }}
 {{- end }}
