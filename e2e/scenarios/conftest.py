@@ -12,8 +12,10 @@ from e2e.cluster import commands, deploy
 from e2e.cluster.image_list import OFFLINE
 from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import SILENT, Progress
 from e2e.cluster.provider import Provider
+from e2e.scenarios.fleet import Fleet
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +24,8 @@ def progress() -> Progress:
 
 
 CANNOT_RUN = 77
+MONITORING = "monitoring"
+QUICKSTART = CHECKOUT / "examples/quickstart"
 TEST_SECONDS = 300
 
 
@@ -84,3 +88,24 @@ def new_namespace(kubectl: Kubectl) -> Iterator[Callable[[], str]]:
     yield make
     if made:
         kubectl.run("delete", "namespace", *made, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def operator(provider: Provider, built: list[Built], progress: Progress) -> Kubectl:
+    """The cluster with the chart installed; agents may be scraped from the namespace `monitoring`."""
+    values = deploy.values(built) | {"monitoring.namespace": MONITORING}
+    helm = commands.helm_of(provider, progress)
+    deploy.install(helm, chosen=values)
+    return helm.kubectl
+
+
+@pytest.fixture(scope="module")
+def fleet(operator: Kubectl, python_image: str) -> Iterator[Fleet]:
+    """A namespace of the module's own with the offline model in it."""
+    name = f"fleet-{secrets.token_hex(3)}"
+    operator.apply([deploy.namespace(name)])
+    there = Fleet(operator, name, python_image)
+    there.apply_folder(QUICKSTART / "model.yaml")
+    there.run("rollout", "status", "deployment/offline-model", "--timeout=120s")
+    yield there
+    operator.run("delete", "namespace", name, "--wait=false")
