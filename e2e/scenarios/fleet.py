@@ -35,6 +35,10 @@ print(json.dumps({"status": answer.status, "headers": {k.lower(): v for k, v in 
 """
 
 
+class NoPod(Exception):  # noqa: N818 - reads as what was found
+    """An agent is between two pods."""
+
+
 @dataclass(frozen=True)
 class Answer:
     status: int
@@ -96,9 +100,16 @@ class Fleet:
         return "", "", ""
 
     def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 60) -> float:
-        """Seconds until it happened."""
+        """Seconds until it happened; a look that finds no single pod is a look too early."""
         started = time.monotonic()
-        waiting.until(lambda: bool(happened()), what=what, seconds=seconds, pause=0.3)
+
+        def seen() -> bool:
+            try:
+                return bool(happened())
+            except NoPod:
+                return False
+
+        waiting.until(seen, what=what, seconds=seconds, pause=0.3)
         return time.monotonic() - started
 
     def token(self, agent: str, client: str = "default") -> str:
@@ -114,9 +125,10 @@ class Fleet:
 
     def pod_of(self, agent: str) -> str:
         pods = self.get("pods", f"--selector=fleetwright.dev/agent={agent}")["items"]
-        (alive,) = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-        name: str = alive["metadata"]["name"]
-        return name
+        names = [pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        if len(names) != 1:
+            raise NoPod(f"{agent} has {len(names)} pods")
+        return str(names[0])
 
     def reaches(self, pod: str, host: str, port: int) -> bool:
         """Whether a connection from inside a pod opens."""

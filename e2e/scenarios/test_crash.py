@@ -1,0 +1,55 @@
+"""A pod is killed in the middle of a conversation: nothing accepted is lost and nothing is stuck."""
+
+from e2e.scenarios.fleet import Fleet, agent, text_of
+
+
+def test_after_a_kill_finished_tasks_are_readable_and_the_running_one_has_ended_with_a_reason(fleet: Fleet) -> None:
+    fleet.apply(agent("survivor"))
+    fleet.ready("agent/survivor")
+    caller, token = fleet.caller("visitor", of="survivor"), fleet.token("survivor")
+    fleet.until(lambda: caller.send("survivor", "Hello", token=token).status == 200, "the network lets the visitor in")
+    told = caller.send("survivor", "My parrot is called Ida.", token=token, context="c1").result["task"]
+    slow = "Tell me a long story. [[long:2000]] [[pause:1]]"
+    running = caller.send("survivor", slow, token=token, context="c2", now=True).result["task"]
+    fleet.until(
+        lambda: caller.task("survivor", running["id"], token=token)["status"]["state"] == "TASK_STATE_WORKING",
+        "the task is running",
+    )
+
+    killed = fleet.pod_of("survivor")
+    fleet.run("delete", "pod", killed, "--grace-period=0", "--force")
+    fleet.until(lambda: fleet.pod_of("survivor") != killed, "another pod takes its place")
+    fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of('survivor')}", "--timeout=120s")
+    fleet.until(lambda: caller.rpc("survivor", "ListTasks", {}, token=token).status == 200, "it can be called")
+
+    finished = caller.task("survivor", told["id"], token=token)
+    assert (finished["status"], text_of(finished)) == (told["status"], text_of(told))
+    ended = caller.task("survivor", running["id"], token=token)
+    assert ended["status"]["state"] == "TASK_STATE_FAILED"
+    assert ended["status"]["message"]["metadata"]["reason"] == "restart"
+    asked = caller.send("survivor", "What is my parrot called?", token=token, context="c1").result["task"]
+    assert "Ida" in text_of(asked)
+
+
+def test_a_failing_model_fails_the_task_with_a_reason_and_nothing_internal(fleet: Fleet) -> None:
+    """The markers make the model server fail every time; each task ends, and within its deadline."""
+    fleet.apply(agent("unlucky", model={"timeout": "2s"}))
+    fleet.ready("agent/unlucky")
+    caller, token = fleet.caller("patient", of="unlucky"), fleet.token("unlucky")
+    fleet.until(lambda: caller.send("unlucky", "Hello", token=token).status == 200, "the network lets the caller in")
+    reasons = {
+        "401": "model_unauthorized",
+        "429": "model_rate_limited",
+        "500": "model_error",
+        "hang": "model_timeout",
+        "malformed": "model_malformed_tool_call",
+    }
+    seen = {}
+    for marker in reasons:
+        task = caller.send("unlucky", f"Hello [[fail:{marker}]]", token=token).result["task"]
+        assert task["status"]["state"] == "TASK_STATE_FAILED"
+        said = task["status"]["message"]
+        seen[marker] = said["metadata"]["reason"]
+        assert "Traceback" not in str(said)
+        assert "offline-model" not in str(said)
+    assert seen == reasons

@@ -1,0 +1,88 @@
+"""What a person or another program does to children: repaired, left alone where foreign, untouched where right."""
+
+import json
+import time
+
+from e2e.cluster.deploy import RELEASE, SYSTEM
+from e2e.scenarios.fleet import CHILDREN, Fleet, agent, children
+
+OPERATOR = f"deployment/{RELEASE}-operator"
+
+
+def test_a_child_deleted_or_edited_by_hand_comes_back(fleet: Fleet) -> None:
+    fleet.apply(agent("patient"))
+    fleet.ready("agent/patient")
+    wanted = {name: fleet.get(name) for name in ("service/patient", "networkpolicy/patient", "deployment/patient")}
+
+    for name, child in wanted.items():
+        fleet.run("delete", name, "--wait=false")
+        took = fleet.until(
+            lambda n=name, c=child: _lives(fleet, n) not in {None, c["metadata"]["uid"]}, f"{name} is back"
+        )  # type: ignore[misc]  # the defaults bind this round's values
+        print(f"{name} was back after {took:.1f} s")
+
+    port = [{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]
+    fleet.run("patch", "service/patient", "--type=json", "-p", json.dumps(port))
+    fleet.until(lambda: fleet.get("service/patient")["spec"]["ports"][0]["port"] == 80, "the port is as declared")
+    opened = {"spec": {"ingress": [{}]}}
+    fleet.run("patch", "networkpolicy/patient", "--type=merge", "-p", json.dumps(opened))
+    fleet.until(
+        lambda: (
+            fleet.get("networkpolicy/patient")["spec"]["ingress"] == wanted["networkpolicy/patient"]["spec"]["ingress"]
+        ),
+        "the policy is as compiled",
+    )
+
+
+def _lives(fleet: Fleet, name: str) -> str | None:
+    done = fleet.kubectl.attempt(f"--namespace={fleet.namespace}", "get", name, "-o", "jsonpath={.metadata.uid}")
+    return done.stdout if done.returncode == 0 and done.stdout else None
+
+
+def test_a_second_apply_and_an_operator_restart_change_no_child(fleet: Fleet) -> None:
+    manifest = agent("quiet")
+    fleet.apply(manifest)
+    fleet.ready("agent/quiet")
+    kinds = (*CHILDREN, "deployments")
+    fleet.until(lambda: _settled(fleet, kinds), "everything is at rest")
+    before = children(fleet, *kinds)
+
+    fleet.apply(manifest)
+    fleet.kubectl.run("rollout", "restart", OPERATOR, f"--namespace={SYSTEM}")
+    fleet.kubectl.run("rollout", "status", OPERATOR, f"--namespace={SYSTEM}", "--timeout=120s")
+    fleet.until(lambda: _leads(fleet), "the new operator leads")
+    time.sleep(5)
+    assert children(fleet, *kinds) == before
+
+
+def _settled(fleet: Fleet, kinds: tuple[str, ...]) -> bool:
+    before = children(fleet, *kinds)
+    time.sleep(3)
+    return children(fleet, *kinds) == before
+
+
+def _leads(fleet: Fleet) -> bool:
+    pods = fleet.kubectl.get("pods", f"--namespace={SYSTEM}", "--selector=app.kubernetes.io/name=fleetwright-operator")
+    names = [pod["metadata"]["name"] for pod in pods["items"] if "deletionTimestamp" not in pod["metadata"]]
+    (lease,) = fleet.kubectl.get("leases", f"--namespace={SYSTEM}")["items"]
+    return any((lease["spec"].get("holderIdentity") or "").startswith(name) for name in names)
+
+
+def test_a_foreign_service_of_the_same_name_is_left_alone_and_named(fleet: Fleet) -> None:
+    foreign = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "taken"},
+        "spec": {"selector": {"app": "else"}, "ports": [{"port": 9999}]},
+    }
+    fleet.apply(foreign)
+    before = fleet.get("service/taken")
+    fleet.apply(agent("taken"))
+    fleet.until(lambda: fleet.condition("agent/taken", "Conflict")[0] == "True", "the conflict is said")
+    assert "taken" in fleet.condition("agent/taken", "Conflict")[2]
+    assert fleet.condition("agent/taken", "Ready")[0] == "False"
+    assert fleet.get("service/taken") == before
+
+    fleet.run("delete", "service/taken")
+    fleet.ready("agent/taken")
+    assert not fleet.condition("agent/taken", "Conflict")[0]
