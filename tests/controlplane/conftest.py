@@ -118,6 +118,11 @@ class Space:
         for body in objects:
             self.admin.apply({**body, "metadata": {**body["metadata"], "namespace": self.name}})
 
+    def create(self, body: Object) -> None:
+        """As `kubectl create` and a first `kubectl apply` do, which is where people meet the rules."""
+        whole = {**body, "metadata": {**body["metadata"], "namespace": self.name}}
+        self.admin.request("POST", _PATHS[body["kind"]].format(self.name), whole)
+
     def agent(self, name: str, **spec: Any) -> None:
         """Applies a whole Agent; what is not said here is no longer wanted."""
         whole = {"instructions": "Help.", "model": {"name": "m", "baseURL": "http://192.0.2.1/v1"}, **spec}
