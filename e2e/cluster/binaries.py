@@ -4,15 +4,14 @@ A program found outside our cache counts only when its version fits the part's r
 ready-made programs: everything is built from pinned sources or comes from the distribution.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.cluster import debian, go_build
+from e2e.cluster.locking import exclusive
 from e2e.cluster.parts import OPTIONAL, PARTS, Part, Unpacked, parse
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import Progress
@@ -20,10 +19,8 @@ from e2e.cluster.progress import Progress
 
 def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
     """The path of every program of the named parts; builds what is missing, one process at a time."""
-    asked = set(names)
-    wanted = [part for part in (*PARTS.values(), *OPTIONAL.values()) if part.name in asked]
     paths: dict[str, Path] = {}
-    for part in wanted:
+    for part in _named(names):
         folder = find(part) or _make(part, progress)
         paths |= {program: folder / program for program in part.programs}
     return paths
@@ -31,6 +28,20 @@ def ensure(names: Iterable[str], progress: Progress) -> dict[str, Path]:
 
 def find(part: Part) -> Path | None:
     return next((folder for folder in _candidates(part) if _usable(part, folder)), None)
+
+
+def obstacle(names: Iterable[str]) -> str | None:
+    """Why `ensure` could not make what is missing, before anything is started."""
+    missing = [part for part in _named(names) if not find(part)]
+    if any(isinstance(part.recipe, Unpacked) for part in missing) and not shutil.which("apt-get"):
+        return "not on PATH and not to be had without apt-get: " + ", ".join(part.name for part in missing)
+    return go_build.obstacle() if any(not isinstance(part.recipe, Unpacked) for part in missing) else None
+
+
+def _named(names: Iterable[str]) -> list[Part]:
+    """In build order."""
+    asked = set(names)
+    return [part for part in (*PARTS.values(), *OPTIONAL.values()) if part.name in asked]
 
 
 def _candidates(part: Part) -> Iterator[Path]:
@@ -63,7 +74,7 @@ def _fits(part: Part, program: Path) -> bool:
 
 def _make(part: Part, progress: Progress) -> Path:
     final = _cached(part)
-    with _lock(final.parent, progress):
+    with exclusive(final.parent, progress):
         if _usable(part, final):  # another process built it while we waited
             return final
         started = progress.clock()
@@ -81,21 +92,9 @@ def _make(part: Part, progress: Progress) -> Path:
         return final
 
 
-@contextmanager
-def _lock(folder: Path, progress: Progress) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress.say("another process is building programs, waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def tidy(progress: Progress) -> None:
     """Gives the gigabytes of the build caches back once every part exists, and nobody builds."""
     if (cache() / "go").exists() and all(find(part) for part in PARTS.values()):
-        with _lock(cache() / "bin", progress):
+        with exclusive(cache() / "bin", progress):
             progress.say("every program exists: removing the build caches")
             go_build.forget()

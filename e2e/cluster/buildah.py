@@ -10,6 +10,7 @@ from e2e.cluster import uv
 from e2e.cluster.paths import cache
 from e2e.cluster.progress import ClusterError
 
+STAGES_KEPT = 60  # results of build stages, which spare the next build; then they are given up together
 CERTIFICATES = ("/etc/ssl/certs", "/usr/share/ca-certificates")
 
 
@@ -49,12 +50,13 @@ class Buildah:
         shutil.rmtree(folder)
         return total
 
-    def forget_older(self, name: str, *, keep: str) -> None:
-        """Other versions of an image, with the layers only they have."""
+    def forget_older(self, name: str, *, keep: int) -> None:
+        """All but the newest versions of an image, with the layers only they have."""
         listed = self._run("images", "--format", "{{.Name}}:{{.Tag}}", "--filter", f"reference={name}")
-        for tag in listed.split():
-            if tag != keep and tag.startswith(f"{name}:"):
-                self._try("rmi", tag)
+        for tag in [tag for tag in listed.split() if tag.startswith(f"{name}:")][keep:]:
+            self._try("rmi", tag)
+        if len(self._run("images", "--quiet", "--filter", "dangling=true").split()) > STAGES_KEPT:
+            self._try("rmi", "--prune")
 
     @staticmethod
     def _is_local(arguments: dict[str, str]) -> bool:

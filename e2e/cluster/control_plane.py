@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from e2e.cluster import binaries, kubeconfig, waiting
-from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCHEDULER, VOLUMES, User
+from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCHEDULER, User
 from e2e.cluster.parts import CONTROL_PLANE
 from e2e.cluster.processes import Processes
 from e2e.cluster.progress import SILENT, ClusterError, Progress
@@ -77,7 +77,7 @@ class ControlPlane:
         self.folder = folder
         self.place = place or Place("127.0.0.1", free_ports())
         self.processes = Processes(folder)
-        self._users = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, PROXY, ROUTER, VOLUMES, *users)
+        self._users = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, PROXY, ROUTER, *users)
         self._controllers = controllers
         self._progress = progress
 

@@ -52,8 +52,23 @@ def values(built: Sequence[Built]) -> dict[str, str]:
 def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> None:
     helm.kubectl.apply([namespace(SYSTEM)])
     sets = [f"--set-string={key}={value}" for key, value in chosen.items()]
-    where = (f"--namespace={SYSTEM}", "--wait", f"--timeout={seconds}s")
-    helm.run("upgrade", "--install", RELEASE, CHECKOUT / "charts" / "fleetwright", *where, *sets)
+    where = f"--namespace={SYSTEM}"
+    if RELEASE in helm.run("list", "--pending", "--short", where).split():
+        helm.run("uninstall", RELEASE, where, "--wait")  # somebody ended an earlier helm in the middle
+    try:
+        helm.run(
+            *("upgrade", "--install", RELEASE, CHECKOUT / "charts" / "fleetwright"),
+            *(where, "--wait", f"--timeout={seconds}s", *sets),
+        )
+    except ClusterError as error:
+        raise ClusterError(f"{error}\n{_state(helm.kubectl)}") from error
+
+
+def _state(kubectl: Kubectl) -> str:
+    """What a person would look at next."""
+    where = f"--namespace={SYSTEM}"
+    logs = ("logs", "--selector=app.kubernetes.io/instance=" + RELEASE, "--tail=15")
+    return kubectl.attempt("get", "pods", where).stdout + kubectl.attempt(*logs, where).stdout
 
 
 def uninstall(helm: Helm) -> None:
@@ -132,5 +147,6 @@ def _client_pod(name: str, *, agent: str, image: str, where: str) -> dict[str, A
 def say(kubectl: Kubectl, pod: str, *, agent: str, words: str, where: str = QUICKSTART) -> str:
     """What the agent answered and what it cost, in the words of `fleetwright say`."""
     url = f"http://{agent}.{where}.svc.cluster.local"
-    command = ("fleetwright", "say", f"--url={url}", "--token-file=/run/credential/token", words)
+    # The network lets a new pod through a moment after it runs.
+    command = ("fleetwright", "say", "--wait=30", f"--url={url}", "--token-file=/run/credential/token", words)
     return kubectl.run("exec", pod, f"--namespace={where}", "--", *command, seconds=320).strip()

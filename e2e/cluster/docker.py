@@ -43,10 +43,11 @@ class Docker:
             packed = subprocess.run(["gzip", "-c"], stdin=saved.stdout, capture_output=True, check=True)
         return len(packed.stdout)
 
-    def forget_older(self, name: str, *, keep: str) -> None:
-        for tag in self._run("image", "ls", "--format={{.Repository}}:{{.Tag}}", name).split():
-            if tag.startswith(f"{name}:") and "-" in tag.rpartition(":")[2] and tag != keep:
-                self._try("rmi", tag)
+    def forget_older(self, name: str, *, keep: int) -> None:
+        """Docker leaves the host's part out of a name when it is its own."""
+        listed = self._run("image", "ls", "--format={{.Repository}}:{{.Tag}}", name).split()
+        for tag in [tag for tag in listed if "-" in tag.rpartition(":")[2]][keep:]:
+            self._try("rmi", tag)
 
     def _run(self, *words: str) -> str:
         done = self._try(*words)

@@ -40,14 +40,23 @@ class Existing:
             return None
         return Docker() if docker.answers() else Buildah()
 
+    def obstacle(self) -> str | None:
+        if not self._kubeconfig.is_file():
+            return f"KUBECONFIG must name one file that exists, not {str(self._kubeconfig)!r}"
+        return binaries.obstacle(("kubectl", "helm"))
+
+    @property
+    def _kubeconfig(self) -> Path:
+        return Path(self._environment.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+
     def up(self) -> None:
         """Remembers the context, so that `down` does not depend on which one is current by then."""
-        kubeconfig = self._environment.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-        if os.pathsep in kubeconfig or not Path(kubeconfig).exists():
-            raise ClusterError(f"KUBECONFIG must name one file that exists, not {kubeconfig!r}")
-        asked = Kubectl(self._program(), Path(kubeconfig)).run("config", "current-context").strip()
+        obstacle = self.obstacle()
+        if obstacle:
+            raise ClusterError(obstacle)
+        asked = Kubectl(self._program(), self._kubeconfig).run("config", "current-context").strip()
         self._chosen.parent.mkdir(parents=True, exist_ok=True)
-        write(self._chosen, json.dumps({"kubeconfig": str(Path(kubeconfig).resolve()), "context": asked}))
+        write(self._chosen, json.dumps({"kubeconfig": str(self._kubeconfig.resolve()), "context": asked}))
         self.kubectl().run("version")
         self._progress.say(f"using the cluster of context {asked}")
 

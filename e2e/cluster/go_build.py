@@ -32,20 +32,23 @@ def _environment() -> dict[str, str]:
     }
 
 
-def check_go() -> None:
+def obstacle() -> str | None:
+    """Why nothing can be built here."""
+    oldest = f"{OLDEST_GO[0]}.{OLDEST_GO[1]}"
     go = shutil.which("go")
     if not go:
-        raise ClusterError(
-            f"Go >= {OLDEST_GO[0]}.{OLDEST_GO[1]} builds the cluster's programs: install it, or put them on PATH"
-        )
-    said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout
+        return f"Go >= {oldest} builds the cluster's programs: install it, or put the programs on PATH"
+    said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"go(\d+)\.(\d+)", said)
     if not found or (int(found[1]), int(found[2])) < OLDEST_GO:
-        raise ClusterError(f"Go >= {OLDEST_GO[0]}.{OLDEST_GO[1]} is needed, {go} is {said.strip() or 'unknown'}")
+        return f"Go >= {oldest} is needed to build the cluster's programs, and {go} is {said.strip() or 'unknown'}"
+    return None
 
 
 def build(recipe: GoTool | GoInstall, into: Path, *, name: str, progress: Progress) -> None:
-    check_go()
+    reason = obstacle()
+    if reason:
+        raise ClusterError(reason)
     environment = _environment()
     ldflags = f"-ldflags=-s -w {recipe.ldflags}".rstrip()
     if isinstance(recipe, GoTool):

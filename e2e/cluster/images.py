@@ -4,7 +4,6 @@ Every image is known by a digest of its inputs, so unchanged sources build nothi
 Refuses to decide how a cluster gets an image: that is the provider's.
 """
 
-import fcntl
 import shutil
 import subprocess
 import tempfile
@@ -15,11 +14,12 @@ from typing import Protocol
 
 from e2e.cluster import base_image, binaries, debian
 from e2e.cluster.image_list import IMAGES, Image, digest, files
+from e2e.cluster.locking import exclusive
 from e2e.cluster.paths import CHECKOUT, cache
 from e2e.cluster.progress import ClusterError, Progress
 
 PUBLISHED_BASE = "docker.io/library/python:3.13-slim"
-ARCHIVES_KEPT = 4
+VERSIONS_KEPT = 3  # more than one, because checkouts share the cache
 
 
 class Engine(Protocol):
@@ -29,7 +29,7 @@ class Engine(Protocol):
     def build(self, context: Path, containerfile: Path, *, tag: str, arguments: dict[str, str]) -> None: ...
     def archive(self, tag: str, *, into: Path) -> None: ...
     def compressed_size(self, tag: str) -> int: ...
-    def forget_older(self, name: str, *, keep: str) -> None: ...
+    def forget_older(self, name: str, *, keep: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,7 @@ class Images:
         """In the order of the list, parents first; another process building waits for its turn."""
         wanted = set(names)
         wanted |= {IMAGES[name].parent or name for name in wanted}
-        (cache() / "images").mkdir(parents=True, exist_ok=True)
-        with (cache() / "images" / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with exclusive(cache() / "images", self._progress):
             built: dict[str, Built] = {}
             for image in IMAGES.values():
                 if image.name in wanted:
@@ -69,12 +67,14 @@ class Images:
         """A file with the image under its pinned name."""
         folder = cache() / "images"
         path = folder / f"{built.image.name}-{built.digest}.tar"
-        if not path.exists():
+        with exclusive(folder, self._progress):
+            if path.exists():
+                return path
             fresh = path.with_suffix(".new")
             self._engine.archive(built.pinned, into=fresh)
             fresh.rename(path)
             older = sorted(folder.glob(f"{built.image.name}-*.tar"), key=lambda file: -file.stat().st_mtime)
-            for file in older[ARCHIVES_KEPT:]:
+            for file in older[VERSIONS_KEPT:]:
                 file.unlink()
         return path
 
@@ -85,7 +85,7 @@ class Images:
         parent = built[image.parent].pinned if image.parent else None
         base = self._base() if image.base and not parent else None
         programs = binaries.ensure(_parts(image), self._progress) if image.programs else {}
-        versions = tuple(str(path.parent.name) for path in programs.values())
+        versions = tuple(f"{path}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in programs.values())
         inputs = tuple(word for word in (image.name, base, parent, *versions) if word)
         result = Built(image, digest(CHECKOUT, image, inputs=inputs))
         if self._engine.has(result.pinned):
@@ -97,7 +97,7 @@ class Images:
             context = Path(folder)
             _fill(context, image, programs)
             self._engine.build(context, context / image.containerfile, tag=result.pinned, arguments=arguments)
-        self._engine.forget_older(image.reference.rpartition(":")[0], keep=result.pinned)
+        self._engine.forget_older(image.reference.rpartition(":")[0], keep=VERSIONS_KEPT)
         self._progress.say(f"image {image.name}: built in {self._progress.clock() - started:.0f} s")
         return result
 

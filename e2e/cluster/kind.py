@@ -22,12 +22,18 @@ class Kind:
         self._state = state
         self._cluster = name_of(checkout)
 
+    def obstacle(self) -> str | None:
+        if not docker.answers():
+            return "kind needs docker, and `docker info` fails; with root, use CLUSTER=local"
+        return binaries.obstacle(("kind", "kubectl", "helm"))
+
     def engine(self) -> Docker:
         return Docker()
 
     def up(self) -> None:
-        if not docker.answers():
-            raise ClusterError("kind needs docker, and `docker info` fails; with root, use CLUSTER=local")
+        obstacle = self.obstacle()
+        if obstacle:
+            raise ClusterError(obstacle)
         self._state.mkdir(parents=True, exist_ok=True)
         if self._exists() and not self._healthy():
             self._progress.say("the cluster does not answer, making it anew")

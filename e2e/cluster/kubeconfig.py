@@ -22,7 +22,6 @@ CONTROLLER_MANAGER = User("system:kube-controller-manager")
 SCHEDULER = User("system:kube-scheduler")
 PROXY = User("system:kube-proxy")
 ROUTER = User("fleetwright:network-policies")
-VOLUMES = User("fleetwright:volumes")
 
 
 def node(name: str) -> User:

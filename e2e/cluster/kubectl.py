@@ -35,7 +35,7 @@ class Kubectl:
         which = [f"--kubeconfig={self.kubeconfig}", *([f"--context={self.context}"] if self.context else [])]
         return subprocess.run(
             [self.program, *which, *words],
-            input=stdin,
+            input=stdin or "",  # never a question to the terminal
             env=environment,
             capture_output=True,
             text=True,

@@ -36,11 +36,18 @@ class Local:
         self._checkout = checkout
         self._state = state
 
+    def obstacle(self) -> str | None:
+        if sys.platform != "linux" or os.geteuid():
+            return "the local cluster needs Linux and root; with docker, use CLUSTER=kind"
+        return binaries.obstacle((*NODE, "helm"))
+
     def engine(self) -> Buildah:
         return Buildah()
 
     def up(self) -> None:
-        _check_machine()
+        obstacle = self.obstacle()
+        if obstacle:
+            raise ClusterError(obstacle)
         debian.install({**debian.NODE_PACKAGES, **debian.IMAGE_PACKAGES}, self._progress)
         binaries.ensure((*NODE, "helm"), self._progress)
         try:
@@ -79,11 +86,10 @@ class Local:
         for folder in (identity.data, identity.sockets):
             mounts.undo(folder)
         network.remove(identity)
-        shims = strays.shim_sockets(identity)
         for folder in (identity.data, identity.sockets, self._state):
             if folder.exists():
                 shutil.rmtree(folder)
-        strays.remove(identity, shims)
+        strays.remove(identity)
 
     def status(self) -> list[str]:
         if not (self._state / "octet").exists():
@@ -135,6 +141,7 @@ class Local:
             seconds=READY_SECONDS,
             alive=node.check,
         )
+        node.check()  # the conditions above may be an earlier run's
         self._progress.say(f"node {identity.name} ready")
 
     def _identity(self) -> Identity:
@@ -157,11 +164,6 @@ class Local:
     def _leftovers(self) -> bool:
         """Whether some process was recorded before the ones that were started just now."""
         return len(self._plane().processes.recorded()) > len(self._plane().processes.alive())
-
-
-def _check_machine() -> None:
-    if sys.platform != "linux" or os.geteuid():
-        raise ClusterError("the local provider needs Linux and root; with docker, use CLUSTER=kind")
 
 
 def _is_true(kubectl: Kubectl, condition: str, *words: str) -> bool:

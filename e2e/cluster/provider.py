@@ -15,6 +15,10 @@ class Provider(Protocol):
         """Whether images stand on the local base image, for want of a registry."""
         ...
 
+    def obstacle(self) -> str | None:
+        """Why this machine cannot run it, with the remedy; nothing when it can."""
+        ...
+
     def engine(self) -> Engine | None:
         """What builds the images; nothing when the cluster pulls published ones."""
         ...

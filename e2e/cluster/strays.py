@@ -1,6 +1,6 @@
 """What a node's programs leave at places they cannot be told to avoid. Refuses what may be somebody else's."""
 
-import json
+import socket
 from pathlib import Path
 
 from e2e.cluster.identity import Identity
@@ -11,20 +11,11 @@ KUBELET = Path("/var/lib/kubelet")
 SHIMS = Path("/run/containerd/s")
 
 
-def shim_sockets(identity: Identity) -> list[Path]:
-    """Asked before the node's folders go: each container's bundle tells where its shim listens."""
-    found = []
-    for file in (identity.sockets / "containerd").glob("io.containerd.runtime.v2.task/*/*/bootstrap.json"):
-        path = Path(json.loads(file.read_text())["address"].removeprefix("unix://"))
-        if path.parent == SHIMS:
-            found.append(path)
-    return found
-
-
-def remove(identity: Identity, shims: list[Path]) -> None:
-    """After the node's own folders are gone."""
-    for socket in shims:
-        socket.unlink(missing_ok=True)
+def remove(identity: Identity) -> None:
+    """After the node's processes and its own folders are gone."""
+    for path in SHIMS.glob("*"):
+        if not _listens(path):
+            path.unlink(missing_ok=True)
     for link in LOG_LINKS.glob("*"):
         if link.is_symlink() and str(link.readlink()).startswith(f"{identity.data}/"):
             link.unlink()
@@ -39,6 +30,16 @@ def remove(identity: Identity, shims: list[Path]) -> None:
         _remove_kubelet()
 
 
+def _listens(path: Path) -> bool:
+    """A socket of a container that somebody else runs has its shim behind it."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+    return True
+
+
 def _remove_empty(folder: Path) -> None:
     if folder.exists() and not any(folder.iterdir()):
         folder.rmdir()
@@ -46,8 +47,8 @@ def _remove_empty(folder: Path) -> None:
 
 def _remove_kubelet() -> None:
     """The kubelet makes one socket at a fixed place, whatever folder it was given; a real one has more there."""
-    socket = KUBELET / "device-plugins" / "kubelet.sock"
-    if {path for path in KUBELET.rglob("*") if not path.is_dir()} <= {socket}:
-        socket.unlink(missing_ok=True)
-        _remove_empty(socket.parent)
+    left = KUBELET / "device-plugins" / "kubelet.sock"
+    if {path for path in KUBELET.rglob("*") if not path.is_dir()} <= {left}:
+        left.unlink(missing_ok=True)
+        _remove_empty(left.parent)
         _remove_empty(KUBELET)

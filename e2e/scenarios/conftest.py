@@ -5,14 +5,17 @@ it serves the next run, and `make down` removes it.
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 from e2e.cluster import commands, deploy
 from e2e.cluster.image_list import OFFLINE
 from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
-from e2e.cluster.progress import Progress
+from e2e.cluster.paths import CHECKOUT
+from e2e.cluster.progress import SILENT, Progress
 from e2e.cluster.provider import Provider
+from e2e.scenarios.fleet import Fleet
 
 
 @pytest.fixture(scope="session")
@@ -20,9 +23,37 @@ def progress() -> Progress:
     return Progress()
 
 
+CANNOT_RUN = 77
+MONITORING = "monitoring"
+QUICKSTART = CHECKOUT / "examples/quickstart"
+TEST_SECONDS = 300
+
+
+def pytest_sessionstart() -> None:
+    """Says why this ring cannot run on a machine, instead of failing in every test."""
+    name = commands.choose(None, os.environ)
+    obstacle = commands.provider(name, SILENT).obstacle()
+    if obstacle:
+        pytest.exit(obstacle, returncode=CANNOT_RUN)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test finds the cluster being made, which is not its own time."""
+    for item in items:
+        item.add_marker(pytest.mark.timeout(TEST_SECONDS, func_only=True))
+
+
 @pytest.fixture(scope="session")
-def provider(progress: Progress) -> Provider:
-    return commands.cluster_up(commands.choose(None, os.environ), progress)
+def shown(pytestconfig: pytest.Config) -> Callable[[], AbstractContextManager[None]]:
+    """Lets progress through while the cluster is made: minutes of silence look like a hang."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    return capture.global_and_fixture_disabled if capture else nullcontext
+
+
+@pytest.fixture(scope="session")
+def provider(progress: Progress, shown: Callable[[], AbstractContextManager[None]]) -> Provider:
+    with shown():
+        return commands.cluster_up(commands.choose(None, os.environ), progress)
 
 
 @pytest.fixture(scope="session")
@@ -31,9 +62,10 @@ def kubectl(provider: Provider) -> Kubectl:
 
 
 @pytest.fixture(scope="session")
-def built(provider: Provider, progress: Progress) -> list[Built]:
+def built(provider: Provider, progress: Progress, shown: Callable[[], AbstractContextManager[None]]) -> list[Built]:
     """The product's images, loaded; empty where the cluster pulls them."""
-    return commands.load_images(provider, progress)
+    with shown():
+        return commands.load_images(provider, progress)
 
 
 @pytest.fixture(scope="session")
@@ -56,3 +88,24 @@ def new_namespace(kubectl: Kubectl) -> Iterator[Callable[[], str]]:
     yield make
     if made:
         kubectl.run("delete", "namespace", *made, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def operator(provider: Provider, built: list[Built], progress: Progress) -> Kubectl:
+    """The cluster with the chart installed; agents may be scraped from the namespace `monitoring`."""
+    values = deploy.values(built) | {"monitoring.namespace": MONITORING}
+    helm = commands.helm_of(provider, progress)
+    deploy.install(helm, chosen=values)
+    return helm.kubectl
+
+
+@pytest.fixture(scope="module")
+def fleet(operator: Kubectl, python_image: str) -> Iterator[Fleet]:
+    """A namespace of the module's own with the offline model in it."""
+    name = f"fleet-{secrets.token_hex(3)}"
+    operator.apply([deploy.namespace(name)])
+    there = Fleet(operator, name, python_image)
+    there.apply_folder(QUICKSTART / "model.yaml")
+    there.run("rollout", "status", "deployment/offline-model", "--timeout=120s")
+    yield there
+    operator.run("delete", "namespace", name, "--wait=false")

@@ -125,6 +125,23 @@ def _until(seen, process, seconds=60):
         time.sleep(0.1)
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        pytest.param(["--state", "{tmp}", "desk", "Hi"], "no fleet runs in", id="no fleet"),
+        pytest.param(["--url", "http://127.0.0.1:9", "--token-file", "{tmp}/t", "Hi"], "no connection to", id="nobody"),
+        pytest.param(["Hi"], "give --state DIR AGENT TEXT", id="no address"),
+    ],
+)
+def test_saying_something_to_nobody_is_told_in_words(tmp_path, words, wanted):
+    (tmp_path / "t").write_text("x")
+    command = _fleetwright("say", *(word.replace("{tmp}", str(tmp_path)) for word in words))
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=_environ())
+    assert ended.returncode != 0
+    assert wanted in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def _say(state, agent, text, *more):
     words = _fleetwright("say", "--state", str(state), *more, agent, text)
     return subprocess.run(words, capture_output=True, text=True, timeout=90, env=_environ())

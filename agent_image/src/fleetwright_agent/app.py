@@ -22,7 +22,7 @@ from fleetwright_agent.server.auth import Authentication, parse_callers
 from fleetwright_agent.server.card import Card, card_routes, parse_card
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.edge import Bodies, Origins
-from fleetwright_agent.server.envelope import Envelope
+from fleetwright_agent.server.envelope import SENDS, Envelope
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.intake import Intake
@@ -44,7 +44,6 @@ RETENTION_SECONDS: Final = 24 * 3600
 _SWEEP_SECONDS: Final = 3600
 _RETRY_SECONDS: Final = 5
 STREAM_GRACE_SECONDS: Final = 3
-_SENDS: Final = frozenset({"SendMessage", "SendStreamingMessage"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ class Application:
         }
 
     def _admission(self, method: str) -> str | None:
-        if self._waiting_for is not None and method in _SENDS:
+        if self._waiting_for is not None and method in SENDS:
             return "The agent takes no messages right now; send it again."
         return None
 

@@ -62,9 +62,15 @@ def dev(folder: Path, state: Path | None, catalog: Path | None, conversation: Pa
 @click.option("--url", help="Address of an agent anywhere else, without a path.")
 @click.option("--token-file", type=click.Path(path_type=Path, exists=True), help="The bearer for --url.")
 @click.option("--context", "context_id", help="Go on with this conversation.")
+@click.option("--wait", default=0.0, help="Seconds to wait for an agent that is not there yet.")
 @click.argument("words", nargs=-1, required=True)
 def say(
-    state: Path | None, url: str | None, token_file: Path | None, context_id: str | None, words: tuple[str, ...]
+    state: Path | None,
+    url: str | None,
+    token_file: Path | None,
+    context_id: str | None,
+    wait: float,
+    words: tuple[str, ...],
 ) -> None:
     """Send one message: `say --state DIR AGENT TEXT`, or `say --url URL --token-file FILE TEXT`."""
     from fleetwright_cli.dev.conversation import Address
@@ -77,7 +83,7 @@ def say(
         address, text = address_of(words[0], state), " ".join(words[1:])
     else:
         raise click.UsageError("give --state DIR AGENT TEXT, or --url URL --token-file FILE TEXT")
-    reply = send(address, text, context_id=context_id)
+    reply = send(address, text, context_id=context_id, wait=wait)
     click.echo(f"[{reply.spent}]\n{reply.text}")
     sys.exit(0 if reply.completed else 1)
 

@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 
 import click
 import httpx
+from a2a.utils.errors import A2AError
 
 from fleetwright_cli.dev.conversation import Address, Conversation, Reply
 from fleetwright_cli.dev.fleet_run import ADDRESSES
+
+_RETRY_SECONDS = 0.5
 
 
 def address_of(agent: str, state: Path) -> Address:
@@ -26,11 +30,36 @@ def address_of(agent: str, state: Path) -> Address:
     return Address(**known[agent])
 
 
-def say(address: Address, text: str, *, context_id: str | None) -> Reply:
-    """Sends the message and waits for the end of its task."""
+def say(address: Address, text: str, *, context_id: str | None, wait: float) -> Reply:
+    """Sends the message and waits for the end of its task; for `wait` seconds an agent that is not there is waited for.
+
+    Raises:
+        click.ClickException: No connection, or the agent refused.
+    """
+    deadline = time.monotonic() + wait
 
     async def once() -> Reply:
         async with httpx.AsyncClient(timeout=300, trust_env=False) as http:
             return await Conversation(address, http, context_id=context_id).say(text)
 
-    return asyncio.run(once())
+    while True:
+        try:
+            return asyncio.run(once())
+        except A2AError as error:
+            meaning = _meaning(error)
+            if meaning is not None or time.monotonic() > deadline:
+                raise click.ClickException(meaning or f"no connection to {address.url}") from None
+        time.sleep(_RETRY_SECONDS)
+
+
+def _meaning(error: BaseException) -> str | None:
+    """What the agent said, or None where nobody was there to say anything."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, httpx.HTTPStatusError):
+            status = cause.response.status_code
+            return "the token is not accepted (401)" if status == 401 else f"the agent answered {status}"
+        if isinstance(cause, httpx.TransportError):
+            return None
+        cause = cause.__cause__
+    return str(error)

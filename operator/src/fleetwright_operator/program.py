@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -143,6 +144,8 @@ async def lead(program: Program, vitals: Vitals, hold: Coroutine[Any, Any, None]
 async def _watch(program: Program) -> None:
     registry = kopf.OperatorRegistry()
     register(registry, program.feed, WATCHED)
+    # kopf names itself after its user, and ends where the pod's uid has no name.
+    os.environ.setdefault("LOGNAME", "fleetwright")
     await kopf.operator(
         registry=registry,
         settings=kopf_settings(WATCHED),

@@ -120,3 +120,11 @@ async def test_a_result_that_cannot_be_stored_ends_the_task_for_those_who_wait(
     assert "could not be stored" in task["status"]["message"]["parts"][0]["text"]
     assert "no space left" not in json.dumps(task)
     assert "no space left" in caplog.text
+
+
+async def test_the_turn_is_let_go_when_the_agent_closes(open_door: Open) -> None:
+    door = await open_door()
+    await door.say("hello")
+    assert not door.turn.closed
+    await door.app.aclose()
+    assert door.turn.closed

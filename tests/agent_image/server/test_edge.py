@@ -42,7 +42,12 @@ REFUSED = [
     pytest.param(call(params={"message": SEND | {"messageId": 7}}), 200, -32602, id="a field of the wrong type"),
     pytest.param(call(params={"message": SEND | {"parts": []}}), 200, -32602, id="a message without parts"),
     pytest.param(call(params={"message": SEND | {"parts": [{"text": " "}]}}), 200, -32602, id="a message without text"),
-    pytest.param(call(params={"message": SEND, "contextId": "c"}), 200, None, id="an unknown field is ignored"),
+    pytest.param(call(params={"message": SEND, "new": "c"}), 200, None, id="an unknown field is ignored"),
+    pytest.param(call(params={"message": SEND, "contextId": "c"}), 200, -32602, id="a context id beside the message"),
+    pytest.param(
+        call("SendStreamingMessage", {"message": SEND | {"parts": []}}), 200, -32602, id="a stream without a message"
+    ),
+    pytest.param(call("SubscribeToTask", {"id": "x"}), 200, -32001, id="a stream of a task nobody knows"),
     pytest.param(call(params={"message": SEND | {"contextId": "c" * 129}}), 200, -32602, id="a context id too long"),
     pytest.param(call(params={"message": SEND | {"messageId": "a\nb"}}), 200, -32602, id="an id with a line break"),
     pytest.param(call(params={"message": SEND | {"role": "ROLE_AGENT"}}), 200, -32602, id="a message as the agent"),

@@ -76,6 +76,7 @@ async def test_the_same_claim_finds_its_task_and_other_content_or_owner_is_anoth
 async def test_nothing_is_appended_to_a_task_at_rest(log: TaskLog) -> None:
     n = await finished(log, "t")
     log.append(n, Record(3, 10, piece("late")))
+    await accepted(log, "other")
     with pytest.raises(LogUnusable):
         await log.rest(n, (Record(3, 10, ended("t")),), new("t"))
     stored = await log.find("me", "t")

@@ -1,6 +1,7 @@
 """Readers of a live task, slow and late; runs that will not end; tasks that wait for their caller."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -101,12 +102,33 @@ async def test_work_that_ignores_its_cancellation_is_not_waited_for_for_ever() -
     runs.start(live, Job(owner="o", task_id="t", context_id="c", message=Message()))
     await asyncio.sleep(0)
     runs.stop(live, CANCELED)
-    async with asyncio.timeout(2):
-        task = await live.rested()
-    assert task.status.state == TaskState.TASK_STATE_CANCELED
-    work.released = True
+    try:
+        async with asyncio.timeout(2):
+            task = await live.rested()
+        assert task.status.state == TaskState.TASK_STATE_CANCELED
+    finally:
+        work.released = True
     for left in asyncio.all_tasks() - {asyncio.current_task()}:
         left.cancel()
+
+
+class Forgetful:
+    """Work that returns without an end."""
+
+    def begin(self, job: Job, emit: Emit) -> "Forgetful":
+        return self
+
+    async def run(self) -> Sequence[Event]:
+        return ()
+
+    def cut(self, outcome: Outcome) -> Sequence[Event]:
+        raise AssertionError("nothing was cut")
+
+
+async def test_work_that_forgets_its_end_is_ended(open_door: Open) -> None:
+    door = await open_door(executor=Forgetful())
+    task = await door.say("hello")
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
 
 
 class Asking:
@@ -157,3 +179,18 @@ async def test_a_task_that_waits_can_be_cancelled(open_door: Open) -> None:
     ended = await door.call("CancelTask", {"id": asked["id"]})
     assert ended["result"]["status"]["state"] == "TASK_STATE_CANCELED"
     assert (await door.get(asked["id"]))["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+async def test_a_reader_of_a_waiting_task_sees_it_go_on_but_not_what_the_caller_said(open_door: Open) -> None:
+    door = await open_door(executor=Asking())
+    asked = await door.say("book it")
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": asked["id"]}}
+    results = []
+    async with door.http() as http, http.stream("POST", "/a2a", json=body) as stream:
+        async for line in stream.aiter_lines():
+            if line.startswith("data: "):
+                results.append(json.loads(line[6:])["result"])
+                if len(results) == 1:
+                    await door.say("Monday", taskId=asked["id"])
+    assert [kind for result in results for kind in result] == ["task", "statusUpdate", "statusUpdate"]
+    assert results[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -108,7 +108,9 @@ def skill_folder(tmp_path):
 
 
 async def test_a_skill_as_the_kubelet_mounts_it_is_read_with_its_files(skill_folder):
-    assert "the guide" in await skill_folder["load_skill"].run(_call(name="guide"))
+    loaded = await skill_folder["load_skill"].run(_call(name="guide"))
+    assert "the guide" in loaded
+    assert "Files:\nreferences/more.md\n" in loaded
     assert await skill_folder["read_skill_file"].run(_call(name="guide", path="references/more.md")) == "more of it"
 
 

@@ -23,6 +23,8 @@ from fleetwright_agent.server.errors import (
 from fleetwright_agent.server.extensions import activated
 
 MAX_DEPTH: Final = 64
+SENDS: Final = frozenset({"SendMessage", "SendStreamingMessage"})
+_OF_MESSAGE: Final = frozenset({"contextId", "taskId", "messageId"})
 Admission = Callable[[str], str | None]
 """Why a method cannot be served right now, for the caller; nothing when it can."""
 
@@ -85,8 +87,12 @@ def fault(call: Any) -> tuple[int, str] | None:
     method = call.get("method")
     if not isinstance(method, str) or not method:
         return INVALID_REQUEST, "method must be a string"
-    if not isinstance(call.get("params", {}), dict):
+    params = call.get("params", {})
+    if not isinstance(params, dict):
         return INVALID_PARAMS, "params must be an object"
+    if method in SENDS and (strayed := _OF_MESSAGE.intersection(params)):
+        # The dispatcher would ignore it, and the conversation would go on somewhere else.
+        return INVALID_PARAMS, f"{min(strayed)} belongs into params.message"
     return None
 
 

@@ -16,7 +16,7 @@ from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
 
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.events import Event, agent_message, state_word, status_event
+from fleetwright_agent.server.events import RESTING, Event, agent_message, state_word, status_event
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.work import Executor, Job, Outcome, Work
@@ -44,6 +44,11 @@ def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent
     return status_event(task.id, task.context_id, outcome.state, at_ns=at_ns, message=message)
 
 
+def _rests(events: Sequence[Event]) -> bool:
+    last = events[-1] if events else None
+    return isinstance(last, TaskStatusUpdateEvent) and last.status.state in RESTING
+
+
 class Run:
     def __init__(
         self, live: Live, work: Work, *, turn: asyncio.Lock, limit: float, cleanup_seconds: float, clock: Clock
@@ -66,6 +71,9 @@ class Run:
         either: set[asyncio.Future[Any]] = {working, self._stopped}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         events = await self._ended(working) if working.done() else await self._cut(working)
+        if not _rests(events):
+            _logger.error("work ended without an end", extra={"task": self._live.task_id})
+            events = (*events, ending(self._live.task, BROKE, at_ns=self._clock.now_ns()))
         try:
             await self._live.rest(events)
         except LogUnusable:

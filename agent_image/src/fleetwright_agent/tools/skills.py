@@ -4,6 +4,7 @@ The folder is read-only and fenced: a path that leaves it, by dots or by links, 
 the kubelet inside a mounted folder stay inside it and pass.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def skill_tools(skills: Sequence[Skill], layout: Layout) -> tuple[Tool, ...]:
     async def load(call: ToolCall) -> str:
         folder = layout.skill(call.arguments["name"])
         body = _read(folder, "SKILL.md")
-        files = [str(path) for path in _files(folder) if str(path) != "SKILL.md"]
+        files = [path for path in _files(folder) if path != "SKILL.md"]
         listing = "\n".join(files) or "(none)"
         return fenced("skill_content", "a skill mounted by the platform", f"{body}\n\nFiles:\n{listing}")
 
@@ -43,10 +44,15 @@ def _object(**properties: object) -> dict[str, object]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
-def _files(folder: Path) -> list[Path]:
-    """Regular files as a reader names them; the kubelet's hidden version folders are left out."""
-    found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
-    return [path for path in found if not any(part.startswith("..") for part in path.parts)][:_MOST_FILES]
+def _files(folder: Path) -> list[str]:
+    """Files as a reader names them. The kubelet links folders, so links are followed; its hidden versions are not."""
+    found: list[str] = []
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith(".."))
+        found += [str(Path(place, name).relative_to(folder)) for name in sorted(files) if not name.startswith("..")]
+        if len(found) > _MOST_FILES:
+            break
+    return found[:_MOST_FILES]
 
 
 def _read(folder: Path, relative: str) -> str:

@@ -1,0 +1,209 @@
+"""A namespace with a fleet in it: what a platform team and its callers do, through kubectl and from pods.
+
+Callers are pods, because the network lets nobody else in. What they do is one small program that reads a
+request from standard input and prints what came back, so that a refused connection and a refused token are
+told apart.
+"""
+
+import base64
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from e2e.cluster import waiting
+from e2e.cluster.kubectl import Kubectl
+from e2e.scenarios import workloads
+
+COST = "https://proto-labs.ai/a2a/ext/cost-v1"
+_HTTP = """
+import json, sys, urllib.error, urllib.request
+ask = json.load(sys.stdin)
+request = urllib.request.Request(ask["url"], data=ask["body"].encode() if ask["body"] else None, headers=ask["headers"])
+try:
+    answer = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=ask["timeout"])
+except urllib.error.HTTPError as error:
+    answer = error
+except OSError as error:
+    print(json.dumps({"error": str(error)})); sys.exit()
+print(json.dumps({"status": answer.status, "headers": {k.lower(): v for k, v in answer.headers.items()},
+                  "body": answer.read().decode()}))
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    """0 where there was no connection."""
+    body: str
+    headers: Mapping[str, str]
+
+    @property
+    def result(self) -> Any:
+        return json.loads(self.body)["result"]
+
+    @property
+    def error(self) -> int:
+        return int(json.loads(self.body)["error"]["code"])
+
+    @property
+    def events(self) -> list[Any]:
+        """The results of a stream, in order."""
+        lines = [line.removeprefix("data:").strip() for line in self.body.splitlines() if line.startswith("data:")]
+        return [json.loads(line)["result"] for line in lines]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """One namespace. Every wait has a ceiling and says what it waited for."""
+
+    kubectl: Kubectl
+    namespace: str
+    image: str
+
+    def apply(self, *manifests: Mapping[str, Any]) -> None:
+        text = yaml.safe_dump_all(manifests)
+        self.run("apply", "-f", "-", stdin=text)
+
+    def apply_folder(self, folder: Path) -> None:
+        self.run("apply", "-f", folder)
+
+    def run(self, *words: str | Path, stdin: str | None = None, seconds: float = 120) -> str:
+        return self.kubectl.run(f"--namespace={self.namespace}", *words, stdin=stdin, seconds=seconds)
+
+    def refused(self, manifest: Mapping[str, Any]) -> str:
+        """What `kubectl apply` says to a manifest that must not pass."""
+        where = f"--namespace={self.namespace}"
+        done = self.kubectl.attempt("apply", where, "-f", "-", stdin=yaml.safe_dump(manifest))
+        assert done.returncode != 0, "the manifest was accepted"
+        return done.stderr
+
+    def get(self, *words: str) -> Any:
+        return self.kubectl.get(*words, f"--namespace={self.namespace}")
+
+    def ready(self, *objects: str, seconds: int = 120) -> None:
+        self.run("wait", "--for=condition=Ready", *objects, f"--timeout={seconds}s", seconds=seconds + 20)
+
+    def condition(self, of: str, kind: str) -> tuple[str, str, str]:
+        """(status, reason, message)"""
+        for condition in self.get(of).get("status", {}).get("conditions", []):
+            if condition["type"] == kind:
+                return condition["status"], condition["reason"], condition["message"]
+        return "", "", ""
+
+    def until(self, happened: Callable[[], Any], what: str, *, seconds: float = 60) -> float:
+        """Seconds until it happened."""
+        started = time.monotonic()
+        waiting.until(lambda: bool(happened()), what=what, seconds=seconds, pause=0.3)
+        return time.monotonic() - started
+
+    def token(self, agent: str, client: str = "default") -> str:
+        secret = self.get("secret", f"{agent}-client-{client}")
+        return base64.b64decode(secret["data"]["token"]).decode()
+
+    def caller(self, name: str, *, of: str | None = None) -> "Caller":
+        """A pod that may call the agent `of`, or nobody."""
+        labels = {"fleetwright.dev/may-call": of} if of else None
+        self.apply(workloads.pod(name, image=self.image, command=workloads.SLEEP, labels=labels))
+        self.ready(f"pod/{name}")
+        return Caller(self, name)
+
+    def pod_of(self, agent: str) -> str:
+        pods = self.get("pods", f"--selector=fleetwright.dev/agent={agent}")["items"]
+        (alive,) = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        name: str = alive["metadata"]["name"]
+        return name
+
+    def reaches(self, pod: str, host: str, port: int) -> bool:
+        """Whether a connection from inside a pod opens."""
+        connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout=2)"
+        where = f"--namespace={self.namespace}"
+        return self.kubectl.attempt("exec", pod, where, "--", "python", "-c", connect, seconds=30).returncode == 0
+
+
+@dataclass(frozen=True)
+class Caller:
+    fleet: Fleet
+    pod: str
+
+    def http(
+        self, url: str, *, body: str = "", headers: Mapping[str, str] | None = None, timeout: float = 60
+    ) -> Answer:
+        ask = {"url": url, "body": body, "headers": dict(headers or {}), "timeout": timeout}
+        text = self.fleet.run("exec", "-i", self.pod, "--", "python", "-c", _HTTP, stdin=json.dumps(ask), seconds=330)
+        answer = json.loads(text)
+        return Answer(answer.get("status", 0), answer.get("body", ""), answer.get("headers", {}))
+
+    def rpc(
+        self, agent: str, method: str, params: Mapping[str, Any], *, token: str | None, timeout: float = 60
+    ) -> Answer:
+        headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        url = f"http://{agent}.{self.fleet.namespace}.svc.cluster.local/a2a"
+        return self.http(url, body=body, headers=headers, timeout=timeout)
+
+    def send(self, agent: str, text: str, *, token: str | None, context: str = "", now: bool = False) -> Answer:
+        """`now` returns as soon as the task is accepted."""
+        params: dict[str, Any] = {"message": message(text, context=context)}
+        if now:
+            params["configuration"] = {"returnImmediately": True}
+        return self.rpc(agent, "SendMessage", params, token=token)
+
+    def task(self, agent: str, identity: str, *, token: str) -> dict[str, Any]:
+        task: dict[str, Any] = self.rpc(agent, "GetTask", {"id": identity}, token=token).result
+        return task
+
+
+def message(text: str, *, context: str = "") -> dict[str, Any]:
+    said = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": [{"text": text}]}
+    return {**said, "contextId": context} if context else said
+
+
+def text_of(task: Mapping[str, Any]) -> str:
+    parts = [part for artifact in task.get("artifacts", []) for part in artifact["parts"]]
+    return "".join(part.get("text", "") for part in parts)
+
+
+def cost_of(task: Mapping[str, Any]) -> dict[str, Any]:
+    (artifact,) = task["artifacts"]
+    cost: dict[str, Any] = artifact["metadata"][COST]
+    return cost
+
+
+def agent(name: str, instructions: str = "You are the desk.", **spec: Any) -> dict[str, Any]:
+    """An Agent that the offline model answers for."""
+    model = {
+        "name": "offline",
+        "baseURL": "http://offline-model/v1",
+        "contextWindow": 128000,
+        "price": {"inputPerMillion": "0.25", "outputPerMillion": "2", "cachedInputPerMillion": "0.025"},
+    }
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Agent",
+        "metadata": {"name": name},
+        "spec": {"instructions": instructions, "model": model | spec.pop("model", {}), **spec},
+    }
+
+
+def children(fleet: Fleet, *kinds: str) -> dict[str, str]:
+    """resourceVersion of everything the operator made here, by kind and name."""
+    found = fleet.get(",".join(kinds or CHILDREN), "--selector=app.kubernetes.io/managed-by=fleetwright")["items"]
+    return {f"{item['kind']}/{item['metadata']['name']}": item["metadata"]["resourceVersion"] for item in found}
+
+
+CHILDREN: Sequence[str] = (
+    "serviceaccounts",
+    "configmaps",
+    "secrets",
+    "persistentvolumeclaims",
+    "services",
+    "networkpolicies",
+)
+"""The kinds that nobody else writes to; a Deployment's status changes by itself."""

@@ -1,0 +1,104 @@
+"""Who gets in, from where, and what one caller sees of another: nothing."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+from e2e.scenarios import workloads
+from e2e.scenarios.fleet import Caller, Fleet, agent, text_of
+
+
+@dataclass(frozen=True)
+class Door:
+    fleet: Fleet
+    friend: Caller
+    stranger: Caller
+    card: str
+
+
+@pytest.fixture(scope="module")
+def door(fleet: Fleet) -> Door:
+    clients = [{"name": "first"}, {"name": "second"}]
+    fleet.apply(
+        agent("desk", auth={"clients": clients}, peers=[{"name": "vault"}]),
+        agent("vault", allowedCallers={"agents": [{"name": "desk"}]}),
+        agent("intruder", peers=[{"name": "vault"}]),
+        workloads.pod("elsewhere", image=fleet.image, command=workloads.SERVE),
+        workloads.service("elsewhere"),
+    )
+    friend, stranger = fleet.caller("friend", of="desk"), fleet.caller("stranger")
+    fleet.ready("agent/desk", "agent/vault", "pod/elsewhere")
+    card = f"http://desk.{fleet.namespace}.svc.cluster.local/.well-known/agent-card.json"
+    fleet.until(lambda: friend.http(card).status == 200, "the network lets the friend in")
+    return Door(fleet, friend, stranger, card)
+
+
+def test_the_card_is_public_for_whoever_reaches_it_and_names_what_is_enforced(door: Door) -> None:
+    one = door.friend.http(door.card)
+    other = door.friend.http(door.card.replace("agent-card.json", "agent.json"))
+    assert one.body == other.body
+    card = json.loads(one.body)
+    (scheme,) = card["securitySchemes"].values()
+    assert scheme["httpAuthSecurityScheme"]["scheme"].lower() == "bearer"
+    assert card["supportedInterfaces"][0]["url"] == f"http://desk.{door.fleet.namespace}.svc.cluster.local/a2a"
+
+
+@pytest.mark.parametrize(
+    "token", [pytest.param(None, id="without a token"), pytest.param("x" * 43, id="with a wrong one")]
+)
+def test_a_caller_without_its_credential_is_told_which_scheme_is_accepted(door: Door, token: str | None) -> None:
+    refused = door.friend.send("desk", "Hello", token=token)
+    assert refused.status == 401
+    assert refused.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_a_pod_that_may_not_call_gets_no_connection(door: Door) -> None:
+    assert door.stranger.http(door.card, timeout=3).status == 0
+    assert door.stranger.send("desk", "Hello", token=door.fleet.token("desk", "first")).status == 0
+
+
+def test_an_agent_reaches_nothing_that_it_does_not_refer_to(door: Door) -> None:
+    pod = door.fleet.pod_of("desk")
+    assert door.fleet.reaches(pod, "vault", 80)
+    assert not door.fleet.reaches(pod, "elsewhere", 80)
+    assert not door.fleet.reaches(pod, "intruder", 80)
+    assert not door.fleet.reaches(pod, "kubernetes.default.svc", 443)
+
+
+def test_no_agent_holds_a_credential_for_the_kubernetes_api(door: Door) -> None:
+    pod = door.fleet.pod_of("desk")
+    listing = door.fleet.run("exec", pod, "--", "ls", "/var/run")
+    assert "secrets" not in listing
+
+
+def test_a_second_caller_sees_nothing_of_the_first(door: Door) -> None:
+    first, second = door.fleet.token("desk", "first"), door.fleet.token("desk", "second")
+    task = door.friend.send("desk", "My parrot is called Ida.", token=first, context="shared").result["task"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+
+    known = door.friend.rpc("desk", "ListTasks", {}, token=first).result
+    assert [seen["id"] for seen in known["tasks"]] == [task["id"]]
+    assert not door.friend.rpc("desk", "ListTasks", {}, token=second).result.get("tasks")
+    assert door.friend.rpc("desk", "GetTask", {"id": task["id"]}, token=second).error == -32001
+    assert door.friend.rpc("desk", "CancelTask", {"id": task["id"]}, token=second).error == -32001
+
+    for context in ("shared", "another"):
+        asked = door.friend.send("desk", "What is my parrot called?", token=second, context=context).result["task"]
+        assert "Ida" not in text_of(asked)
+    remembered = door.friend.send("desk", "What is my parrot called?", token=first, context="shared").result["task"]
+    assert "Ida" in text_of(remembered)
+
+
+def test_a_peer_refuses_an_agent_that_is_not_an_allowed_caller(door: Door) -> None:
+    status, _, message = door.fleet.condition("agent/intruder", "ReferencesResolved")
+    assert status == "False", "an agent that its peer does not allow is told so"
+    assert "vault" in message
+
+
+def test_a_malformed_call_gets_the_protocols_own_error(door: Door) -> None:
+    token = door.fleet.token("desk", "first")
+    headers = {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": f"Bearer {token}"}
+    url = f"http://desk.{door.fleet.namespace}.svc.cluster.local/a2a"
+    wrong = {"{": -32700, "[]": -32600, '{"jsonrpc":"2.0","id":1,"method":"Nothing","params":{}}': -32601}
+    assert {body: door.friend.http(url, body=body, headers=headers).error for body in wrong} == wrong
+    assert door.friend.rpc("desk", "SendMessage", {"message": {}}, token=token).error == -32602

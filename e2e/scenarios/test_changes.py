@@ -1,0 +1,100 @@
+"""Editing and deleting, as GitOps does it: a new revision, a peer less, an agent gone."""
+
+import json
+from typing import Any
+
+from e2e.scenarios.fleet import CHILDREN, Fleet, agent, children, text_of
+
+
+def test_new_instructions_roll_out_and_the_conversation_goes_on_with_its_memory(fleet: Fleet) -> None:
+    fleet.apply(agent("clerk", "You are the day clerk."))
+    fleet.ready("agent/clerk")
+    caller, token = fleet.caller("visitor", of="clerk"), fleet.token("clerk")
+    fleet.until(
+        lambda: caller.send("clerk", "Who are you?", token=token).status == 200, "the network lets the visitor in"
+    )
+    caller.send("clerk", "My parrot is called Ida.", token=token, context="c1")
+    before = fleet.get("agent/clerk")["status"]["revision"]
+
+    fleet.apply(agent("clerk", "You are the night clerk."))
+    fleet.until(lambda: _serves(fleet, "clerk", not_revision=before), "another revision is Ready", seconds=120)
+    fleet.until(lambda: caller.send("clerk", "x", token=token).status == 200, "the new pod can be called")
+    who = caller.send("clerk", "Who are you?", token=token).result["task"]
+    assert "You are the night clerk." in text_of(who)
+    asked = caller.send("clerk", "What is my parrot called?", token=token, context="c1").result["task"]
+    assert "Ida" in text_of(asked)
+
+    fleet.apply(agent("clerk", "You are the day clerk."))
+    fleet.until(lambda: fleet.get("agent/clerk")["status"]["revision"] == before, "the old spec is the old revision")
+
+
+def _serves(fleet: Fleet, name: str, *, not_revision: str) -> bool:
+    found = fleet.get(f"agent/{name}")
+    ready = fleet.condition(f"agent/{name}", "Ready")[0] == "True"
+    current = found["status"].get("observedGeneration") == found["metadata"]["generation"]
+    return ready and current and found["status"]["revision"] != not_revision
+
+
+def test_a_removed_peer_loses_its_token_and_its_path_within_seconds(fleet: Fleet) -> None:
+    fleet.apply(agent("front", peers=[{"name": "back"}]), agent("back"))
+    fleet.ready("agent/front", "agent/back")
+    pod = fleet.pod_of("front")
+    token = fleet.run("exec", pod, "--", "cat", f"/etc/fleetwright/auth/peer.{fleet.namespace}.back")
+    fleet.until(lambda: fleet.reaches(pod, "back", 80), "the path is open")
+    # Somebody who copied the token and may reach the agent is let in while the edge exists.
+    thief = fleet.caller("thief", of="back")
+    fleet.until(lambda: thief.rpc("back", "ListTasks", {}, token=token).status == 200, "the token opens")
+
+    fleet.run("patch", "agent/front", "--type=merge", "-p", json.dumps({"spec": {"peers": []}}))
+    closed = fleet.until(
+        lambda: thief.rpc("back", "ListTasks", {}, token=token).status == 401, "the token is void", seconds=30
+    )
+    print(f"the removed peer's token was void after {closed:.1f} s")
+    fleet.until(lambda: not fleet.reaches(fleet.pod_of("front"), "back", 80), "the path is closed", seconds=60)
+
+
+def test_a_deleted_agent_leaves_nothing_but_its_memory(fleet: Fleet) -> None:
+    fleet.apply(
+        agent("keeps"),
+        agent("forgets", memory={"storage": {"retain": False}}),
+        agent("light", memory={"storage": {"ephemeral": True}}),
+    )
+    fleet.ready("agent/keeps", "agent/forgets", "agent/light")
+    assert _of(fleet, "light")
+    assert not any("PersistentVolumeClaim" in child for child in _of(fleet, "light"))
+    fleet.run("delete", "agent", "keeps", "forgets", "light")
+    fleet.until(lambda: _of(fleet, "keeps") == {"PersistentVolumeClaim/keeps-memory"}, "only the memory is left")
+    fleet.until(lambda: not _of(fleet, "forgets") and not _of(fleet, "light"), "nothing is left")
+
+    fleet.apply(agent("keeps"))
+    fleet.ready("agent/keeps")
+    assert _of(fleet, "keeps") > {"PersistentVolumeClaim/keeps-memory"}
+
+
+def _of(fleet: Fleet, name: str) -> set[str]:
+    kinds: Any = (*CHILDREN, "deployments", "pods")
+    return {
+        child
+        for child in children(fleet, *kinds)
+        if child.split("/")[1].startswith(f"{name}-") or child.endswith(f"/{name}")
+    }
+
+
+def test_a_changed_skill_rolls_its_agents(fleet: Fleet) -> None:
+    fleet.apply(_skill("Say please."), agent("polite", skills=[{"name": "manners"}]))
+    fleet.ready("agent/polite")
+    before = fleet.get("agent/polite")["status"]["revision"]
+    fleet.apply(_skill("Say thank you."))
+    fleet.until(lambda: _serves(fleet, "polite", not_revision=before), "the agent runs with the new skill", seconds=120)
+    shown = fleet.run("exec", fleet.pod_of("polite"), "--", "cat", "/etc/fleetwright/skills/manners/SKILL.md")
+    assert "Say thank you." in shown
+
+
+def _skill(rule: str) -> dict[str, Any]:
+    document = f"---\nname: manners\ndescription: How to speak\n---\n{rule}\n"
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Skill",
+        "metadata": {"name": "manners"},
+        "spec": {"source": {"inline": {"files": {"SKILL.md": document}}}},
+    }

@@ -1,0 +1,70 @@
+"""Applied with kubectl, the quickstart becomes two agents that answer, delegate and say what it cost."""
+
+import time
+
+import pytest
+from e2e.scenarios.conftest import QUICKSTART
+from e2e.scenarios.fleet import Caller, Fleet, cost_of, message, text_of
+
+
+@pytest.fixture(scope="module")
+def quickstart(fleet: Fleet) -> tuple[Fleet, Caller, str]:
+    started = time.monotonic()
+    fleet.apply_folder(QUICKSTART)
+    fleet.ready("agents", "--all")
+    print(f"from kubectl apply to Ready: {time.monotonic() - started:.1f} s")
+    return fleet, fleet.caller("caller", of="support"), fleet.token("support")
+
+
+def test_kubectl_shows_where_the_agents_are_and_that_they_are_ready(
+    quickstart: tuple[Fleet, Caller, str],
+) -> None:
+    fleet, _, _ = quickstart
+    header, *rows = fleet.run("get", "agents").splitlines()
+    assert header.split() == ["NAME", "URL", "MODEL", "READY", "AGE"]
+    shown = {row.split()[0]: row.split()[1:4] for row in rows}
+    assert shown["support"] == [f"http://support.{fleet.namespace}.svc.cluster.local", "offline", "True"]
+
+
+def test_a_message_is_answered_with_a_skill_and_a_tool_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
+    fleet, caller, token = quickstart
+    fleet.until(lambda: caller.http(_card(fleet)).status == 200, "the network lets the new caller in")
+    task = caller.send("support", "Load the refund-policy skill, then look up order A-1002.", token=token).result[
+        "task"
+    ]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert "39.50 USD" in text_of(task)
+    assert "references/limits.md" in text_of(task)
+    cost = cost_of(task)
+    assert cost["success"] is True
+    assert cost["costUsd"] > 0
+
+
+def test_a_stream_ends_once_with_the_whole_answer_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
+    fleet, caller, token = quickstart
+    fleet.until(lambda: caller.http(_card(fleet)).status == 200, "the network lets the new caller in")
+    params = {"message": message("Good morning to everybody")}
+    events = caller.rpc("support", "SendStreamingMessage", params, token=token).events
+    states = [event["statusUpdate"]["status"]["state"] for event in events if "statusUpdate" in event]
+    assert "task" in events[0]
+    assert states[-1] == "TASK_STATE_COMPLETED"
+    assert states.count("TASK_STATE_COMPLETED") == 1
+    last = [event["artifactUpdate"] for event in events if "artifactUpdate" in event][-1]
+    assert last["lastChunk"] is True
+    assert "Good morning to everybody" in last["artifact"]["parts"][0]["text"]
+
+
+def test_an_agent_delegates_to_its_peer_and_both_report_what_it_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
+    fleet, caller, token = quickstart
+    fleet.until(lambda: caller.http(_card(fleet)).status == 200, "the network lets the new caller in")
+    question = "Ask the warehouse when the standing desk can be sent."
+    task = caller.send("support", question, token=token).result["task"]
+    assert "You are the warehouse" in text_of(task)
+    cost = cost_of(task)
+    (peer_cost,) = cost["peersCostUsd"].values()
+    assert cost["costUsd"] > 0
+    assert float(peer_cost) > 0
+
+
+def _card(fleet: Fleet) -> str:
+    return f"http://support.{fleet.namespace}.svc.cluster.local/.well-known/agent-card.json"

@@ -1,0 +1,95 @@
+"""Background processes: recorded, reused, stopped newest first, strangers left alone."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from e2e.cluster.processes import Processes, start_time
+from e2e.cluster.progress import ClusterError
+
+SLEEP = ["sleep", "60"]
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(tmp_path)
+    yield made
+    made.stop()
+
+
+def test_a_running_process_is_reused_by_a_later_run(processes: Processes, tmp_path: Path) -> None:
+    first = processes.ensure("one", SLEEP)
+    assert Processes(tmp_path).ensure("one", SLEEP) == first
+
+
+def test_a_process_that_was_started_differently_is_replaced(processes: Processes) -> None:
+    first = processes.ensure("one", SLEEP)
+    second = processes.ensure("one", ["sleep", "61"])
+    assert second.pid != first.pid
+    assert not first.alive
+
+
+def test_a_killed_process_is_started_again(processes: Processes) -> None:
+    first = processes.ensure("one", SLEEP)
+    first.signal(signal.SIGKILL)
+    while first.alive:
+        pass
+    assert processes.ensure("one", SLEEP).pid != first.pid
+    assert processes.alive() == {"one"}
+
+
+def test_stopping_ends_all_and_forgets_them(processes: Processes) -> None:
+    started = [processes.start(name, SLEEP) for name in ("one", "two")]
+    processes.stop()
+    assert not any(process.alive for process in started)
+    assert processes.recorded() == []
+
+
+def test_the_newest_is_stopped_first(processes: Processes, tmp_path: Path) -> None:
+    log = tmp_path / "order"
+    script = f'trap "echo $0 >>{log}; exit" TERM; echo ready; while :; do sleep 0.01; done'
+    for name in ("older", "newer"):
+        processes.start(name, ["sh", "-c", script, name])
+        while "ready" not in processes.log(name).read_text():
+            pass
+    processes.stop()
+    assert log.read_text().split() == ["newer", "older"]
+
+
+def test_a_process_that_ignores_the_polite_signal_is_killed(processes: Processes) -> None:
+    deaf = processes.start("deaf", ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done"])
+    while "ready" not in processes.log("deaf").read_text():
+        pass
+    processes.stop()
+    assert not deaf.alive
+
+
+def test_a_pid_that_belongs_to_somebody_else_now_is_left_alone(tmp_path: Path) -> None:
+    stranger = subprocess.Popen(SLEEP)
+    try:
+        started = start_time(stranger.pid)
+        assert started is not None
+        record = {"name": "old", "pid": stranger.pid, "started": started - 1, "command": SLEEP}
+        (tmp_path / "processes.jsonl").write_text(json.dumps(record) + "\n")
+        Processes(tmp_path).stop()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_the_end_of_the_log_says_why_a_process_ended(processes: Processes) -> None:
+    child = processes.start("one", ["sh", "-c", "echo the disk is full; exit 1"])
+    while child.alive:
+        pass
+    with pytest.raises(ClusterError, match=r"one ended.*\n.*the disk is full"):
+        processes.check("one")
+
+
+def test_our_own_process_has_a_start_time_and_a_missing_one_has_none() -> None:
+    assert start_time(os.getpid())
+    assert start_time(2**22 + 1) is None
