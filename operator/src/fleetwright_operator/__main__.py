@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_operator import logs
 from fleetwright_operator.cluster.api import KubernetesApi
+from fleetwright_operator.cluster.feed import LOST
 from fleetwright_operator.cluster.login import login
 from fleetwright_operator.errors import OperatorError
 from fleetwright_operator.lease import Lease
@@ -63,8 +64,8 @@ def main() -> None:
         # Two lives of one pod must not take each other for themselves.
         unique = replace(settings, identity=f"{settings.identity}-{secrets.token_hex(3)}")
         asyncio.run(run(unique))
-    except (OperatorError, ValueError) as error:
-        logger.error("stopped", extra={"why": str(error)})
+    except (OperatorError, ValueError, *LOST) as error:
+        logger.error("stopped", extra={"why": str(error) or repr(error)})
         sys.exit(1)
 
 

@@ -72,8 +72,9 @@ class Rejected(ApiError):  # noqa: N818 - named by what was answered
 
 def api_error(code: int, message: str, *, retry_after: float | None = None) -> ApiError:
     """The error of an answer."""
+    kinds = {404: Missing, 409: Collision, 410: Expired, 403: Forbidden, 422: Rejected, 400: Rejected}
+    kind = kinds.get(code, ApiError)
     # A duplicate list key or an unknown field is answered as an internal error, and will be for ever.
     if code == 500 and "failed to create typed patch object" in message:
-        return Rejected(message, code=code)
-    kinds = {404: Missing, 409: Collision, 410: Expired, 403: Forbidden, 422: Rejected, 400: Rejected}
-    return kinds.get(code, ApiError)(message, code=code, retry_after=retry_after)
+        kind = Rejected
+    return kind(message, code=code, retry_after=retry_after)

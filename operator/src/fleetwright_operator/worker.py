@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
+from fleetwright_operator.cluster.feed import LOST
 from fleetwright_operator.errors import ApiError, Waiting
 from fleetwright_operator.metrics import Metrics
 from fleetwright_operator.relations import Key
@@ -42,9 +43,10 @@ async def _attempt(queue: WorkQueue[Key], reconcile: Callable[[Key], Awaitable[b
         logger.info("waiting", extra={**about, "why": str(waiting), "seconds": waiting.seconds})
         queue.add_after(key, waiting.seconds)
         return "waiting"
-    except ApiError as error:
-        pause = queue.retry(key, at_least=error.retry_after or 0.0)
-        logger.warning("API refused", extra={**about, "code": error.code, "why": error.message, "seconds": pause})
+    except LOST as error:
+        wanted = error.retry_after if isinstance(error, ApiError) else None
+        pause = queue.retry(key, at_least=wanted or 0.0)
+        logger.warning("API not obliging", extra={**about, "why": str(error) or repr(error), "seconds": pause})
         return "error"
     except Exception:
         pause = queue.retry(key)

@@ -39,6 +39,11 @@ class WorkQueue(Generic[Key]):
         """Keys that wait, those that pause after a failure not counted."""
         return len(self._queued) + len(self._again)
 
+    @property
+    def pausing(self) -> int:
+        """Keys that come back after a pause."""
+        return len(self._timers)
+
     def add(self, key: Key, *, fresh: bool = True) -> None:
         """Queues a key at once; a key that is worked on comes again afterwards."""
         if key in self._running:

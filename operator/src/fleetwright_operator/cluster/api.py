@@ -55,8 +55,8 @@ class KubernetesApi:
         while True:
             page = await self._request("GET", resource.path(namespace), query=query, accept=_accept(resource, "List"))
             kind = resource.kind if not resource.metadata_only else _METADATA
-            # Items of a list do not say what they are.
-            items += [{"apiVersion": resource.api_version, "kind": kind, **item} for item in page["items"]]
+            # Items of a list do not say what they are, and an empty list may be null.
+            items += [{"apiVersion": resource.api_version, "kind": kind, **item} for item in page["items"] or ()]
             following = page["metadata"].get("continue")
             if not following:
                 return Listing(items=items, resource_version=page["metadata"]["resourceVersion"])

@@ -147,7 +147,9 @@ def _key_names(body: Object) -> dict[str, Any]:
     managers = [manager.get("fieldsV1", {}) for manager in body["metadata"].get("managedFields", ())]
     if not any(managers):
         return {"keys": None}
-    fields = {key for manager in managers for part in ("f:data", "f:binaryData") for key in manager.get(part, {})}
+    # A server-side apply of stringData is recorded under that name only, though it becomes data.
+    parts = ("f:data", "f:binaryData", "f:stringData")
+    fields = {key for manager in managers for part in parts for key in manager.get(part, {})}
     return {"keys": frozenset(key.removeprefix("f:") for key in fields if key.startswith("f:"))}
 
 

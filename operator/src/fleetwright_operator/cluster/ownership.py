@@ -19,17 +19,18 @@ def check_ours(entry: Entry, manifest: Object) -> None:
         Foreign: It belongs to somebody else.
         Waiting: It is ours but on its way out.
     """
+    kind = manifest["kind"]  # the entry may be a metadata-only view, which is called otherwise
     owner = controller_of(manifest)
     controller = entry.controller
     if controller is not None and owner is not None and controller.uid != owner["uid"]:
         if (controller.kind, controller.name) == (owner["kind"], owner["name"]):
-            raise Waiting(1.0, f"{entry.kind} {entry.name} still belongs to the deleted {owner['kind']} of that name")
-        raise Foreign(entry.kind, entry.name)
+            raise Waiting(1.0, f"{kind} {entry.name} still belongs to the deleted {owner['kind']} of that name")
+        raise Foreign(kind, entry.name)
     controlled = controller is not None and owner is not None
     if not controlled and not _carries_labels(entry, manifest):
-        raise Foreign(entry.kind, entry.name)
+        raise Foreign(kind, entry.name)
     if entry.deleting:
-        raise Waiting(1.0, f"{entry.kind} {entry.name} is being deleted")
+        raise Waiting(1.0, f"{kind} {entry.name} is being deleted")
 
 
 def same_owner(entry: Entry, manifest: Object) -> bool:

@@ -1,0 +1,99 @@
+"""What the operator writes is what the runtime reads: every golden manifest against the runtime's own models."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from a2a.types import AgentCard
+from google.protobuf import json_format
+
+from fleetwright_agent.config import AgentConfig, Callers, Layout
+from fleetwright_operator import names
+from fleetwright_operator.desired.card import COST_EXTENSION
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests/operator/golden"
+AGENTS = ("agent-full", "agent-least")
+
+
+def manifests(golden: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((GOLDEN / f"{golden}.yaml").read_text()))
+
+
+def one(golden: str, kind: str, ending: str = "") -> dict[str, Any]:
+    return next(
+        body for body in manifests(golden) if body["kind"] == kind and body["metadata"]["name"].endswith(ending)
+    )
+
+
+@pytest.fixture(params=AGENTS)
+def golden(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def config(golden: str) -> AgentConfig:
+    return AgentConfig.model_validate_json(one(golden, "ConfigMap")["data"][names.CONFIG_KEY])
+
+
+def test_the_configuration_is_one_the_runtime_accepts(golden):
+    read = config(golden)
+    assert one(golden, "ConfigMap")["metadata"]["name"] == f"{read.name}-{read.revision}"
+
+
+def test_the_card_is_an_a2a_card_and_says_nothing_the_sdk_would_not_say_again(golden):
+    document = json.loads(one(golden, "ConfigMap")["data"][names.CARD_KEY])
+    card = json_format.ParseDict(document, AgentCard())
+    assert json_format.MessageToDict(card) == document
+    assert card.supported_interfaces[0].url == f"{config(golden).url}/a2a"
+    assert [extension.uri for extension in card.capabilities.extensions] == [COST_EXTENSION]
+    assert card.skills
+
+
+def test_the_card_shows_exactly_the_mounted_skills():
+    document = json.loads(one("agent-full", "ConfigMap")["data"][names.CARD_KEY])
+    assert [skill["id"] for skill in document["skills"]] == [skill.name for skill in config("agent-full").skills]
+
+
+def test_the_callers_file_is_one_the_runtime_accepts(golden):
+    data = one(golden, "Secret", "-auth")["data"]
+    callers = Callers.model_validate_json(base64.b64decode(data[names.CALLERS_KEY]))
+    owners = {caller.owner for caller in callers.callers}
+    expected = {"agent-full": {"client:ops", "client:web", "agent:shop/editor"}, "agent-least": {"client:default"}}
+    assert owners == expected[golden]
+
+
+def test_every_file_that_the_runtime_looks_for_is_mounted_where_it_looks(golden):
+    layout, read = Layout(), config(golden)
+    files = set(_mounted_files(golden))
+    wanted = {layout.config_file, layout.card_file, layout.callers_file}
+    wanted |= {layout.peer_token_file(peer.namespace, peer.name) for peer in read.peers}
+    wanted |= {layout.skill(skill.name) / "SKILL.md" for skill in read.skills}
+    if read.model.api_key_file:
+        wanted.add(layout.secret(read.model.api_key_file))
+    assert wanted <= files
+    assert layout.memory in {Path(mount["mountPath"]) for mount in _container(golden)["volumeMounts"]}
+
+
+def test_the_pod_lives_longer_than_the_runtime_drains(golden):
+    pod = one(golden, "Deployment")["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] > config(golden).drain_seconds
+
+
+def _container(golden: str) -> dict[str, Any]:
+    container: dict[str, Any] = one(golden, "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    return container
+
+
+def _mounted_files(golden: str) -> Iterator[Path]:
+    volumes = {volume["name"]: volume for volume in one(golden, "Deployment")["spec"]["template"]["spec"]["volumes"]}
+    secret = one(golden, "Secret", "-auth")
+    for mount in _container(golden)["volumeMounts"]:
+        volume, below = volumes[mount["name"]], Path(mount["mountPath"])
+        source = volume.get("configMap") or volume.get("secret") or {}
+        yield from (below / item["path"] for item in source.get("items", ()))
+        if source.get("secretName") == secret["metadata"]["name"]:
+            yield from (below / key for key in secret["data"])

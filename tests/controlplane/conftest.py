@@ -1,0 +1,373 @@
+"""The operator against a real control plane: etcd, API server and controllers on loopback, one for the session.
+
+No kubelet runs, so `Kubelet` here says what one would of a pod; everything else is real. The operator runs as
+its own process with exactly the rights that the chart gives its service account.
+"""
+
+import base64
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+from e2e.cluster import binaries
+from e2e.cluster.control_plane import ControlPlane, free_ports
+from e2e.cluster.kubeconfig import write as write_kubeconfig
+from e2e.cluster.progress import SILENT
+
+ROOT = Path(__file__).parents[2]
+SYSTEM = "fleetwright-system"
+ACCOUNT = "fleetwright-operator"
+Object = dict[str, Any]
+T = TypeVar("T")
+_CORE = ("ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "PersistentVolumeClaim")
+_PATHS = {
+    "Agent": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/agents",
+    "Skill": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/skills",
+    "McpServer": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/mcpservers",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "Namespace": "/api/v1/namespaces",
+    "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
+    **{kind: f"/api/v1/namespaces/{{}}/{kind.lower()}s" for kind in _CORE},
+}
+
+
+class Refusal(Exception):  # noqa: N818 - what the API server did
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+        self.message = message
+
+
+class Admin:
+    """The administrator's hands, by plain HTTP: nothing here is code of ours."""
+
+    def __init__(self, server: str, token: str, ca: Path) -> None:
+        self._server = server
+        self._token = token
+        self._context = ssl.create_default_context(cafile=str(ca))
+
+    def request(self, method: str, path: str, body: Object | None = None, content: str = "application/json") -> Object:
+        request = urllib.request.Request(
+            self._server + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self._token}", "Content-Type": content},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20, context=self._context) as answer:
+                parsed: Object = json.load(answer)
+                return parsed
+        except urllib.error.HTTPError as error:
+            with error:
+                text = error.read().decode()
+            message = json.loads(text)["message"] if text.startswith("{") else text
+            raise Refusal(error.code, message) from None
+
+    def apply(self, body: Object, *, manager: str = "test", dry: bool = False) -> Object:
+        where = _PATHS[body["kind"]].format(body["metadata"].get("namespace", ""))
+        query = f"fieldManager={manager}&force=true" + ("&dryRun=All" if dry else "")
+        path = f"{where}/{body['metadata']['name']}?{query}"
+        return self.request("PATCH", path, body, "application/apply-patch+yaml")
+
+    def merge(self, kind: str, namespace: str, name: str, patch: Object, *, subresource: str = "") -> Object:
+        path = f"{_PATHS[kind].format(namespace)}/{name}{subresource}"
+        return self.request("PATCH", path, patch, "application/merge-patch+json")
+
+    def find(self, kind: str, namespace: str, name: str) -> Object | None:
+        try:
+            return self.request("GET", f"{_PATHS[kind].format(namespace)}/{name}")
+        except Refusal as refusal:
+            if refusal.status != 404:
+                raise
+            return None
+
+    def all(self, kind: str, namespace: str) -> list[Object]:
+        items: list[Object] = self.request("GET", _PATHS[kind].format(namespace))["items"]
+        return items
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        self.request("DELETE", f"{_PATHS[kind].format(namespace)}/{name}")
+
+
+@dataclass(frozen=True)
+class Space:
+    """One test's namespace, in which Pod Security enforces `restricted`."""
+
+    admin: Admin
+    name: str
+
+    def apply(self, *objects: Object) -> None:
+        for body in objects:
+            self.admin.apply({**body, "metadata": {**body["metadata"], "namespace": self.name}})
+
+    def create(self, body: Object) -> None:
+        """As `kubectl create` and a first `kubectl apply` do, which is where people meet the rules."""
+        whole = {**body, "metadata": {**body["metadata"], "namespace": self.name}}
+        self.admin.request("POST", _PATHS[body["kind"]].format(self.name), whole)
+
+    def agent(self, name: str, **spec: Any) -> None:
+        """Applies a whole Agent; what is not said here is no longer wanted."""
+        whole = {"instructions": "Help.", "model": {"name": "m", "baseURL": "http://192.0.2.1/v1"}, **spec}
+        self.apply({**_head("Agent", name), "spec": whole})
+
+    def find(self, kind: str, name: str) -> Object | None:
+        return self.admin.find(kind, self.name, name)
+
+    def get(self, kind: str, name: str) -> Object:
+        return self.eventually(lambda: self.find(kind, name), f"{kind} {name} exists")
+
+    def all(self, kind: str) -> list[Object]:
+        return self.admin.all(kind, self.name)
+
+    def condition(self, kind: str, name: str, condition: str) -> Object:
+        """Of the current generation, or nothing."""
+        body = self.find(kind, name) or {}
+        for found in body.get("status", {}).get("conditions", ()):
+            if found["type"] == condition and found["observedGeneration"] == body["metadata"]["generation"]:
+                return dict(found)
+        return {}
+
+    def wait(self, kind: str, name: str, condition: str, status: str, *, says: str = "") -> Object:
+        def look() -> Object | None:
+            found = self.condition(kind, name, condition)
+            return found if found.get("status") == status and says in found.get("message", "") else None
+
+        try:
+            return self.eventually(look, f"{kind} {name} {condition}={status} {says!r}")
+        except TimeoutError as error:
+            shown = json.dumps((self.find(kind, name) or {}).get("status", {}), indent=1)
+            raise AssertionError(f"{error}; its status is {shown}") from None
+
+    def eventually(self, look: Callable[[], T | None], what: str, *, seconds: float = 15.0) -> T:
+        """The first truthy answer."""
+        deadline = time.monotonic() + seconds
+        while True:
+            answer = look()
+            if answer:
+                return answer
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {seconds} s: {what}")
+            time.sleep(0.05)
+
+    def secret(self, name: str) -> dict[str, str]:
+        data = (self.find("Secret", name) or {}).get("data", {})
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    def versions(self) -> dict[str, str]:
+        """The resourceVersion of every object that is ours."""
+        kinds = ("Agent", "Skill", "McpServer", "Deployment", "NetworkPolicy", *_CORE)
+        return {
+            f"{kind} {body['metadata']['name']}": body["metadata"]["resourceVersion"]
+            for kind in kinds
+            for body in self.all(kind)
+        }
+
+
+def _head(kind: str, name: str) -> Object:
+    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": kind, "metadata": {"name": name}}
+
+
+@dataclass(frozen=True)
+class Kubelet:
+    """What a kubelet would report of pods."""
+
+    space: Space
+
+    def run(self, agent: str, *, label: str = "fleetwright.dev/agent") -> str:
+        """Waits for a pod of the newest template and says that it runs and is ready; its name."""
+        return self._report(agent, label, {"phase": "Running", "conditions": [_ready("True")]})
+
+    def fail(self, agent: str, state: Object, last: Object | None = None, *, image: str = "img") -> str:
+        """Says that the pod's container is in this state."""
+        container = {"name": "agent", "image": image, "imageID": "", "ready": False, "restartCount": 1, "state": state}
+        if last is not None:
+            container["lastState"] = last
+        status = {"phase": "Pending", "conditions": [_ready("False")], "containerStatuses": [container]}
+        return self._report(agent, "fleetwright.dev/agent", status)
+
+    def _report(self, owner: str, label: str, status: Object) -> str:
+        pod = self.space.eventually(lambda: self._newest(owner, label), f"a pod of {owner}")
+        self.space.admin.merge("Pod", self.space.name, pod, {"status": status}, subresource="/status")
+        return pod
+
+    def _newest(self, owner: str, label: str) -> str | None:
+        pods = [
+            pod
+            for pod in self.space.all("Pod")
+            if pod["metadata"]["labels"].get(label) == owner and "deletionTimestamp" not in pod["metadata"]
+        ]
+        return str(pods[0]["metadata"]["name"]) if len(pods) == 1 else None
+
+
+def _ready(status: str) -> Object:
+    return {"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+class Operator:
+    """The operator as a process, with its log."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *, identity: str = "first") -> None:
+        self.log = log
+        self.port = free_ports().api
+        self._environment = {
+            **{key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "FLEETWRIGHT"))},
+            "KUBECONFIG": str(kubeconfig),
+            "POD_NAME": identity,
+            "POD_NAMESPACE": SYSTEM,
+            "FLEETWRIGHT_LEASE_NAME": ACCOUNT,
+            "FLEETWRIGHT_OPS_PORT": str(self.port),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, wait: bool = True) -> None:
+        command = [sys.executable, "-m", "fleetwright_operator"]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, env=self._environment, stderr=log, stdout=log)
+        if wait:
+            self.wait_until_leading()
+
+    def wait_until_leading(self, seconds: float = 30.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not (self.leads() and self._get("/readyz")):
+            if time.monotonic() > deadline or self.exit_code() is not None:
+                pytest.fail(f"the operator does not lead:\n{self.log.read_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        assert self._process is not None
+        self._process.send_signal(how)
+        return self._process.wait(timeout=20)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def exit_code(self) -> int | None:
+        assert self._process is not None
+        return self._process.poll()
+
+    def leads(self) -> bool:
+        return self.metrics().get("fleetwright_leader") == 1.0
+
+    def metrics(self) -> dict[str, float]:
+        lines = [line for line in self._get("/metrics").splitlines() if line and not line.startswith("#")]
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+    def settled(self) -> dict[str, float]:
+        """The counts of writes, once they have stopped growing for half a second."""
+        before: dict[str, float] = {"": 0.0}
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            now = {name: value for name, value in self.metrics().items() if "api_writes_total" in name}
+            if now == before and self.metrics()["fleetwright_queue_depth"] == 0:
+                return now
+            before = now
+            time.sleep(0.5)
+        pytest.fail("the operator never stops writing")
+
+    def _get(self, path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with ControlPlane(tmp_path_factory.mktemp("plane")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def admin(control_plane: ControlPlane) -> Admin:
+    """With the CRDs in force."""
+    admin = Admin(control_plane.server, control_plane.token, control_plane.ca)
+    for path in sorted((ROOT / "crds").glob("*.yaml")):
+        body = yaml.safe_load(path.read_text())
+        admin.apply(body)
+        plural = body["spec"]["names"]["plural"]
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                admin.request("GET", f"/apis/fleetwright.dev/v1alpha1/{plural}")
+                break
+            except Refusal:
+                assert time.monotonic() < deadline, f"{plural} are not served"
+                time.sleep(0.05)
+    return admin
+
+
+@pytest.fixture(scope="session")
+def rendered_chart() -> list[Object]:
+    helm = binaries.ensure(["helm"], SILENT)["helm"]
+    command = [helm, "template", "fleetwright", ROOT / "charts" / "fleetwright", f"--namespace={SYSTEM}"]
+    done = subprocess.run([*command, "--kube-version=1.36.0"], capture_output=True, text=True, check=True)
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(
+    control_plane: ControlPlane, admin: Admin, rendered_chart: list[Object], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Of the service account, with the chart's rights and no others."""
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
+    for body in rendered_chart:
+        if body["kind"] == "ServiceAccount" or "rbac" in body["apiVersion"]:
+            admin.apply(body)
+    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{ACCOUNT}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    token = admin.request("POST", path, request)["status"]["token"]
+    file = tmp_path_factory.mktemp("operator") / "kubeconfig"
+    return write_kubeconfig(file, name="operator", server=control_plane.server, ca=control_plane.ca, token=token)
+
+
+@pytest.fixture(scope="session")
+def operator(kubeconfig: Path) -> Iterator[Operator]:
+    """One for the session. It must have been allowed everything it asked for."""
+    operator = Operator(kubeconfig, kubeconfig.parent / "operator.log")
+    operator.start()
+    yield operator
+    assert operator.stop() == 0
+    log = operator.log.read_text()
+    assert "forbidden" not in log.lower(), "the chart's rights are too small"
+    assert '"level": "error"' not in log, log
+
+
+@pytest.fixture
+def space(admin: Admin, request: pytest.FixtureRequest) -> Iterator[Space]:
+    name = "t" + base64.b32encode(os.urandom(5)).decode().lower()
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    space = Space(admin, name)
+    space.eventually(lambda: space.find("ServiceAccount", "default"), "the namespace is ready")
+    yield space
+    admin.delete("Namespace", "", name)
+
+
+@pytest.fixture
+def kubelet(space: Space) -> Kubelet:
+    return Kubelet(space)
+
+
+@pytest.fixture(name="refusal")
+def refusal_type() -> type[Refusal]:
+    return Refusal

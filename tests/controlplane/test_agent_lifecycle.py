@@ -1,0 +1,151 @@
+"""One agent from its manifest to its end, on a real API server with real controllers."""
+
+import json
+
+import pytest
+
+GARBAGE = 75
+"""Seconds: the garbage collector learns of new CRDs every 30 seconds, and these are as new as the session."""
+
+
+def skill(name: str, text: str = "Write three lines.") -> dict:
+    document = f"---\nname: {name}\ndescription: Writes {name}.\n---\n{text}\n"
+    files = {"SKILL.md": document, "references/form.md": "five seven five"}
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Skill",
+        "metadata": {"name": name},
+        "spec": {"source": {"inline": {"files": files}}},
+    }
+
+
+def test_an_agent_becomes_ready_when_its_pod_does_and_says_where_it_is(space, kubelet, operator):
+    space.agent("poet", description="Writes poems.")
+    space.wait("Agent", "poet", "Available", "False", says="waiting for the pod")
+    kubelet.run("poet")
+    space.wait("Agent", "poet", "Ready", "True")
+
+    status = space.get("Agent", "poet")["status"]
+    assert status["url"] == f"http://poet.{space.name}.svc.cluster.local"
+    assert status["clients"] == [{"name": "default", "secret": "poet-client-default"}]
+    assert {"to": "192.0.2.1:80", "why": "model m"} in status["egress"]
+    config_map = space.get("ConfigMap", f"poet-{status['revision']}")
+    assert config_map["immutable"] is True
+    assert json.loads(config_map["data"]["agent.json"])["revision"] == status["revision"]
+    conditions = [condition["type"] for condition in status["conditions"]]
+    assert conditions == ["Accepted", "ReferencesResolved", "Programmed", "Available", "Ready"]
+
+
+def test_ready_follows_the_current_revision_and_not_the_old_pod(space, kubelet, operator):
+    space.agent("poet")
+    kubelet.run("poet")
+    space.wait("Agent", "poet", "Ready", "True")
+    first = space.get("Agent", "poet")["status"]["revision"]
+
+    space.agent("poet", instructions="Write better.")
+    space.wait("Agent", "poet", "Ready", "False")
+    kubelet.run("poet")
+    space.wait("Agent", "poet", "Ready", "True")
+    second = space.get("Agent", "poet")["status"]["revision"]
+    assert second != first
+    template = space.get("Deployment", "poet")["spec"]["template"]
+    assert template["metadata"]["annotations"]["fleetwright.dev/revision"] == second
+
+
+def test_the_last_three_revisions_are_kept(space, operator):
+    revisions = []
+    for number in range(5):
+        space.agent("poet", instructions=f"Write {number}.")
+        space.wait("Agent", "poet", "Programmed", "True")
+        revisions.append(space.get("Agent", "poet")["status"]["revision"])
+    wanted = {f"poet-{revision}" for revision in revisions[-3:]}
+
+    def kept() -> bool:
+        names = {body["metadata"]["name"] for body in space.all("ConfigMap")}
+        return {name for name in names if name.startswith("poet-")} == wanted
+
+    space.eventually(kept, f"only {wanted} are left")
+
+
+def test_deleting_an_agent_leaves_its_volume_and_an_agent_of_that_name_takes_it_up(space, operator):
+    space.agent("poet", memory={"storage": {"size": "200Mi"}})
+    space.wait("Agent", "poet", "Programmed", "True")
+    claim = space.get("PersistentVolumeClaim", "poet-memory")
+    space.admin.delete("Agent", space.name, "poet")
+
+    def gone() -> bool:
+        kinds = ("Deployment", "NetworkPolicy", "Secret", "Service", "Pod")
+        left = [body for kind in kinds for body in space.all(kind)]
+        maps = [body["metadata"]["name"] for body in space.all("ConfigMap")]
+        accounts = [body["metadata"]["name"] for body in space.all("ServiceAccount")]
+        return not left and maps == ["kube-root-ca.crt"] and accounts == ["default"]
+
+    space.eventually(gone, "nothing but the volume is left", seconds=GARBAGE)
+    assert space.get("PersistentVolumeClaim", "poet-memory")["metadata"]["uid"] == claim["metadata"]["uid"]
+
+    space.eventually(lambda: space.agent("poet", memory={"storage": {"size": "200Mi"}}) or True, "applied")
+    space.wait("Agent", "poet", "Programmed", "True")
+    assert space.get("PersistentVolumeClaim", "poet-memory")["metadata"]["uid"] == claim["metadata"]["uid"]
+
+
+def test_a_volume_that_need_not_be_kept_goes_with_its_agent(space, operator):
+    space.agent("poet", memory={"storage": {"retain": False}})
+    space.wait("Agent", "poet", "Programmed", "True")
+    space.admin.delete("Agent", space.name, "poet")
+    space.eventually(lambda: not _claims_in_use(space), "the volume claim is gone", seconds=GARBAGE)
+
+
+def _claims_in_use(space) -> list[dict]:
+    # Nobody runs the controller's finalizer for volumes without pods here: being on its way out is being gone.
+    return [claim for claim in space.all("PersistentVolumeClaim") if "deletionTimestamp" not in claim["metadata"]]
+
+
+@pytest.mark.parametrize("source", ["inline", "configMap"])
+def test_a_changed_skill_rolls_the_agents_that_use_it(space, operator, source):
+    files = skill("haiku")["spec"]["source"]["inline"]["files"]
+    keys = {path.replace("/", ".."): text for path, text in files.items()}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "files"}, "data": keys}
+    body = skill("haiku")
+    if source == "configMap":
+        body["spec"]["source"] = {"configMap": {"name": "files"}}
+        space.apply(config_map)
+    space.apply(body)
+    space.agent("poet", skills=[{"name": "haiku"}])
+    space.wait("Agent", "poet", "Programmed", "True")
+    before = space.get("Agent", "poet")["status"]
+
+    if source == "configMap":
+        space.apply({**config_map, "data": {**keys, "references..form.md": "seven five seven"}})
+    else:
+        body["spec"]["source"]["inline"]["files"]["references/form.md"] = "seven five seven"
+        space.apply(body)
+
+    def rolled() -> dict | None:
+        status = space.get("Agent", "poet")["status"]
+        return status if status["revision"] != before["revision"] else None
+
+    after = space.eventually(rolled, "a new revision")
+    assert after["skills"][0]["digest"] == space.get("Skill", "haiku")["status"]["digest"]
+    assert space.get("Skill", "haiku")["status"]["usedBy"] == 1
+    snapshot = space.get("Skill", "haiku")["status"]["snapshot"]
+    volumes = space.get("Deployment", "poet")["spec"]["template"]["spec"]["volumes"]
+    mounted = next(volume["configMap"] for volume in volumes if volume["name"] == "skill-haiku")
+    assert mounted["name"] == snapshot
+    assert {"key": "references..form.md", "path": "references/form.md"} in mounted["items"]
+
+
+def test_the_same_key_secret_is_never_read_and_its_rotation_touches_the_pod_only(space, kubelet, operator):
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"api-key": "one"}}
+    space.apply(secret)
+    model = {"name": "m", "baseURL": "http://192.0.2.1/v1", "apiKeySecretRef": {"name": "key"}}
+    space.agent("poet", model=model)
+    pod = kubelet.run("poet")
+    annotation = "fleetwright.dev/refresh"
+    first = space.eventually(lambda: space.get("Pod", pod)["metadata"]["annotations"].get(annotation), "refreshed")
+    revision = space.get("Agent", "poet")["status"]["revision"]
+
+    space.apply({**secret, "stringData": {"api-key": "two"}})
+    space.eventually(
+        lambda: space.get("Pod", pod)["metadata"]["annotations"][annotation] != first, "the pod is told to look again"
+    )
+    assert space.get("Agent", "poet")["status"]["revision"] == revision

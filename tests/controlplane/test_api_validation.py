@@ -1,0 +1,188 @@
+"""What the API server takes and refuses: the reference pages' samples, the examples, and bad input with its message."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+AGENT = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "Agent",
+    "metadata": {"name": "a"},
+    "spec": {"instructions": "Help.", "model": {"name": "m"}},
+}
+SKILL = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "Skill",
+    "metadata": {"name": "a"},
+    "spec": {"source": {"inline": {"files": {"SKILL.md": "---"}}}},
+}
+SERVER = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "McpServer",
+    "metadata": {"name": "a"},
+    "spec": {"remote": {"url": "https://example.com/mcp"}},
+}
+
+
+def samples() -> list:
+    found = []
+    for page in sorted((ROOT / "docs/reference").glob("*.md")):
+        blocks = page.read_text().split("```yaml\n")[1:]
+        found += [(f"{page.name} {number}", block.split("```")[0]) for number, block in enumerate(blocks)]
+    found += [(str(path.relative_to(ROOT)), path.read_text()) for path in sorted((ROOT / "examples").rglob("*.yaml"))]
+    return [
+        pytest.param(body, id=f"{where}: {body['kind']} {body['metadata']['name']}")
+        for where, text in found
+        for body in yaml.safe_load_all(text)
+        if body["apiVersion"].startswith("fleetwright.dev")
+    ]
+
+
+@pytest.mark.parametrize("body", samples())
+def test_a_documented_sample_is_accepted(space, body):
+    space.create(body)
+
+
+def _changed(base: dict, path: str, value: object) -> dict:
+    body = copy.deepcopy(base)
+    *way, last = path.split(".")
+    place = body
+    for step in way:
+        place = place.setdefault(step, {})
+    if value is None:
+        place.pop(last)
+    else:
+        place[last] = value
+    return body
+
+
+BAD = [
+    pytest.param(AGENT, "metadata.name", "1st", "start with a letter", id="an agent's name is a service's name"),
+    pytest.param(AGENT, "metadata.name", "a.b", "becomes a Service", id="an agent's name has no dot"),
+    pytest.param(AGENT, "spec.instructions", None, "spec.instructions: Required value", id="instructions are required"),
+    pytest.param(AGENT, "spec.model.name", "", "at least 1 chars long", id="a model has a name"),
+    pytest.param(AGENT, "spec.model.baseURL", "api.openai.com", "absolute http or https", id="an address has a scheme"),
+    pytest.param(AGENT, "spec.model.baseURL", "https://u:p@x/v1", "without user", id="an address holds no password"),
+    pytest.param(AGENT, "spec.model.temperature", "3", 'such as "0.7"', id="a temperature is at most 2"),
+    pytest.param(AGENT, "spec.model.temperature", 0.7, "must be of type string", id="a temperature is text"),
+    pytest.param(AGENT, "spec.model.timeout", "90", "such as 90s", id="a timeout has a unit"),
+    pytest.param(
+        AGENT,
+        "spec.model.price",
+        {"inputPerMillion": "1", "outputPerMillion": "$2"},
+        'such as "10"',
+        id="a price is a decimal",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.model.price",
+        {"inputPerMillion": "1"},
+        "outputPerMillion: Required",
+        id="a price has both directions",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.model",
+        {"name": "m", "contextWindow": 2000, "maxOutputTokens": 2000},
+        "must be smaller than",
+        id="the answer is part of the window",
+    ),
+    pytest.param(
+        AGENT, "spec.model.apiKeySecretRef", {"name": "A b"}, "the name of a Secret", id="a secret has a real name"
+    ),
+    pytest.param(AGENT, "spec.skills", [{"name": "Haiku"}], "the name of a Skill", id="a skill has a real name"),
+    pytest.param(AGENT, "spec.peers", [{"name": "a"}], "must not hold the agent itself", id="nobody calls himself"),
+    pytest.param(AGENT, "spec.peers", [{"name": "b"}, {"name": "b"}], "Duplicate value", id="a peer is named once"),
+    pytest.param(AGENT, "spec.memory", {"storage": {"size": "much"}}, "such as 1Gi", id="a size is a quantity"),
+    pytest.param(
+        AGENT,
+        "spec.memory",
+        {"storage": {"ephemeral": True, "retain": True}},
+        "remove retain",
+        id="what is ephemeral cannot be retained",
+    ),
+    pytest.param(AGENT, "spec.compaction", {"mode": "Always"}, "Enforce", id="a mode is one of three"),
+    pytest.param(
+        AGENT,
+        "spec.compaction",
+        {"trigger": {"contextFraction": "1.5"}},
+        'such as "0.8"',
+        id="a fraction is at most one",
+    ),
+    pytest.param(
+        AGENT, "spec.compaction", {"trigger": {"contextFraction": "0.0"}}, "above 0", id="a fraction is above zero"
+    ),
+    pytest.param(AGENT, "spec.auth", {"clients": [{"name": "A"}]}, "part of a Secret's name", id="a client's name"),
+    pytest.param(
+        AGENT, "spec.resources", {"requests": {"memory": "lots"}}, "such as 256Mi", id="a request is a quantity"
+    ),
+    pytest.param(AGENT, "spec.limits", {"maxTurnSeconds": 0}, "greater than or equal to 1", id="a limit is above zero"),
+    pytest.param(SKILL, "metadata.name", "two--hyphens", "single hyphens", id="a skill's name has single hyphens"),
+    pytest.param(SKILL, "spec.source", {}, "exactly one of inline and configMap", id="a skill has a source"),
+    pytest.param(
+        SKILL,
+        "spec.source",
+        {"inline": {"files": {"SKILL.md": "x"}}, "configMap": {"name": "x"}},
+        "exactly one of inline and configMap",
+        id="a skill has one source",
+    ),
+    pytest.param(
+        SKILL, "spec.source.inline.files", {"README.md": "x"}, "needs a file SKILL.md", id="a skill has its document"
+    ),
+    pytest.param(SERVER, "spec", {}, "exactly one of remote and workload", id="a server is somewhere"),
+    pytest.param(SERVER, "spec.remote.url", "ftp://x/mcp", "absolute http or https", id="a server speaks HTTP"),
+    pytest.param(SERVER, "spec", {"workload": {}}, "workload.image: Required", id="a workload has an image"),
+    pytest.param(
+        SERVER,
+        "spec",
+        {"workload": {"image": "x", "env": [{"name": "PORT", "value": "1"}]}},
+        "set workload.port instead",
+        id="the port is the operator's to set",
+    ),
+    pytest.param(
+        SERVER, "spec", {"workload": {"image": "x", "path": "mcp"}}, "start with '/'", id="a path is absolute"
+    ),
+    pytest.param(
+        SERVER, "spec", {"workload": {"image": "x", "port": 80}}, "greater than or equal to 1024", id="no root ports"
+    ),
+]
+
+
+@pytest.mark.parametrize(("base", "path", "value", "says"), BAD)
+def test_bad_input_is_refused_with_its_remedy(space, refusal, base, path, value, says):
+    with pytest.raises(refusal) as refused:
+        space.create(_changed(base, path, value))
+    assert says in refused.value.message
+
+
+def test_a_volume_cannot_shrink_or_change_its_class(space, refusal):
+    space.apply(_changed(AGENT, "spec.memory", {"storage": {"size": "2Gi", "storageClassName": "fast"}}))
+    with pytest.raises(refusal, match="can only grow"):
+        space.apply(_changed(AGENT, "spec.memory", {"storage": {"size": "1Gi", "storageClassName": "fast"}}))
+    with pytest.raises(refusal, match="cannot change on an existing volume"):
+        space.apply(_changed(AGENT, "spec.memory", {"storage": {"size": "2Gi", "storageClassName": "slow"}}))
+    with pytest.raises(refusal, match="can only grow"):
+        space.apply(AGENT)
+
+
+@pytest.mark.parametrize("base", [AGENT, SKILL, SERVER], ids=["Agent", "Skill", "McpServer"])
+def test_an_unknown_field_is_refused_by_a_strict_client(admin, space, refusal, base):
+    body = _changed(base, "spec.nonsense", "x")
+    body["metadata"]["namespace"] = space.name
+    plural = {"Agent": "agents", "Skill": "skills", "McpServer": "mcpservers"}[base["kind"]]
+    path = f"/apis/fleetwright.dev/v1alpha1/namespaces/{space.name}/{plural}?fieldValidation=Strict"
+    with pytest.raises(refusal, match=r'unknown field "spec\.nonsense"'):
+        admin.request("POST", path, body)
+
+
+def test_an_absent_object_is_created_and_an_existing_one_is_not_touched(space, refusal):
+    """What the operator's create relies on, and Kubernetes does not document: resourceVersion "1" in an apply."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "1"}}
+    space.apply({**body, "data": {"a": "1"}})
+    with pytest.raises(refusal) as refused:
+        space.apply({**body, "data": {"a": "2"}})
+    assert refused.value.status == 409
+    assert space.get("ConfigMap", "x")["data"] == {"a": "1"}

@@ -1,0 +1,128 @@
+"""Nothing is written that need not be, what was damaged comes back, and what is not ours stays as it is."""
+
+import copy
+
+import pytest
+
+SERVER = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "McpServer",
+    "metadata": {"name": "tools"},
+    "spec": {"workload": {"image": "docker.io/example/tools:1", "args": ["--port", "$(PORT)"]}},
+}
+
+
+def test_a_restart_and_a_second_apply_change_no_resource_version(space, kubelet, operator):
+    space.apply(SERVER)
+    space.agent("helper")
+    space.agent("poet", peers=[{"name": "helper"}], mcpServers=[{"name": "tools"}])
+    kubelet.run("poet")
+    kubelet.run("helper")
+    kubelet.run("tools", label="fleetwright.dev/mcpserver")
+    space.wait("Agent", "poet", "Ready", "True")
+    space.wait("Agent", "helper", "Ready", "True")
+    space.wait("McpServer", "tools", "Ready", "True")
+    operator.settled()
+    before = space.versions()
+
+    space.agent("poet", peers=[{"name": "helper"}], mcpServers=[{"name": "tools"}])
+    operator.restart()
+    assert operator.settled() == {}, "a restart writes nothing"
+    assert space.versions() == before
+
+
+EDITS = [
+    pytest.param(
+        "Service",
+        {"spec": {"ports": [{"name": "a2a", "port": 80, "targetPort": 81, "protocol": "TCP"}]}},
+        id="a service that leads to another port",
+    ),
+    pytest.param("Service", {"metadata": {"labels": None}}, id="a service without its labels"),
+    pytest.param("Deployment", {"spec": {"replicas": 3}}, id="a deployment scaled by hand"),
+    pytest.param(
+        "Deployment",
+        {"spec": {"template": {"spec": {"automountServiceAccountToken": True}}}},
+        id="a deployment that hands out cluster credentials",
+    ),
+    pytest.param("NetworkPolicy", {"spec": {"egress": [{}]}}, id="a policy opened to everywhere"),
+    pytest.param("ServiceAccount", {"automountServiceAccountToken": True}, id="an account that mounts its token"),
+    pytest.param("Service", {"metadata": {"ownerReferences": None}}, id="a service whose owner was stripped"),
+]
+
+
+@pytest.mark.parametrize(("kind", "patch"), EDITS)
+def test_an_edited_child_comes_back(space, operator, kind, patch):
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    operator.settled()
+    whole = space.get(kind, "poet")
+    space.admin.merge(kind, space.name, "poet", patch)
+
+    def restored() -> bool:
+        return _essence(space.get(kind, "poet")) == _essence(whole)
+
+    space.eventually(restored, f"{kind} as before", seconds=5)
+
+
+@pytest.mark.parametrize("kind", ["Service", "Deployment", "NetworkPolicy", "ServiceAccount", "Secret", "ConfigMap"])
+def test_a_deleted_child_comes_back(space, operator, kind):
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    revision = space.get("Agent", "poet")["status"]["revision"]
+    name = {"Secret": "poet-auth", "ConfigMap": f"poet-{revision}"}.get(kind, "poet")
+    uid = space.get(kind, name)["metadata"]["uid"]
+    space.admin.delete(kind, space.name, name)
+
+    def back() -> bool:
+        found = space.find(kind, name)
+        return found is not None and found["metadata"]["uid"] != uid
+
+    space.eventually(back, f"another {kind} {name}", seconds=5)
+
+
+def test_a_service_of_somebody_else_is_left_alone_and_named(space, operator):
+    foreign = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "poet"},
+        "spec": {"selector": {"app": "other"}, "ports": [{"port": 1234, "protocol": "TCP"}]},
+    }
+    space.apply(foreign)
+    version = space.get("Service", "poet")["metadata"]["resourceVersion"]
+    space.agent("poet")
+    space.wait("Agent", "poet", "Conflict", "True", says="Service 'poet'")
+    assert space.condition("Agent", "poet", "Ready")["status"] == "False"
+    assert space.get("Service", "poet")["metadata"]["resourceVersion"] == version
+    assert space.find("Deployment", "poet") is None
+
+    space.admin.delete("Service", space.name, "poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    assert not space.condition("Agent", "poet", "Conflict")
+
+
+def test_a_secret_of_somebody_else_keeps_its_content(space, operator):
+    space.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "poet-auth"}, "stringData": {"mine": "x"}})
+    space.agent("poet")
+    space.wait("Agent", "poet", "Conflict", "True", says="Secret 'poet-auth'")
+    assert space.secret("poet-auth") == {"mine": "x"}
+
+
+def test_a_workload_that_becomes_remote_gives_up_its_children(space, operator):
+    space.apply(SERVER)
+    space.wait("McpServer", "tools", "Programmed", "True")
+    assert space.get("Deployment", "tools-mcp")
+    space.apply({**SERVER, "spec": {"remote": {"url": "https://tools.example.com/mcp"}}})
+    space.eventually(lambda: not space.all("Deployment") and not space.all("Service"), "the children are gone")
+    assert space.wait("McpServer", "tools", "Programmed", "True")
+    assert space.get("McpServer", "tools")["status"]["url"] == "https://tools.example.com/mcp"
+
+
+def _essence(body: dict) -> dict:
+    whole = copy.deepcopy(body)
+    for key in ("managedFields", "resourceVersion", "generation"):
+        whole["metadata"].pop(key, None)
+    for key in ("status",):
+        whole.pop(key, None)
+    annotations = whole["metadata"].get("annotations", {})
+    annotations.pop("deployment.kubernetes.io/revision", None)
+    return whole

@@ -1,0 +1,40 @@
+"""One operator writes at a time, and the next one goes on where the last one stopped."""
+
+import pytest
+
+
+@pytest.fixture
+def second(kubeconfig, operator):
+    another = type(operator)(kubeconfig, kubeconfig.parent / "second.log", identity="second")
+    another.start(wait=False)
+    yield another
+    if another.exit_code() is None:
+        another.stop()
+
+
+def test_a_second_operator_stands_by_and_takes_over_at_once(space, operator, second):
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    space.eventually(lambda: second._get("/readyz") == "ok", "the second is ready to take over")
+    assert operator.leads()
+    assert not second.leads()
+
+    assert operator.stop() == 0
+    try:
+        second.wait_until_leading(10)
+        space.agent("painter")
+        space.wait("Agent", "painter", "Programmed", "True")
+        assert second.stop() == 0
+    finally:
+        operator.start()
+
+
+def test_an_operator_that_loses_its_lease_ends(space, operator, second, admin):
+    path = "/apis/coordination.k8s.io/v1/namespaces/fleetwright-system/leases/fleetwright-operator"
+    second.stop()
+    taken = {"spec": {"holderIdentity": "a-thief", "leaseDurationSeconds": 1}}
+    admin.request("PATCH", path, taken, "application/merge-patch+json")
+    space.eventually(lambda: operator.exit_code() is not None, "the old leader ends", seconds=10)
+    assert operator.exit_code() == 1
+    operator.log.write_text("")  # its last words were an error, as they should be
+    operator.start()

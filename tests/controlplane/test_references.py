@@ -1,0 +1,165 @@
+"""What an agent names may be missing, broken or unwilling: a condition says which, and what runs goes on."""
+
+import json
+
+import pytest
+
+MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1"}
+KEY = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"api-key": "x"}}
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "llm"},
+    "spec": {"selector": {"app": "llm"}, "ports": [{"port": 80, "targetPort": 8080, "protocol": "TCP"}]},
+}
+
+
+def skill(text: str) -> dict:
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Skill",
+        "metadata": {"name": "haiku"},
+        "spec": {"source": {"inline": {"files": {"SKILL.md": text}}}},
+    }
+
+
+GOOD_SKILL = skill("---\nname: haiku\ndescription: Writes haiku.\n---\nThree lines.")
+BAD_SKILL = skill("---\nname: haiku\n---\nNo description.")
+SERVER = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "McpServer",
+    "metadata": {"name": "tools"},
+    "spec": {"remote": {"url": "https://tools.example.com/mcp"}},
+}
+DANGLING = [
+    pytest.param(
+        {"model": {**MODEL, "apiKeySecretRef": {"name": "key"}}}, "Secret 'key'", KEY, id="the key's Secret is missing"
+    ),
+    pytest.param(
+        {"model": {**MODEL, "apiKeySecretRef": {"name": "key", "key": "other"}}},
+        "has no key 'other'; it has: api-key",
+        {**KEY, "stringData": {"other": "x"}},
+        id="the Secret has another key",
+    ),
+    pytest.param({"skills": [{"name": "haiku"}]}, "Skill 'haiku' does not exist", GOOD_SKILL, id="a missing skill"),
+    pytest.param({"skills": [{"name": "haiku"}]}, "description must be", GOOD_SKILL, id="a skill that is no skill"),
+    pytest.param({"mcpServers": [{"name": "tools"}]}, "McpServer 'tools'", SERVER, id="a missing MCP server"),
+    pytest.param(
+        {"model": {"name": "m", "baseURL": "http://llm/v1"}}, "Service 'llm' does not exist", SERVICE, id="no service"
+    ),
+]
+PRESENT = {"the Secret has another key": KEY, "a skill that is no skill": BAD_SKILL}
+
+
+@pytest.mark.parametrize(("spec", "says", "remedy"), DANGLING)
+def test_a_dangling_reference_is_named_and_heals_when_it_appears(space, operator, request, spec, says, remedy):
+    if present := PRESENT.get(request.node.callspec.id):
+        space.apply(present)
+    space.agent("poet", **spec)
+    space.wait("Agent", "poet", "ReferencesResolved", "False", says=says)
+    assert space.condition("Agent", "poet", "Programmed")["message"] == "blocked by ReferencesResolved"
+    assert space.find("Deployment", "poet") is None
+    space.apply(remedy)
+    space.wait("Agent", "poet", "Programmed", "True")
+    assert space.get("Deployment", "poet")
+
+
+def test_a_reference_that_breaks_leaves_the_running_agent_alone(space, kubelet, operator):
+    space.apply(KEY)
+    space.agent("poet", model={**MODEL, "apiKeySecretRef": {"name": "key"}})
+    kubelet.run("poet")
+    space.wait("Agent", "poet", "Ready", "True")
+    before = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
+    space.admin.delete("Secret", space.name, "key")
+    space.wait("Agent", "poet", "ReferencesResolved", "False", says="Secret 'key'")
+    assert "goes on serving" in space.condition("Agent", "poet", "Available")["message"]
+    assert space.get("Deployment", "poet")["metadata"]["resourceVersion"] == before
+
+
+def test_a_pair_of_peers_shares_one_token_and_removing_the_peer_takes_it_away(space, kubelet, operator):
+    space.agent("helper")
+    space.agent("poet", peers=[{"name": "helper"}])
+    file = f"peer.{space.name}.helper"
+    token = space.eventually(lambda: space.secret("poet-auth").get(file), "the caller's token")
+
+    def callers() -> list[str]:
+        return [caller["name"] for caller in json.loads(space.secret("helper-auth")["callers.json"])["callers"]]
+
+    space.eventually(lambda: f"{space.name}/poet" in callers(), "the callee's digest")
+    assert token not in space.secret("helper-auth")["callers.json"]
+    assert _may_call(space) == ["poet"]
+
+    space.agent("poet")
+    space.eventually(lambda: file not in space.secret("poet-auth"), "the token is gone", seconds=5)
+    space.eventually(lambda: callers() == ["default"], "the digest is gone", seconds=5)
+    space.eventually(lambda: _may_call(space) == [], "the way is closed", seconds=5)
+
+
+def test_a_callee_that_withdraws_its_consent_is_obeyed_though_the_caller_still_names_it(space, kubelet, operator):
+    space.agent("helper")
+    space.agent("poet", peers=[{"name": "helper"}])
+    pod = kubelet.run("helper")
+    space.eventually(lambda: "poet" in space.secret("helper-auth")["callers.json"], "the edge")
+    annotation = "fleetwright.dev/refresh"
+    first = space.eventually(lambda: space.get("Pod", pod)["metadata"]["annotations"].get(annotation), "refreshed")
+
+    space.agent("helper", allowedCallers={"agents": []})
+    space.wait("Agent", "poet", "ReferencesResolved", "False", says="does not allow 'poet'")
+    space.eventually(lambda: "poet" not in space.secret("helper-auth")["callers.json"], "the digest is gone", seconds=5)
+    space.eventually(
+        lambda: f"peer.{space.name}.helper" not in space.secret("poet-auth"), "the token is gone", seconds=5
+    )
+    assert space.get("Pod", pod)["metadata"]["annotations"][annotation] != first
+
+
+def test_an_unreachable_address_in_the_cluster_is_said_of_a_remote_server(space, operator):
+    space.apply({**SERVER, "spec": {"remote": {"url": "http://nowhere.elsewhere.svc/mcp"}}})
+    space.wait("McpServer", "tools", "ReferencesResolved", "False", says="Service 'nowhere' does not exist")
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "reason", "says"),
+    [
+        pytest.param(
+            {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}},
+            None,
+            "ImagePull",
+            "cannot be pulled: ImagePullBackOff: not found",
+            id="an image that cannot be pulled",
+        ),
+        pytest.param(
+            {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+            {"terminated": {"exitCode": 3, "reason": "Error", "message": "cannot read agent.json"}},
+            "CrashLoop",
+            "exit code 3 (Error): cannot read agent.json",
+            id="a crash with its last words",
+        ),
+        pytest.param(
+            {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "key" not found'}},
+            None,
+            "ContainerConfig",
+            'secret "key" not found',
+            id="a container that lacks a key",
+        ),
+    ],
+)
+def test_available_names_the_cause_that_a_kubelet_reports(space, kubelet, operator, state, last, reason, says):
+    space.agent("poet")
+    kubelet.fail("poet", state, last)
+    found = space.wait("Agent", "poet", "Available", "False", says=says)
+    assert found["reason"] == reason
+
+
+def test_available_names_a_quota(space, operator):
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    space.apply(quota)
+    space.agent("poet")
+    found = space.wait("Agent", "poet", "Available", "False", says="exceeded quota")
+    assert found["reason"] == "Quota"
+
+
+def _may_call(space) -> list[str]:
+    """The agents that the callee's policy lets in by name."""
+    policy = space.get("NetworkPolicy", "helper")
+    sources = [source["podSelector"] for rule in policy["spec"]["ingress"] for source in rule["from"]]
+    return [name for source in sources for part in source.get("matchExpressions", ()) for name in part["values"]]

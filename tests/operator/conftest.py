@@ -1,0 +1,469 @@
+"""Sample objects, the API's in-memory twin, and the operator running on it without a network."""
+
+import asyncio
+import copy
+import itertools
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from fleetwright_operator import names
+from fleetwright_operator.cluster.port import RESOURCES, Listing, Object, Resource
+from fleetwright_operator.errors import Collision, Missing, Rejected
+from fleetwright_operator.metrics import Metrics
+from fleetwright_operator.program import Program
+from fleetwright_operator.settings import PodsOf, Settings
+
+GOLDEN = Path(__file__).parent / "golden"
+NOW = "2026-03-01T12:00:00Z"
+_KEYS = {
+    "containers": ("name",),
+    "volumes": ("name",),
+    "env": ("name",),
+    "volumeMounts": ("mountPath",),
+    "ownerReferences": ("uid",),
+    "conditions": ("type",),
+}
+
+
+def custom(kind: str, name: str, spec: Mapping[str, Any], *, namespace: str = "shop", **metadata: Any) -> Object:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": 1, **metadata},
+        "spec": dict(spec),
+        "status": {},
+    }
+
+
+def agent(name: str = "poet", *, namespace: str = "shop", **spec: Any) -> Object:
+    model = {"name": "m", "baseURL": "https://models.example.com/v1"}
+    return custom(names.AGENT, name, {"instructions": "Help.", "model": model, **spec}, namespace=namespace)
+
+
+def skill(name: str = "haiku", text: str = "Three lines.") -> Object:
+    document = f"---\nname: {name}\ndescription: Writes {name}.\n---\n{text}\n"
+    files = {"SKILL.md": document, "references/form.md": "five seven five"}
+    return custom(names.SKILL, name, {"source": {"inline": {"files": files}}})
+
+
+def server(name: str = "tools", **workload: Any) -> Object:
+    return custom(names.MCP_SERVER, name, {"workload": {"image": "docker.io/example/tools:1", **workload}})
+
+
+def secret(name: str = "key", **data: str) -> Object:
+    metadata = {"name": name, "namespace": "shop"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data or {"api-key": "eA=="}}
+
+
+class MemoryApi:
+    """The API server as far as the operator can tell: server-side apply with owners of fields, guards, versions."""
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[str, str, str], _Stored] = {}
+        self._versions = itertools.count(1)
+        self._uids = itertools.count(1)
+        self.writes: list[str] = []
+        """`verb Kind name` of every write that was asked for."""
+        self.gets: list[str] = []
+        self.fault: Callable[[int, str], Exception | None] = lambda number, what: None
+        """Says what befalls a write, by its number and text; the write does not happen."""
+        self.lose: Callable[[int, str], bool] = lambda number, what: False
+        """Whether the answer of a write that happened is lost."""
+        self.listeners: list[Callable[[str, str, Object], None]] = []
+
+    # What people and controllers do.
+
+    def put(self, body: Object, *, manager: str = "somebody") -> Object:
+        """Creates an object, or replaces what its manager owns of it; everybody hears of it."""
+        key = _key(body)
+        stored = self._objects.get(key) or self._objects.setdefault(key, _Stored(self._uid(body)))
+        stored.own(manager, {name: part for name, part in body.items() if name != "status"})
+        if body.get("status"):
+            stored.status = copy.deepcopy(body["status"])
+        return self._changed(key, "MODIFIED")
+
+    def edit(self, kind: str, name: str, patch: Object, *, namespace: str = "shop") -> Object:
+        key = (kind, namespace, name)
+        stored = self._objects[key]
+        stored.own("an-editor", _merged(stored.parts.get("an-editor", {}), patch))
+        return self._changed(key, "MODIFIED")
+
+    def remove(self, kind: str, name: str, *, namespace: str = "shop", silently: bool = False) -> None:
+        """With everything it owns, as the garbage collector would have it."""
+        key = (kind, namespace, name)
+        uid = self._objects[key].uid
+        self._changed(key, "SILENT" if silently else "DELETED")
+        del self._objects[key]
+        for child, stored in list(self._objects.items()):
+            owners = stored.body(child)["metadata"].get("ownerReferences", ())
+            if any(owner["uid"] == uid for owner in owners):
+                self.remove(child[0], child[2], namespace=child[1], silently=silently)
+
+    def set_status(self, kind: str, name: str, status: Object, *, namespace: str = "shop") -> None:
+        self._objects[kind, namespace, name].status = status
+        self._changed((kind, namespace, name), "MODIFIED")
+
+    def roll_out(self, name: str, *, namespace: str = "shop") -> None:
+        """What the Deployment controller and a kubelet report of a success."""
+        generation = self.find("Deployment", name, namespace=namespace)["metadata"]["generation"]
+        counts = dict.fromkeys(("replicas", "updatedReplicas", "availableReplicas"), 1)
+        self.set_status("Deployment", name, {**counts, "observedGeneration": generation}, namespace=namespace)
+
+    def find(self, kind: str, name: str, *, namespace: str = "shop") -> Object:
+        key = (kind, namespace, name)
+        return self._objects[key].body(key)
+
+    def has(self, kind: str, name: str, *, namespace: str = "shop") -> bool:
+        return (kind, namespace, name) in self._objects
+
+    def all(self, kind: str) -> list[Object]:
+        return [stored.body(key) for key, stored in sorted(self._objects.items()) if key[0] == kind]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Every object without what differs from run to run."""
+        return {"/".join(key): stored.essence(key) for key, stored in sorted(self._objects.items())}
+
+    def versions(self) -> dict[str, str]:
+        return {"/".join(key): stored.version for key, stored in sorted(self._objects.items())}
+
+    # What the operator asks for.
+
+    async def list(self, resource: Resource, *, namespace: str | None = None) -> Listing:
+        kind = resource.kind.removesuffix("Metadata")
+        items = [
+            _seen(resource, stored.body(key))
+            for key, stored in sorted(self._objects.items())
+            if key[0] == kind and (namespace is None or key[1] == namespace)
+        ]
+        ours = [item for item in items if not resource.selector or _is_ours(item)]
+        return Listing(items=ours, resource_version=str(next(self._versions)))
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object:
+        kind = resource.kind.removesuffix("Metadata")
+        self.gets.append(f"{kind} {name}")
+        if not self.has(kind, name, namespace=namespace):
+            raise Missing(f"{kind} {name} not found")
+        return _seen(resource, self.find(kind, name, namespace=namespace))
+
+    async def create(self, resource: Resource, body: Object) -> Object:
+        if self.has(resource.kind, body["metadata"]["name"], namespace=body["metadata"]["namespace"]):
+            raise Collision("exists")
+        return self._write("create", {**body, "kind": resource.kind}, lambda: self.put(body))
+
+    async def replace(self, resource: Resource, body: Object) -> Object:
+        self._guard_version(body)
+        return self._write("replace", body, lambda: self.put(body))
+
+    async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
+        key = _key(body)
+        if subresource:
+            self._guard_version(body)
+
+            def write_status() -> Object:
+                self._objects[key].status = copy.deepcopy(body["status"])
+                return self._changed(key, "MODIFIED")
+
+            return self._write(subresource, body, write_status)
+        self._guard_apply(key, body["metadata"])
+
+        def write() -> Object:
+            stored = self._objects.setdefault(key, _Stored(self._uid(body)))
+            before = stored.body(key) if stored.parts else None
+            own = copy.deepcopy(body)
+            for guard in ("uid", "resourceVersion"):
+                own["metadata"].pop(guard, None)
+            stored.own(names.FIELD_MANAGER, own)
+            if before == stored.body(key):
+                return before
+            return self._changed(key, "MODIFIED")
+
+        return self._write("apply", body, write)
+
+    async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
+        key = (resource.kind, namespace, name)
+        if key not in self._objects:
+            raise Missing("gone")
+        clean = {"metadata": {"annotations": patch["metadata"]["annotations"]}}
+
+        def write() -> Object:
+            self._objects[key].own("merge", clean)
+            return self._changed(key, "MODIFIED")
+
+        return self._write("merge", {"kind": resource.kind, "metadata": {"name": name}}, write)
+
+    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
+        def write() -> Object:
+            self.remove(resource.kind, name, namespace=namespace)
+            return {}
+
+        if self.has(resource.kind, name, namespace=namespace):
+            self._write("delete", {"kind": resource.kind, "metadata": {"name": name}}, write)
+
+    async def watch(
+        self, resource: Resource, *, namespace: str | None, resource_version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        await asyncio.Event().wait()
+        yield "BOOKMARK", {}
+
+    def _write(self, verb: str, body: Object, act: Callable[[], Object]) -> Object:
+        what = f"{verb} {body['kind']} {body['metadata']['name']}"
+        number = len(self.writes)
+        self.writes.append(what)
+        if fault := self.fault(number, what):
+            raise fault
+        answer = act()
+        if self.lose(number, what):
+            raise TimeoutError("the answer never came")
+        return answer
+
+    def _guard_apply(self, key: tuple[str, str, str], metadata: Mapping[str, Any]) -> None:
+        stored = self._objects.get(key)
+        if metadata.get("resourceVersion") == "1" and stored is not None:
+            raise Collision("exists already")
+        if "uid" in metadata and stored is None:
+            raise Collision("gone")
+        if "uid" in metadata and stored is not None and stored.uid != metadata["uid"]:
+            raise Rejected("another uid")
+
+    def _guard_version(self, body: Object) -> None:
+        stored = self._objects.get(_key(body))
+        if stored is None:
+            raise Missing("gone")
+        if stored.version != body["metadata"]["resourceVersion"]:
+            raise Collision("the object has been modified")
+
+    def _uid(self, body: Object) -> str:
+        return str(body["metadata"].get("uid") or f"u{next(self._uids)}")
+
+    def _changed(self, key: tuple[str, str, str], event: str) -> Object:
+        stored = self._objects[key]
+        stored.version = str(next(self._versions))
+        stored.renew_generation(key)
+        body = stored.body(key)
+        for listener in self.listeners if event != "SILENT" else ():
+            listener(event, key[0], copy.deepcopy(body))
+        return body
+
+
+class _Stored:
+    """One object: what each manager owns of it."""
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+        self.version = "0"
+        self.generation = 1
+        self.parts: dict[str, Object] = {}
+        self.status: Object = {}
+        self._spec: str | None = None
+
+    def own(self, manager: str, part: Object) -> None:
+        for other in list(self.parts):
+            if other != manager:
+                self.parts[other] = _without(self.parts[other], part)
+        self.parts[manager] = copy.deepcopy(part)
+
+    def renew_generation(self, key: tuple[str, str, str]) -> None:
+        spec = json.dumps(self.body(key).get("spec"), sort_keys=True)
+        if self._spec is not None and spec != self._spec:
+            self.generation += 1
+        self._spec = spec
+
+    def body(self, key: tuple[str, str, str]) -> Object:
+        whole: Object = {}
+        for part in self.parts.values():
+            whole = _merged(whole, part)
+        whole["metadata"] = {
+            **whole.get("metadata", {}),
+            "namespace": key[1],
+            "name": key[2],
+            "uid": self.uid,
+            "resourceVersion": self.version,
+            "generation": self.generation,
+            "creationTimestamp": NOW,
+            "managedFields": [
+                {"manager": manager, "operation": "Apply", "fieldsV1": _fields(part)}
+                for manager, part in self.parts.items()
+            ],
+        }
+        return {"kind": key[0], **whole, "status": copy.deepcopy(self.status)}
+
+    def essence(self, key: tuple[str, str, str]) -> Object:
+        body = self.body(key)
+        for field in ("managedFields", "resourceVersion", "generation", "uid"):
+            body["metadata"].pop(field)
+        return body
+
+
+def _key(body: Object) -> tuple[str, str, str]:
+    return (body["kind"], body["metadata"]["namespace"], body["metadata"]["name"])
+
+
+def _is_ours(body: Object) -> bool:
+    return bool(body["metadata"].get("labels", {}).get(names.MANAGED_BY) == names.FIELD_MANAGER)
+
+
+def _seen(resource: Resource, body: Object) -> Object:
+    return {"kind": body["kind"], "metadata": body["metadata"]} if resource.metadata_only else copy.deepcopy(body)
+
+
+def _merged(base: Object, patch: Mapping[str, Any]) -> Object:
+    whole = copy.deepcopy(dict(base))
+    for key, value in patch.items():
+        if value is None:
+            whole.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(whole.get(key), Mapping):
+            whole[key] = _merged(whole[key], value)
+        else:
+            whole[key] = copy.deepcopy(value)
+    return whole
+
+
+def _without(part: Object, taken: Mapping[str, Any]) -> Object:
+    """What is left of a part when somebody takes (or removes, with None) these leaves."""
+    left: Object = {}
+    for key, value in part.items():
+        if key not in taken:
+            left[key] = value
+        elif isinstance(value, Mapping) and isinstance(taken[key], Mapping) and taken[key]:
+            left[key] = _without(dict(value), taken[key])
+    return left
+
+
+def _fields(value: Any, name: str = "") -> Object:
+    if isinstance(value, Mapping):
+        return {f"f:{key}": _fields(below, key) for key, below in value.items()}
+    if isinstance(value, list):
+        keys = _KEYS.get(name) or (_port_keys(value) if name == "ports" else ())
+        return {
+            "k:" + json.dumps({key: item[key] for key in keys if key in item}): _fields(item) for item in value if keys
+        }
+    return {}
+
+
+def _port_keys(ports: list[Any]) -> tuple[str, ...]:
+    if ports and "containerPort" in ports[0]:
+        return ("containerPort", "protocol")
+    return ("port", "protocol")
+
+
+class World:
+    """The operator on the twin: workers run, events arrive, time is real but short."""
+
+    def __init__(self, api: MemoryApi, settings: Settings) -> None:
+        self.api = api
+        minted = itertools.count(1)
+        self.program = Program(
+            api,
+            settings=settings,
+            metrics=Metrics(CollectorRegistry()),
+            now=lambda: NOW,
+            mint=lambda: f"token-{next(minted)}".ljust(43, "x"),
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        await self.program.synchronise()
+        self.api.listeners.append(self._hear)
+        self._tasks = [asyncio.create_task(worker) for worker in self.program.workers()]
+
+    async def stop(self) -> None:
+        self.api.listeners.clear()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _hear(self, event: str, kind: str, body: Object) -> None:
+        resource = RESOURCES[kind]
+        if not resource.selector or _is_ours(body):
+            self.program.feed.event(kind, event, body)
+        if f"{kind}Metadata" in RESOURCES:
+            metadata_only = {"kind": kind, "metadata": body["metadata"]}
+            self.program.feed.event(f"{kind}Metadata", event, metadata_only)
+
+    async def settle(self, *, seconds: float = 8.0) -> None:
+        """Until nobody writes and nobody waits, for longer than the shortest pause after a failure."""
+        quiet = 0
+        count = -1
+        for _ in range(int(seconds / 0.02)):
+            await asyncio.sleep(0.02)
+            same = count == len(self.api.writes) and self.program.queue.depth == 0
+            quiet = quiet + 1 if same else 0
+            count = len(self.api.writes)
+            if quiet > 3 and not self.program.queue.pausing:
+                return
+        pytest.fail(f"never settles; last writes: {self.api.writes[-10:]}")
+
+    async def until(self, look: Callable[[], bool], *, seconds: float = 5.0) -> None:
+        for _ in range(int(seconds / 0.02)):
+            if look():
+                return
+            await asyncio.sleep(0.02)
+        pytest.fail("it never came to that")
+
+    def conditions(self, kind: str, name: str) -> dict[str, tuple[str, str, str]]:
+        """By type: status, reason, message."""
+        found = self.api.find(kind, name)["status"].get("conditions", ())
+        return {
+            condition["type"]: (condition["status"], condition["reason"], condition["message"]) for condition in found
+        }
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(
+        operator=PodsOf(namespace="fleetwright-system", labels={"app.kubernetes.io/name": "fleetwright-operator"}),
+        monitoring=PodsOf(namespace="monitoring", labels={"app": "prometheus"}),
+    )
+
+
+@pytest.fixture
+def api() -> MemoryApi:
+    return MemoryApi()
+
+
+@pytest.fixture
+async def world(api: MemoryApi, settings: Settings) -> AsyncIterator[World]:
+    world = World(api, settings)
+    yield world
+    await world.stop()
+
+
+@pytest.fixture
+def make_world(settings: Settings) -> Callable[[MemoryApi], World]:
+    return lambda api: World(api, settings)
+
+
+@pytest.fixture
+def golden() -> Iterator[Callable[[str, list[Object]], None]]:
+    """Compares manifests with golden/<name>.yaml; FLEETWRIGHT_WRITE_GOLDEN=1 writes them anew."""
+
+    def compare(name: str, manifests: list[Object]) -> None:
+        text = yaml.safe_dump_all(manifests, sort_keys=False, width=120)
+        file = GOLDEN / f"{name}.yaml"
+        if os.environ.get("FLEETWRIGHT_WRITE_GOLDEN"):
+            file.write_text(text)
+        assert list(yaml.safe_load_all(file.read_text())) == manifests
+        assert file.read_text() == text
+
+    return compare
+
+
+@pytest.fixture
+def objects() -> Any:
+    """The makers of sample objects."""
+
+    class Objects:
+        agent = staticmethod(agent)
+        skill = staticmethod(skill)
+        server = staticmethod(server)
+        secret = staticmethod(secret)
+        custom = staticmethod(custom)
+
+    return Objects

@@ -1,0 +1,200 @@
+"""The adapter against a small HTTP server that answers as an API server does."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from fleetwright_operator.cluster.agent_status import AgentStatusReader
+from fleetwright_operator.cluster.api import KubernetesApi
+from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.cluster.port import AGENTS, CONFIG_MAPS, SECRET_METADATA
+from fleetwright_operator.errors import ApiError, Collision, Expired, Forbidden, Missing, Rejected
+
+
+@dataclass
+class Credentials:
+    server: str
+    token: str
+
+    def as_ssl_context(self) -> bool:
+        return True
+
+    def as_http_headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+@dataclass
+class Stub:
+    """Answers one request after the other, and keeps what was asked."""
+
+    answers: list[web.Response] = field(default_factory=list)
+    asked: list[web.Request] = field(default_factory=list)
+    bodies: list[str] = field(default_factory=list)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request)
+        self.bodies.append(await request.text())
+        return self.answers.pop(0)
+
+
+def answer(status: int = 200, headers: dict[str, str] | None = None, **body: object) -> web.Response:
+    return web.Response(status=status, text=json.dumps(body), content_type="application/json", headers=headers)
+
+
+@pytest.fixture
+def stub() -> Stub:
+    return Stub()
+
+
+@pytest.fixture
+async def server(stub) -> AsyncIterator[TestServer]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", stub.handle)
+    async with TestServer(app) as server:
+        yield server
+
+
+@pytest.fixture
+async def api(server) -> AsyncIterator[KubernetesApi]:
+    tokens = iter(["first", "second", "third"])
+
+    def login() -> Credentials:
+        return Credentials(str(server.make_url("")).rstrip("/"), next(tokens))
+
+    async with KubernetesApi(login) as api:
+        yield api
+
+
+async def test_a_long_list_comes_in_chunks_and_a_null_one_is_empty(api, stub):
+    stub.answers += [
+        answer(metadata={"continue": "more", "resourceVersion": "5"}, items=[{"metadata": {"name": "a"}}]),
+        answer(metadata={"resourceVersion": "5"}, items=[{"metadata": {"name": "b"}}]),
+        answer(metadata={"resourceVersion": "6"}, items=None),
+    ]
+    listing = await api.list(CONFIG_MAPS, namespace="shop")
+    assert [(item["kind"], item["metadata"]["name"]) for item in listing.items] == [
+        ("ConfigMap", "a"),
+        ("ConfigMap", "b"),
+    ]
+    assert stub.asked[0].path == "/api/v1/namespaces/shop/configmaps"
+    assert stub.asked[0].query["labelSelector"] == "app.kubernetes.io/managed-by=fleetwright"
+    assert stub.asked[1].query["continue"] == "more"
+    assert (await api.list(AGENTS)).items == []
+    assert stub.asked[2].path == "/apis/fleetwright.dev/v1alpha1/agents"
+
+
+async def test_foreign_secrets_are_asked_for_by_metadata_alone(api, stub):
+    stub.answers += [answer(metadata={"resourceVersion": "5"}, items=[]), answer(metadata={})]
+    await api.list(SECRET_METADATA)
+    await api.get(SECRET_METADATA, "shop", "key")
+    accepted = [request.headers["Accept"] for request in stub.asked]
+    assert accepted[0] == "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    assert accepted[1] == "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+
+async def test_a_write_is_a_forced_apply_by_our_manager(api, stub):
+    stub.answers.append(answer(metadata={}))
+    await api.apply(AGENTS, {"metadata": {"namespace": "shop", "name": "poet"}}, subresource="status")
+    assert stub.asked[0].method == "PATCH"
+    assert stub.asked[0].path.endswith("/namespaces/shop/agents/poet/status")
+    assert dict(stub.asked[0].query) == {"fieldManager": "fleetwright", "force": "true"}
+    assert stub.asked[0].headers["Content-Type"] == "application/apply-patch+yaml"
+
+
+async def test_a_rotated_token_is_read_again_once(api, stub):
+    stub.answers += [answer(401, message="expired"), answer(metadata={})]
+    await api.get(AGENTS, "shop", "poet")
+    assert [request.headers["Authorization"] for request in stub.asked] == ["Bearer first", "Bearer second"]
+    stub.answers += [answer(401, message="no"), answer(401, message="still no")]
+    with pytest.raises(ApiError, match="still no"):
+        await api.get(AGENTS, "shop", "poet")
+
+
+ERRORS = [
+    pytest.param(404, "gone", Missing, id="missing"),
+    pytest.param(409, "modified", Collision, id="conflict"),
+    pytest.param(410, "too old", Expired, id="too old"),
+    pytest.param(403, "may not", Forbidden, id="forbidden"),
+    pytest.param(422, "invalid", Rejected, id="invalid"),
+    pytest.param(500, "failed to create typed patch object: unknown field", Rejected, id="an error that will not pass"),
+    pytest.param(500, "etcd is away", ApiError, id="an error that may pass"),
+]
+
+
+@pytest.mark.parametrize(("status", "message", "error"), ERRORS)
+async def test_an_answer_becomes_an_error_by_its_consequence(api, stub, status, message, error):
+    stub.answers.append(answer(status, message=message, headers={"Retry-After": "7"}))
+    with pytest.raises(ApiError) as raised:
+        await api.get(AGENTS, "shop", "poet")
+    assert type(raised.value) is error
+    assert (raised.value.code, raised.value.message, raised.value.retry_after) == (status, message, 7.0)
+
+
+async def test_deleting_what_is_gone_is_no_error_and_names_the_very_object(api, stub):
+    stub.answers.append(answer(404, message="gone"))
+    await api.delete(AGENTS, "shop", "poet", uid="u1")
+    assert json.loads(stub.bodies[0])["preconditions"] == {"uid": "u1"}
+
+
+async def test_a_watch_yields_events_and_says_when_it_is_too_old(api, stub):
+    lines = [
+        {"type": "ADDED", "object": {"metadata": {"name": "a", "resourceVersion": "7"}}},
+        {"type": "ERROR", "object": {"code": 410, "message": "too old"}},
+    ]
+    stub.answers.append(web.Response(text="".join(json.dumps(line) + "\n" for line in lines)))
+    stream = api.watch(AGENTS, namespace=None, resource_version="6")
+    event, body = await anext(stream)
+    assert (event, body["metadata"]["name"]) == ("ADDED", "a")
+    with pytest.raises(Expired):
+        await anext(stream)
+    assert stub.asked[0].query["resourceVersion"] == "6"
+
+
+def pod(uid: str = "u", *, ready: str = "True", ip: str = "127.0.0.1", label: str = "fleetwright.dev/agent") -> Entry:
+    facts = {"podIP": ip, "conditions": [{"type": "Ready", "status": ready}]}
+    return Entry(
+        kind="Pod", namespace="shop", name="p", uid=uid, resource_version="1", labels={label: "poet"}, facts=facts
+    )
+
+
+async def test_agents_that_are_ready_are_asked_once_a_minute_and_nobody_else(server, stub):
+    now = [100.0]
+    pods = [pod("a"), pod("b", ready="False"), pod("c", ip=""), pod("d", label="fleetwright.dev/mcpserver")]
+    heard: list[object] = []
+    reader = _reader(pods, heard, now, server.port)
+    stub.answers += [answer(name="poet"), answer(name="poet")]
+    async with aiohttp.ClientSession() as session:
+        await reader.read_due(session)
+        await reader.read_due(session)
+        assert heard == [{"name": "poet"}]
+        now[0] += 80
+        await reader.read_due(session)
+    assert len(heard) == 2
+    assert [request.path for request in stub.asked] == ["/status", "/status"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(web.Response(text="not json"), id="no JSON"),
+        pytest.param(web.Response(text='"' + "x" * 70_000 + '"'), id="too long"),
+    ],
+)
+async def test_an_agent_that_talks_nonsense_is_not_heard(server, stub, bad):
+    heard: list[object] = []
+    stub.answers.append(bad)
+    async with aiohttp.ClientSession() as session:
+        await _reader([pod()], heard, [0.0], server.port).read_due(session)
+    assert heard == []
+
+
+def _reader(pods: list[Entry], heard: list[object], now: list[float], port: int | None) -> AgentStatusReader:
+    clock: Callable[[], float] = lambda: now[0]  # noqa: E731 - a clock that a test moves
+    return AgentStatusReader(
+        lambda: pods, on_status=lambda _, document: heard.append(document), clock=clock, port=port or 0
+    )

@@ -1,0 +1,149 @@
+"""The manifests themselves, whole: what a change of the code changes in a cluster is seen here first."""
+
+from dataclasses import replace
+
+import pytest
+
+from fleetwright_operator import names
+from fleetwright_operator.catalog import parse_catalog
+from fleetwright_operator.desired.addresses import ServiceFacts
+from fleetwright_operator.desired.agent import AgentParts, agent_children
+from fleetwright_operator.desired.callers import Tokens
+from fleetwright_operator.desired.deployment import Snapshot
+from fleetwright_operator.desired.mcpserver import server_children
+from fleetwright_operator.desired.skill import skill_snapshot
+from fleetwright_operator.skill_document import read_skill
+
+FULL = {
+    "description": "Writes poems.",
+    "version": "2.1.0",
+    "provider": {"organization": "Poets", "url": "https://poets.example"},
+    "model": {
+        "name": "priced",
+        "baseURL": "http://llm.models.svc/v1",
+        "apiKeySecretRef": {"name": "openai", "key": "token"},
+        "temperature": "0.5",
+        "timeout": "2m",
+    },
+    "skills": [{"name": "haiku"}],
+    "mcpServers": [{"name": "tools", "tools": {"allow": ["add"], "deny": ["drop"]}}, {"name": "weather"}],
+    "peers": [{"name": "helper"}],
+    "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}},
+    "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},
+    "limits": {"maxToolCalls": 3},
+    "auth": {"clients": [{"name": "web"}, {"name": "ops"}]},
+    "resources": {"limits": {"memory": "1Gi"}},
+}
+
+
+@pytest.fixture
+def full(objects) -> AgentParts:
+    haiku = objects.skill()
+    content = read_skill("haiku", haiku["spec"]["source"]["inline"]["files"])
+    weather = objects.custom(names.MCP_SERVER, "weather", {"remote": {"url": "https://weather.example.com/mcp"}})
+    return AgentParts(
+        agent=objects.agent(**FULL),
+        skills={"haiku": content},
+        snapshots={"haiku": Snapshot(name="haiku-skill-0123456789", keys=("SKILL.md", "references..form.md"))},
+        servers={"tools": objects.server(port=9000), "weather": weather},
+        peers={"helper": objects.agent("helper", description="Helps.")},
+        callers=("editor",),
+        services={("models", "llm"): ServiceFacts(selector={"app": "llm"}, ports={80: "http"})},
+        tokens=Tokens(
+            clients={"web": "web-token", "ops": "ops-token"},
+            callers={"shop/editor": "editor-token"},
+            peers={"shop/helper": "helper-token"},
+        ),
+    )
+
+
+@pytest.fixture
+def priced(settings):
+    price = {"inputPerMillion": "1.5", "outputPerMillion": "3"}
+    return replace(settings, catalog=parse_catalog({"models": {"priced": {"contextWindow": 9000, "price": price}}}))
+
+
+def test_an_agent_with_every_field(full, priced, golden):
+    golden("agent-full", agent_children(full, priced).manifests)
+
+
+def test_an_agent_with_the_least(objects, settings, golden):
+    parts = AgentParts(agent=objects.agent(), tokens=Tokens(clients={"default": "a-token"}))
+    golden("agent-least", agent_children(parts, settings).manifests)
+
+
+def test_a_server_that_runs_here(objects, settings, golden):
+    workload = {"command": ["serve"], "args": ["$(PORT)"], "env": [{"name": "A", "value": ""}]}
+    golden("mcpserver", server_children(objects.server(**workload), users=["poet"], settings=settings))
+
+
+def test_a_snapshot_of_a_skill(objects, golden):
+    haiku = objects.skill()
+    content = read_skill("haiku", haiku["spec"]["source"]["inline"]["files"])
+    golden("skill", [skill_snapshot(haiku, content)])
+
+
+def test_equal_input_gives_equal_bytes_and_any_change_of_meaning_another_revision(full, priced, objects):
+    first = agent_children(full, priced)
+    assert agent_children(full, priced).manifests == first.manifests
+    edited = replace(full, agent=objects.agent(**{**FULL, "instructions": "Other."}))
+    assert agent_children(edited, priced).rendered.revision != first.rendered.revision
+    helped = replace(full, peers={"helper": objects.agent("helper", description="Helps more.")})
+    assert agent_children(helped, priced).rendered.revision != first.rendered.revision
+
+
+def test_tokens_change_credentials_only(full, priced):
+    first = agent_children(full, priced)
+    renewed = agent_children(replace(full, tokens=Tokens(clients={"web": "x", "ops": "y"})), priced)
+    assert renewed.rendered.revision == first.rendered.revision
+    changed = [
+        before["kind"] for before, after in zip(first.manifests, renewed.manifests, strict=True) if before != after
+    ]
+    assert set(changed) == {"Secret"}
+
+
+def test_no_credential_is_written_outside_a_secret(full, priced):
+    rest = [body for body in agent_children(full, priced).manifests if body["kind"] != "Secret"]
+    assert not any(token in str(rest) for token in ("web-token", "ops-token", "editor-token", "helper-token"))
+    assert "token" not in repr(full.tokens)
+
+
+def test_an_ephemeral_memory_has_no_claim(objects, settings):
+    parts = AgentParts(agent=objects.agent(memory={"storage": {"ephemeral": True, "size": "10Mi"}}))
+    manifests = agent_children(parts, settings).manifests
+    assert not [body for body in manifests if body["kind"] == "PersistentVolumeClaim"]
+    volumes = manifests[-1]["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "memory", "emptyDir": {"sizeLimit": "10Mi"}} in volumes
+
+
+def test_names_that_are_too_long_for_a_volume_do_not_collide(objects, settings):
+    long = ["s" * 62 + end for end in "ab"]
+    parts = AgentParts(
+        agent=objects.agent(skills=[{"name": name} for name in long]),
+        skills={name: read_skill("haiku", objects.skill()["spec"]["source"]["inline"]["files"]) for name in long},
+        snapshots={name: Snapshot(name=name, keys=("SKILL.md",)) for name in long},
+    )
+    volumes = agent_children(parts, settings).manifests[-1]["spec"]["template"]["spec"]["volumes"]
+    assert len({volume["name"] for volume in volumes}) == len(volumes)
+    assert all(len(volume["name"]) <= 63 for volume in volumes)
+
+
+@pytest.mark.parametrize("manifests", ["agent", "server"])
+def test_every_pod_is_restricted_whatever_the_spec_says(full, priced, objects, manifests):
+    children = (
+        agent_children(full, priced).manifests
+        if manifests == "agent"
+        else server_children(objects.server(), users=[], settings=priced)
+    )
+    pod = children[-1]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    allowed = {"configMap", "secret", "emptyDir", "persistentVolumeClaim"}
+    assert {kind for volume in pod["volumes"] for kind in volume if kind != "name"} <= allowed

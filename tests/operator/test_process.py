@@ -1,0 +1,158 @@
+"""What surrounds the work: settings, catalog, probes, logs, the reports of agents."""
+
+import json
+import logging
+import sys
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import TestServer
+from prometheus_client import CollectorRegistry
+
+from fleetwright_operator import durations
+from fleetwright_operator.catalog import ModelDefaults, parse_catalog
+from fleetwright_operator.logs import JsonFormatter
+from fleetwright_operator.metrics import Metrics
+from fleetwright_operator.ops_server import ops_app
+from fleetwright_operator.reports import Reports, parse_report
+from fleetwright_operator.settings import PodsOf, settings_from
+from fleetwright_operator.vitals import Vitals
+
+
+def test_settings_come_from_the_environment(tmp_path):
+    catalog = tmp_path / "catalog.yaml"
+    catalog.write_text("models: {m: {contextWindow: 10, price: {inputPerMillion: 1, outputPerMillion: 2}}}")
+    found = settings_from(
+        {
+            "FLEETWRIGHT_NAMESPACES": "a,b",
+            "FLEETWRIGHT_CATALOG_FILE": str(catalog),
+            "FLEETWRIGHT_MONITORING_PODS": '{"namespace": "m", "labels": {"app": "p"}}',
+            "FLEETWRIGHT_AGENT_RESOURCES": '{"limits": {"memory": "1Gi"}}',
+            "POD_NAME": "operator-1",
+        }
+    )
+    assert found.namespaces == ("a", "b")
+    assert found.monitoring == PodsOf(namespace="m", labels={"app": "p"})
+    assert found.agent_resources == {"limits": {"memory": "1Gi"}}
+    assert found.identity == "operator-1"
+    assert found.catalog.lookup("m").price == {"inputPerMillion": "1", "outputPerMillion": "2"}
+    assert found.catalog.lookup("unknown") == ModelDefaults()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FLEETWRIGHT_WORKERS", "many"),
+        ("FLEETWRIGHT_RESYNC_SECONDS", "0"),
+        ("FLEETWRIGHT_AGENT_RESOURCES", "[]"),
+        ("FLEETWRIGHT_DNS_PODS", '{"labels": {}}'),
+        ("FLEETWRIGHT_CATALOG_FILE", "/does/not/exist"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(name, value):
+    with pytest.raises(ValueError, match=name):
+        settings_from({name: value})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param({"models": []}, id="no mapping"),
+        pytest.param({"models": {"m": {"contextwindow": 1}}}, id="a misspelt fact"),
+        pytest.param({"models": {"m": {"price": {"inputPerMillion": "1"}}}}, id="half a price"),
+    ],
+)
+def test_a_catalog_with_a_mistake_is_refused(document):
+    with pytest.raises(ValueError, match="catalog"):
+        parse_catalog(document)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("2h", 7200)])
+def test_a_duration_is_a_number_and_a_unit(text, seconds):
+    assert durations.seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "90", "0s", "1.5m", "-1s", "1d", "1m30s"])
+def test_anything_else_is_no_duration(text):
+    with pytest.raises(ValueError, match="such as 90s"):
+        durations.seconds(text)
+
+
+async def test_probes_tell_standing_by_leading_and_ailing_apart():
+    now = [0.0]
+    vitals = Vitals(clock=lambda: now[0], resync_seconds=100)
+    metrics = Metrics(CollectorRegistry())
+    async with TestServer(ops_app(vitals, metrics.registry)) as server, aiohttp.ClientSession() as session:
+
+        async def ask(path: str) -> int:
+            async with session.get(server.make_url(path)) as answer:
+                await answer.read()
+                return answer.status
+
+        assert (await ask("/healthz"), await ask("/readyz")) == (200, 200)
+        vitals.leading = True
+        assert (await ask("/healthz"), await ask("/readyz")) == (200, 503)
+        vitals.listed()
+        assert await ask("/readyz") == 200
+        now[0] = 300
+        vitals.lease_contact()
+        assert await ask("/healthz") == 200
+        now[0] = 380
+        vitals.lease_contact()
+        assert await ask("/healthz") == 503, "the last list is too old"
+        vitals.listed()
+        now[0] = 450
+        assert await ask("/healthz") == 503, "the Lease is out of reach"
+        assert await ask("/metrics") == 200
+
+
+def test_a_log_line_is_json_with_the_objects_key_and_the_trace():
+    logger = logging.getLogger("a.b")
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        record = logger.makeRecord(
+            "a.b", logging.ERROR, "f", 1, "pass %s", ("failed",), sys.exc_info(), extra={"object": "poet"}
+        )
+    line = json.loads(JsonFormatter().format(record))
+    assert (line["level"], line["logger"], line["message"], line["object"]) == ("error", "a.b", "pass failed", "poet")
+    assert "ValueError: broken" in line["trace"]
+    assert set(line) == {"time", "level", "logger", "message", "object", "trace"}
+
+
+SAID = [
+    pytest.param(None, {}, id="nothing"),
+    pytest.param({"mcpServers": "all"}, {}, id="no list"),
+    pytest.param({"mcpServers": [{"name": "a", "reachable": True}]}, {"a": ""}, id="one that was reached"),
+    pytest.param(
+        {"mcpServers": [{"name": "a", "reachable": False, "message": "x" * 999}, {"reachable": True}, 7]},
+        {"a": "x" * 300},
+        id="a long reason and things that do not fit",
+    ),
+    pytest.param({"mcpServers": [{"name": "a"}]}, {"a": "no connection"}, id="no word on whether it was reached"),
+]
+
+
+@pytest.mark.parametrize(("document", "wanted"), SAID)
+def test_of_what_an_agent_says_only_what_fits_is_kept(document, wanted):
+    assert parse_report(document) == wanted
+
+
+def test_only_news_concern_somebody():
+    reports = Reports()
+    assert reports.put("shop", "poet", {"a": "", "b": "down"}) == {"a", "b"}
+    assert reports.put("shop", "poet", {"a": "", "b": ""}) == {"b"}
+    assert reports.unreachable("shop", "poet") == {}
+    assert reports.put("shop", "poet", {"a": ""}) == {"b"}
+    reports.forget("shop", "poet")
+    assert reports.of("shop", "poet") == {}
+
+
+async def test_objects_are_counted_by_condition(world, api, objects):
+    api.put(objects.skill())
+    await world.start()
+    await world.settle()
+    value = world.program.metrics.registry.get_sample_value
+    assert value("fleetwright_objects", {"kind": "Skill", "condition": "Ready"}) == 1
+    assert value("fleetwright_reconcile_total", {"kind": "Skill", "outcome": "done"}) >= 1
+    assert value("fleetwright_api_writes_total", {"verb": "create", "kind": "ConfigMap"}) == 1

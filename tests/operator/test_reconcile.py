@@ -1,0 +1,169 @@
+"""The loop on the in-memory twin: what converges, what is written, what survives a fault at every write."""
+
+import pytest
+
+from fleetwright_operator.cluster.port import WATCHED
+from fleetwright_operator.errors import ApiError, Collision, api_error
+
+SPEC = {
+    "skills": [{"name": "haiku"}],
+    "mcpServers": [{"name": "tools"}],
+    "peers": [{"name": "helper"}],
+    "model": {"name": "m", "baseURL": "https://models.example.com/v1", "apiKeySecretRef": {"name": "key"}},
+}
+
+
+def fleet(api, objects) -> None:
+    api.put(objects.secret())
+    api.put(objects.skill())
+    api.put(objects.server())
+    api.put(objects.agent("helper"))
+    api.put(objects.agent("poet", **SPEC))
+
+
+async def test_a_fleet_is_written_once_without_a_single_read(world, api, objects):
+    fleet(api, objects)
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][0] == "True"
+    children = [write for write in api.writes if not write.startswith("status")]
+    assert len(children) - len(set(children)) <= 1, "only the callee's Secret is written again, for its caller"
+    assert api.gets == []
+
+
+async def test_an_agent_is_ready_when_its_revision_is_rolled_out(world, api, objects):
+    fleet(api, objects)
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "RollingOut")
+    api.roll_out("poet")
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+
+
+async def test_a_restart_makes_no_request_but_the_lists(world, api, objects, make_world):
+    fleet(api, objects)
+    await world.start()
+    await world.settle()
+    await world.stop()
+    before = api.versions()
+    api.writes.clear()
+    another = make_world(api)
+    await another.start()
+    await another.settle()
+    await another.stop()
+    assert (api.writes, api.gets) == ([], [])
+    assert api.versions() == before
+
+
+async def _reference(make_world, new_api, objects) -> tuple[dict, int]:
+    api = new_api()
+    fleet(api, objects)
+    world = make_world(api)
+    await world.start()
+    await world.settle()
+    await world.stop()
+    return api.snapshot(), len(api.writes)
+
+
+FAULTS = [
+    pytest.param(lambda: api_error(500, "internal"), id="an internal error"),
+    pytest.param(lambda: Collision("modified"), id="a conflict"),
+    pytest.param(lambda: api_error(429, "slow down", retry_after=0.05), id="too many requests"),
+    pytest.param(lambda: TimeoutError("no answer"), id="no answer"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_at_any_write_changes_nothing_in_the_end(api, objects, make_world, fault):
+    reference, count = await _reference(make_world, type(api), objects)
+    for number in range(0, count, 2):
+        faulty = type(api)()
+        fleet(faulty, objects)
+        faulty.fault = lambda now, what, at=number: fault() if now == at else None
+        world = make_world(faulty)
+        await world.start()
+        await world.settle()
+        await world.stop()
+        assert _without_tokens(faulty.snapshot()) == _without_tokens(reference), f"after a fault at write {number}"
+        assert len(faulty.writes) <= 2 * count
+
+
+async def test_a_lost_answer_at_any_write_changes_nothing_in_the_end(api, objects, make_world):
+    reference, count = await _reference(make_world, type(api), objects)
+    for number in range(1, count, 3):
+        faulty = type(api)()
+        fleet(faulty, objects)
+        faulty.lose = lambda now, what, at=number: now == at
+        world = make_world(faulty)
+        await world.start()
+        await world.settle()
+        await world.stop()
+        assert _without_tokens(faulty.snapshot()) == _without_tokens(reference), f"after losing answer {number}"
+
+
+async def test_a_poisoned_agent_keeps_its_own_pause_and_disturbs_nobody(world, api, objects):
+    api.fault = lambda number, what: ApiError("broken", code=500) if what.endswith("Deployment poison") else None
+    api.put(objects.agent("poison"))
+    for number in range(20):
+        api.put(objects.agent(f"good-{number}"))
+    await world.start()
+    good = [f"good-{number}" for number in range(20)]
+    await world.until(lambda: all("Programmed" in world.conditions("Agent", name) for name in good))
+    assert {world.conditions("Agent", name)["Programmed"][0] for name in good} == {"True"}
+    tries = sum(write.endswith("Deployment poison") for write in api.writes)
+    assert 1 <= tries <= 6
+
+
+async def test_an_edit_of_an_owned_field_is_undone_and_an_unowned_field_is_not_fought_over(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.edit("Deployment", "poet", {"spec": {"replicas": 3}})
+    await world.settle()
+    assert api.find("Deployment", "poet")["spec"]["replicas"] == 1
+
+    api.writes.clear()
+    api.edit("Deployment", "poet", {"spec": {"minReadySeconds": 5}})
+    await world.settle()
+    assert api.find("Deployment", "poet")["spec"]["minReadySeconds"] == 5
+    assert api.writes == []
+
+
+async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.remove("Service", "poet", silently=True)
+    await world.settle()
+    assert not api.has("Service", "poet")
+    await world.program.feed.list_all(WATCHED)
+    await world.settle()
+    assert api.has("Service", "poet")
+
+
+async def test_a_foreign_object_is_neither_written_nor_read_beyond_its_metadata(world, api, objects):
+    api.put(objects.secret("poet-auth", mine="eA=="))
+    api.put(objects.agent())
+    await world.start()
+    await world.until(lambda: "Conflict" in world.conditions("Agent", "poet"))
+    assert api.find("Secret", "poet-auth")["data"] == {"mine": "eA=="}
+    assert world.conditions("Agent", "poet")["Programmed"] == (
+        "False",
+        "Conflict",
+        "Secret 'poet-auth' exists and belongs to somebody else: it is left alone; rename or delete it",
+    )
+    assert world.conditions("Agent", "poet")["Conflict"][0] == "True"
+
+
+def _without_tokens(snapshot: dict) -> dict:
+    """Tokens are counted up, so a repeated pass may have other ones; their places stay the same."""
+    clean = {}
+    for key, body in snapshot.items():
+        if key.startswith("Secret") and "data" in body:
+            body = {**body, "data": sorted(body["data"])}
+            body["metadata"] = {key: value for key, value in body["metadata"].items() if key != "annotations"}
+        for owner in body["metadata"].get("ownerReferences", ()):
+            owner.pop("uid", None)
+        clean[key] = body
+    return clean
