@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import partial
 
 from e2e.cluster.deploy import RELEASE, SYSTEM
 from e2e.scenarios.fleet import CHILDREN, Fleet, agent, children
@@ -15,28 +16,24 @@ def test_a_child_deleted_or_edited_by_hand_comes_back(fleet: Fleet) -> None:
     wanted = {name: fleet.get(name) for name in ("service/patient", "networkpolicy/patient", "deployment/patient")}
 
     for name, child in wanted.items():
+        replaced = partial(_replaced, fleet, name, child["metadata"]["uid"])
         fleet.run("delete", name, "--wait=false")
-        took = fleet.until(
-            lambda n=name, c=child: _lives(fleet, n) not in {None, c["metadata"]["uid"]}, f"{name} is back"
-        )  # type: ignore[misc]  # the defaults bind this round's values
-        print(f"{name} was back after {took:.1f} s")
+        print(f"{name} was back after {fleet.until(replaced, f'{name} is back'):.1f} s")
 
     port = [{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]
     fleet.run("patch", "service/patient", "--type=json", "-p", json.dumps(port))
-    fleet.until(lambda: fleet.get("service/patient")["spec"]["ports"][0]["port"] == 80, "the port is as declared")
-    opened = {"spec": {"ingress": [{}]}}
-    fleet.run("patch", "networkpolicy/patient", "--type=merge", "-p", json.dumps(opened))
-    fleet.until(
-        lambda: (
-            fleet.get("networkpolicy/patient")["spec"]["ingress"] == wanted["networkpolicy/patient"]["spec"]["ingress"]
-        ),
-        "the policy is as compiled",
-    )
+    ports = wanted["service/patient"]["spec"]["ports"]
+    fleet.until(lambda: fleet.get("service/patient")["spec"]["ports"] == ports, "the port is as declared")
+    opened = json.dumps({"spec": {"ingress": [{}]}})
+    ingress = wanted["networkpolicy/patient"]["spec"]["ingress"]
+    fleet.run("patch", "networkpolicy/patient", "--type=merge", "-p", opened)
+    fleet.until(lambda: fleet.get("networkpolicy/patient")["spec"]["ingress"] == ingress, "the policy is as compiled")
+    fleet.ready("agent/patient")
 
 
-def _lives(fleet: Fleet, name: str) -> str | None:
-    done = fleet.kubectl.attempt(f"--namespace={fleet.namespace}", "get", name, "-o", "jsonpath={.metadata.uid}")
-    return done.stdout if done.returncode == 0 and done.stdout else None
+def _replaced(fleet: Fleet, name: str, uid: str) -> bool:
+    shown = ("get", name, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
+    return fleet.run(*shown) not in {"", uid}
 
 
 def test_a_second_apply_and_an_operator_restart_change_no_child(fleet: Fleet) -> None:

@@ -198,6 +198,9 @@ class MemoryApi:
 
         return self._write("merge", {"kind": resource.kind, "metadata": {"name": name}}, write)
 
+    async def take_over(self, resource: Resource, body: Object) -> Object:
+        return await self.apply(resource, body)
+
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
         def write() -> Object:
             self.remove(resource.kind, name, namespace=namespace)

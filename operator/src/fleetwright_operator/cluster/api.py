@@ -83,6 +83,18 @@ class KubernetesApi:
         query = {"fieldManager": names.FIELD_MANAGER}
         return await self._request("PATCH", resource.path(namespace, name), body=patch, query=query, content=_MERGE)
 
+    async def take_over(self, resource: Resource, body: Object) -> Object:
+        metadata = body["metadata"]
+        place, uid = (metadata["namespace"], metadata["name"]), {"uid": metadata["uid"]}
+        content = {key: value for key, value in body.items() if key not in {"apiVersion", "kind", "metadata"}}
+        merged = (await self.merge(resource, *place, {**content, "metadata": uid}))["metadata"]
+        # The merge made us an owner of another kind, which would keep fields alive that a later apply drops.
+        ours = (names.FIELD_MANAGER, "Update")
+        owners = [owner for owner in merged["managedFields"] if (owner["manager"], owner["operation"]) != ours]
+        version = {"resourceVersion": merged["resourceVersion"]}
+        await self.merge(resource, *place, {"metadata": {**uid, **version, "managedFields": owners}})
+        return await self.apply(resource, body)
+
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
         options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
         try:

@@ -117,9 +117,11 @@ class Cluster:
             answer = await self._api.apply(resource, body)
         except (Collision, Rejected) as error:
             # Another object may have taken its place, or none: then the cache was late, not the manifest wrong.
-            if await self._is_still(entry):
+            if not await self._is_still(entry):
+                raise Waiting(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error
+            if isinstance(error, Collision):
                 raise
-            raise Waiting(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error
+            answer = await self._api.take_over(resource, body)
         self._wrote("update", entry.kind, answer)
 
     async def _is_still(self, entry: Entry) -> bool:

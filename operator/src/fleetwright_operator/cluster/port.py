@@ -106,6 +106,13 @@ class Api(Protocol):
 
     async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
         """A JSON merge patch."""
+        ...
+
+    async def take_over(self, resource: Resource, body: Object) -> Object:
+        """Makes an existing object be as `body` says, lists as a whole, and applies it.
+
+        For where another manager's entry in one of our lists makes every apply invalid.
+        """
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
         """Deletes that very object; its absence is success."""
