@@ -22,6 +22,7 @@ def test_a_restart_and_a_second_apply_change_no_resource_version(space, kubelet,
     space.wait("Agent", "poet", "Ready", "True")
     space.wait("Agent", "helper", "Ready", "True")
     space.wait("McpServer", "tools", "Ready", "True")
+    space.eventually(space.alone, "nobody else is left", seconds=60)
     operator.settled()
     before = space.versions()
 

@@ -105,6 +105,10 @@ async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(wo
     assert "Degraded" not in world.conditions("Agent", "poet")
     assert world.conditions("McpServer", "weather")["Ready"][0] == "True"
 
+    api.remove("Agent", "poet")
+    await world.settle()
+    assert world.conditions("McpServer", "weather")["Available"][:2] == ("Unknown", "NotObserved")
+
 
 def _pod():
     labels = {names.AGENT_LABEL: "poet"}

@@ -146,10 +146,19 @@ async def _watch(program: Program) -> None:
     register(registry, program.feed, WATCHED)
     # kopf names itself after its user, and ends where the pod's uid has no name.
     os.environ.setdefault("LOGNAME", "fleetwright")
-    await kopf.operator(
-        registry=registry,
-        settings=kopf_settings(WATCHED),
-        standalone=True,
-        clusterwide=not program.settings.namespaces,
-        namespaces=program.settings.namespaces,
-    )
+    try:
+        await kopf.operator(
+            registry=registry,
+            settings=kopf_settings(WATCHED),
+            standalone=True,
+            clusterwide=not program.settings.namespaces,
+            namespaces=program.settings.namespaces,
+        )
+    finally:
+        asyncio.get_running_loop().set_exception_handler(_leaving)
+
+
+def _leaving(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """On its way out kopf leaves its watches to the loop to close, which some of them protest against."""
+    if "asyncgen" not in context:
+        loop.default_exception_handler(context)

@@ -48,7 +48,8 @@ class Reconciler:
         entry = self._cluster.cache.get(*key)
         if entry is None:
             # Children go with their owner: the garbage collector sees to it.
-            self._reports.forget(key[1], key[2])
+            if key[0] == names.AGENT:
+                self._reports.forget(key[1], key[2])
             return True
         if entry.deleting:
             return True

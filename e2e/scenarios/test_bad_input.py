@@ -1,0 +1,132 @@
+"""What is wrong is refused where it is written, or said in a condition by name; it heals, and others do not notice."""
+
+import base64
+from typing import Any
+
+import pytest
+from e2e.scenarios import workloads
+from e2e.scenarios.fleet import Fleet, agent, text_of
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        pytest.param(agent("Bad_Name"), "metadata.name", id="a name that no Service can have"),
+        pytest.param(agent("a", instructions=""), "spec.instructions", id="no instructions"),
+        pytest.param(agent("a", peers=[{"name": "a"}]), "remove that entry", id="an agent that is its own peer"),
+        pytest.param(agent("a", model={"price": {"inputPerMillion": "cheap"}}), "price", id="a price that is no price"),
+        pytest.param(agent("a", compaction={"mode": "Sometimes"}), "Enforce", id="an unknown mode"),
+        pytest.param(
+            agent("a", compaction={"trigger": {"contextFraction": "1.5"}}), "contextFraction", id="a fraction above one"
+        ),
+        pytest.param(agent("a", surplus=1), "surplus", id="a field that is not there"),
+    ],
+)
+def test_kubectl_apply_refuses_with_the_field_and_the_remedy(
+    fleet: Fleet, manifest: dict[str, Any], wanted: str
+) -> None:
+    assert wanted in fleet.refused(manifest)
+
+
+def test_a_server_is_either_remote_or_a_workload(fleet: Fleet) -> None:
+    both = {"remote": {"url": "http://a/mcp"}, "workload": {"image": "a"}}
+    assert "exactly one of" in fleet.refused(_server("both", both))
+    assert "exactly one of" in fleet.refused(_server("none", {}))
+
+
+def _server(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}, "spec": spec}
+
+
+def _skill(name: str, document: str) -> dict[str, Any]:
+    spec = {"source": {"inline": {"files": {"SKILL.md": document}}}}
+    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Skill", "metadata": {"name": name}, "spec": spec}
+
+
+def test_what_is_missing_is_named_and_the_agent_starts_when_it_appears(fleet: Fleet) -> None:
+    key = {"name": "provider-key", "key": "api-key"}
+    wanted = agent(
+        "waiting",
+        skills=[{"name": "tricks"}],
+        mcpServers=[{"name": "tools"}],
+        peers=[{"name": "helper"}],
+        model={"apiKeySecretRef": key},
+    )
+    fleet.apply(agent("bystander"), wanted)
+    fleet.ready("agent/bystander")
+    bystander = fleet.get("agent/bystander")["metadata"]["resourceVersion"]
+
+    def message() -> str:
+        return fleet.condition("agent/waiting", "ReferencesResolved")[2]
+
+    fleet.until(
+        lambda: all(name in message() for name in ("tricks", "tools", "helper", "provider-key")), "all are named"
+    )
+    assert fleet.condition("agent/waiting", "Available")[2].startswith("blocked by ReferencesResolved")
+
+    fleet.apply(_skill("tricks", "no front matter at all"))
+    fleet.until(lambda: fleet.condition("skill/tricks", "Ready")[0] == "False", "the invalid skill is said")
+    assert "must start with" in fleet.condition("skill/tricks", "Ready")[2]
+    assert "tricks" in message()
+
+    fleet.apply(
+        _skill("tricks", "---\nname: tricks\ndescription: Some tricks\n---\nBe clever.\n"),
+        _server("tools", {"workload": {"image": fleet.image, "command": ["fleetwright", "offline-orders"],
+                                       "env": [{"name": "HOST", "value": "0.0.0.0"}]}}),
+        agent("helper"),
+        _secret("provider-key", {"another-key": "x"}),
+    )  # fmt: skip
+    fleet.until(lambda: "api-key" in message() and "tricks" not in message(), "only the missing key is left")
+    fleet.apply(_secret("provider-key", {"api-key": "x"}))
+    fleet.ready("agent/waiting")
+    assert fleet.get("agent/bystander")["metadata"]["resourceVersion"] == bystander
+
+
+def _secret(name: str, content: dict[str, str]) -> dict[str, Any]:
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in content.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
+
+
+def test_a_running_agent_keeps_running_when_what_it_refers_to_goes(fleet: Fleet) -> None:
+    fleet.apply(_skill("craft", "---\nname: craft\ndescription: A craft\n---\nSlowly.\n"))
+    fleet.apply(agent("steady", skills=[{"name": "craft"}]))
+    fleet.ready("agent/steady")
+    caller, token = fleet.caller("visitor", of="steady"), fleet.token("steady")
+    fleet.until(lambda: caller.send("steady", "Hello", token=token).status == 200, "the network lets the visitor in")
+    pod = fleet.pod_of("steady")
+
+    fleet.run("delete", "skill", "craft")
+    fleet.until(
+        lambda: fleet.condition("agent/steady", "ReferencesResolved")[0] == "False", "the missing skill is said"
+    )
+    task = caller.send("steady", "Still there?", token=token).result["task"]
+    assert "Still there?" in text_of(task)
+    assert fleet.pod_of("steady") == pod
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        pytest.param({"image": "docker.io/fleetwright/nothing:0"}, "nothing", id="an image that is not to be had"),
+        pytest.param({"command": ["false"]}, "exit", id="a server that ends at once"),
+    ],
+)
+def test_available_names_a_cause_that_a_person_can_act_on(fleet: Fleet, broken: dict[str, Any], reason: str) -> None:
+    workload = {"image": fleet.image, "command": ["fleetwright", "offline-orders"], **broken}
+    name = f"broken-{reason}"
+    fleet.apply(_server(name, {"workload": workload}))
+    fleet.until(lambda: reason in fleet.condition(f"mcpserver/{name}", "Available")[2], "the cause", seconds=120)
+    assert fleet.condition(f"mcpserver/{name}", "Ready")[0] == "False"
+
+
+def test_an_mcp_server_that_cannot_be_reached_degrades_its_agents_by_name(fleet: Fleet) -> None:
+    """Nothing listens behind the Service; the agent answers without those tools and heals when they are there."""
+    silent = workloads.service("silent")
+    fleet.apply(silent, _server("mute", {"remote": {"url": "http://silent/mcp"}}))
+    fleet.apply(agent("handicapped", mcpServers=[{"name": "mute"}]))
+    fleet.ready("agent/handicapped")
+    fleet.until(lambda: "mute" in fleet.condition("agent/handicapped", "Degraded")[2], "the server", seconds=150)
+    caller, token = fleet.caller("guest", of="handicapped"), fleet.token("handicapped")
+    fleet.until(lambda: caller.send("handicapped", "Hello", token=token).status == 200, "it answers all the same")
+    fleet.apply(workloads.pod("silent", image=fleet.image, command=workloads.SERVE))
+    fleet.until(lambda: not fleet.condition("agent/handicapped", "Degraded")[0], "it is whole again", seconds=150)
