@@ -98,3 +98,22 @@ def _skill(rule: str) -> dict[str, Any]:
         "metadata": {"name": "manners"},
         "spec": {"source": {"inline": {"files": {"SKILL.md": document}}}},
     }
+
+
+def test_a_suspended_agent_has_no_pod_and_wakes_with_its_memory(fleet: Fleet) -> None:
+    fleet.apply(agent("sleeper"))
+    fleet.ready("agent/sleeper")
+    caller, token = fleet.caller("waker", of="sleeper"), fleet.token("sleeper")
+    fleet.until(lambda: caller.send("sleeper", "Hello", token=token).status == 200, "the network lets the waker in")
+    caller.send("sleeper", "My parrot is called Ida.", token=token, context="c1")
+
+    fleet.apply(agent("sleeper", suspend=True))
+    stopped = fleet.until(lambda: fleet.condition("agent/sleeper", "Available")[1] == "Suspended", "no pod is left")
+    print(f"the agent was suspended after {stopped:.1f} s")
+    assert not fleet.get("pods", "--selector=fleetwright.dev/agent=sleeper")["items"]
+
+    fleet.apply(agent("sleeper"))
+    fleet.ready("agent/sleeper")
+    fleet.until(lambda: caller.send("sleeper", "Hello", token=token).status == 200, "it can be called again")
+    asked = caller.send("sleeper", "What is my parrot called?", token=token, context="c1").result["task"]
+    assert "Ida" in text_of(asked)

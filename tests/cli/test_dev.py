@@ -160,6 +160,9 @@ def test_a_fleet_answers_follows_its_folder_and_leaves_nothing_running(quickstar
     assert output().count("starting Agent warehouse") == 1
     assert "called Ida" in _say(state, "support", "What is my parrot called?", "--context", "c1").stdout
 
+    agents.write_text(agents.read_text() + "  suspend: true\n")
+    _until(lambda: "ending agent-warehouse" in output(), process)
+    _until(lambda: "no agent 'warehouse'" in _say(state, "warehouse", "Hello").stderr, process)
     agents.write_text(agents.read_text() + "  surplus: 1\n")
     _until(lambda: "not applied" in output(), process)
     assert _say(state, "support", "Still there?").returncode == 0

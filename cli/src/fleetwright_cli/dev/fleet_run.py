@@ -80,12 +80,13 @@ class FleetRun:
         _write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
 
     def addresses(self) -> dict[str, Address]:
-        """Where each agent is, with the credential of its first client."""
+        """Where each running agent is, with the credential of its first client."""
         return {
             name: Address(
                 f"http://{_HOST}:{port}", f"http://{_HOST}:{self._ports.ops[name]}", self._tokens.client(name)
             )
             for name, port in self._ports.agents.items()
+            if f"agent-{name}" in self._running
         }
 
     def _with_ports(self, fleet: Fleet) -> Ports:
