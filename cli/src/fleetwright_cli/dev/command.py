@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 import click
@@ -85,9 +86,11 @@ def _provider(environ: Mapping[str, str], processes: Processes, say: Callable[[s
 
 
 def _catalog(path: Path | None) -> Catalog:
-    if path is None:
-        return Catalog()
+    """The given catalog, else the one that the chart installs."""
     try:
+        if path is None:
+            values = resources.files("fleetwright_cli").joinpath("chart-values.yaml").read_text()
+            return parse_catalog(yaml.safe_load(values)["catalog"])
         return parse_catalog(yaml.safe_load(path.read_text()))
     except (ValueError, yaml.YAMLError) as error:
         raise InvalidFleet(f"{path}: {error}") from None
@@ -114,7 +117,7 @@ def _explain(fleet: FleetRun, options: Options) -> None:
     for name, address in fleet.addresses().items():
         click.echo(f"\n  {name}\n    card     {address.url}/.well-known/agent-card.json")
         click.echo(f"    A2A      {address.url}/a2a\n    metrics  {address.ops_url}/metrics")
-        click.echo(f"    try      fleetwright say --state {options.state} {name} 'Hello'")
+        click.echo(f"    try      {sys.argv[0]} say --state {options.state} {name} 'Hello'")
     click.echo(f"\n  logs       {options.state / 'logs'}\n")
 
 
@@ -127,5 +130,5 @@ def _stay(folder: Path, fleet: FleetRun, processes: Processes, say: Callable[[st
             continue
         try:
             fleet.apply()
-        except InvalidFleet as error:
+        except (InvalidFleet, ProcessFailed) as error:
             say(f"not applied: {error}")

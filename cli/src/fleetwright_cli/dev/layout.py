@@ -88,14 +88,15 @@ def agent_files(
     skills = read_skills(fleet)
     endpoints = Endpoints(
         agents={f"{namespace}/{name}": f"http://{_HOST}:{port}" for name, port in ports.agents.items()},
-        servers={f"{namespace}/{name}": _server_url(fleet.servers[name], port) for name, port in ports.servers.items()},
+        servers={f"{namespace}/{name}": server_url(fleet.servers[name], port) for name, port in ports.servers.items()},
     )
     settings = Settings(catalog=catalog)
     running = [name for name in sorted(fleet.agents) if not is_suspended(fleet.agents[name])]
     return [_agent(name, fleet, skills, endpoints, settings, provider, tokens) for name in running]
 
 
-def _server_url(server: Manifest, port: int) -> str:
+def server_url(server: Manifest, port: int) -> str:
+    """Where the workload of an McpServer is reached on this machine."""
     return f"http://{_HOST}:{port}{server['spec']['workload'].get('path', '/mcp')}"
 
 
