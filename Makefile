@@ -41,13 +41,13 @@ down: env ## Take away what `make up` made
 status: env ## What `make up` has running
 	@$(PYTHON) -m e2e.cluster status $(if $(CLUSTER),--provider $(CLUSTER))
 
-lint: env
+lint: env ## Lint and formatting
 	@.venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check . && echo "lint: clean"
 
-types: env
+types: env ## Types
 	@.venv/bin/mypy
 
-layers: env
+layers: env ## Which package may import which
 	@.venv/bin/lint-imports --no-cache
 
 format: env ## Format the code
@@ -60,4 +60,5 @@ locks: env ## Write the lock files anew
 	@UV=$$(ls -d $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/uv-*/bin/uv | head -1) locks/compile
 
 clean: ## Remove what was built here (the cache of built programs stays)
+	@test ! -d build/cluster || { echo "a cluster of this checkout runs: make down first"; exit 1; }
 	@rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

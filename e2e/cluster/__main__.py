@@ -66,6 +66,9 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         _run(arguments, Progress())
+    except KeyboardInterrupt:
+        print("cluster: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
     except CannotRun as reason:
         print(reason, file=sys.stderr)
         return CANNOT_RUN

@@ -83,10 +83,14 @@ def up(name: str, progress: Progress) -> None:
     print(f"\n> {question}\n{answer}\n")
     print(kubectl.run("get", "agents", f"--namespace={deploy.QUICKSTART}"))
     context = f" --context {kubectl.context}" if kubectl.context else ""
+    here = f"{kubectl.program} --kubeconfig {kubectl.kubeconfig}{context} -n {deploy.QUICKSTART}"
     print(
-        f"Try next:\n  kubectl --kubeconfig {kubectl.kubeconfig}{context} -n {deploy.QUICKSTART} describe agent support"
+        f"Try next:\n  {here} describe agent support\n"
+        f"  {here} get secret support-client-default -o jsonpath='{{.data.token}}' | base64 -d >/tmp/token\n"
+        f"  {here} port-forward svc/support 8070:80 &\n"
+        "  .venv/bin/fleetwright say --url http://127.0.0.1:8070 --token-file /tmp/token 'Look up order A-1001.'\n"
+        "  make down"
     )
-    print(f"  kubectl is {kubectl.program}\n  make down")
     binaries.tidy(progress)
 
 

@@ -151,7 +151,7 @@ async def test_a_foreign_object_is_neither_written_nor_read_beyond_its_metadata(
     assert world.conditions("Agent", "poet")["Programmed"] == (
         "False",
         "Conflict",
-        "Secret 'poet-auth' exists and belongs to somebody else: it is left alone; rename or delete it",
+        "Secret 'poet-auth' exists and is left alone, for it belongs to nobody we know: rename or delete it",
     )
     assert world.conditions("Agent", "poet")["Conflict"][0] == "True"
 

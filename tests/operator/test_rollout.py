@@ -43,6 +43,13 @@ STATES = [
     ),
     pytest.param(
         deployment({"observedGeneration": 2}),
+        [container({"running": {}}, {"terminated": {"exitCode": 137, "reason": "OOMKilled"}})],
+        False,
+        "CrashLoop",
+        id="it runs for a moment between two crashes",
+    ),
+    pytest.param(
+        deployment({"observedGeneration": 2}),
         [entry("Pod", phase="Failed", reason="Evicted", message="disk")],
         False,
         "PodFailed",

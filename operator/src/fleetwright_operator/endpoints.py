@@ -17,8 +17,6 @@ class Endpoints:
     cluster_domain: str = "cluster.local"
     agents: Mapping[str, str] = field(default_factory=dict)
     servers: Mapping[str, str] = field(default_factory=dict)
-    model_base_url: str | None = None
-    """Replaces every model's address, as when an offline model server answers for all of them."""
 
     def agent(self, namespace: str, name: str) -> str:
         """The address of an agent, without a path."""

@@ -33,11 +33,11 @@ class Stalled(OperatorError):  # noqa: N818 - named as the condition is
 
 
 class Foreign(Stalled):
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(
-            "Conflict",
-            f"{kind} {name!r} exists and belongs to somebody else: it is left alone; rename or delete it",
-        )
+    def __init__(self, kind: str, name: str, *, owner: str = "") -> None:
+        """`owner` is `<Kind> <name>` of what controls it, which then is not the thing to delete."""
+        nobody = "belongs to nobody we know: rename or delete it"
+        remedy = f"belongs to {owner}: rename one of the two" if owner else nobody
+        super().__init__("Conflict", f"{kind} {name!r} exists and is left alone, for it {remedy}")
 
 
 class ApiError(OperatorError):

@@ -82,6 +82,10 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[Health]:
         yield Health(False, "ContainerConfig", f"the container cannot be started: {message or reason}")
     elif reason == "CrashLoopBackOff":
         yield _crash(container.get("lastState", {}).get("terminated", {}))
+    before = container.get("lastState", {}).get("terminated", {})
+    if "running" in container.get("state", {}) and not container.get("ready", False) and before.get("exitCode", 0):
+        # Between two crashes it runs for a moment; the cause is still the last end.
+        yield _crash(before)
     ended = container.get("state", {}).get("terminated")
     if ended and ended.get("exitCode", 0) != 0:
         yield _crash(ended)

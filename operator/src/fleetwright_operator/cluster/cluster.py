@@ -1,5 +1,6 @@
 """The cluster as a pass sees it: reads from the cache, writes through the API, every answer back into the cache."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
@@ -11,6 +12,8 @@ from fleetwright_operator.cluster.entry import Entry, entry_of
 from fleetwright_operator.cluster.ownership import check_ours, same_owner
 from fleetwright_operator.cluster.port import RESOURCES, Api, Object
 from fleetwright_operator.errors import Collision, Missing, Rejected, Waiting
+
+logger = logging.getLogger(__name__)
 
 _ABSENT = "1"
 """As resourceVersion of an apply: create, or fail with Collision. A contract test pins this."""
@@ -68,6 +71,7 @@ class Cluster:
         body = {"apiVersion": names.API_VERSION, "kind": entry.kind, "metadata": metadata, "status": status}
         answer = await self._api.apply(RESOURCES[entry.kind], body, subresource="status")
         self._wrote("status", entry.kind, answer)
+        _tell_transitions(entry, status)
 
     async def annotate(self, entry: Entry, annotations: dict[str, str]) -> None:
         patch = {"metadata": {"annotations": annotations, "uid": entry.uid}}
@@ -140,3 +144,14 @@ class Cluster:
     def _learn(self, kind: str, body: Object) -> None:
         if change := self.cache.put(kind, body):
             self._on_change(change)
+
+
+def _tell_transitions(entry: Entry, status: Object) -> None:
+    """One line for each condition that is another one now, so that the log tells what the objects went through."""
+    before = {condition["type"]: condition for condition in entry.facts["status"].get("conditions", ())}
+    about = {"kind": entry.kind, "namespace": entry.namespace, "object": entry.name}
+    for condition in status.get("conditions", ()):
+        old = before.get(condition["type"], {})
+        if (old.get("status"), old.get("reason")) != (condition["status"], condition["reason"]):
+            words = {"condition": condition["type"], "now": condition["status"], "reason": condition["reason"]}
+            logger.info("condition", extra={**about, **words, "why": condition["message"]})

@@ -25,10 +25,11 @@ def check_ours(entry: Entry, manifest: Object) -> None:
     if controller is not None and owner is not None and controller.uid != owner["uid"]:
         if (controller.kind, controller.name) == (owner["kind"], owner["name"]):
             raise Waiting(1.0, f"{kind} {entry.name} still belongs to the deleted {owner['kind']} of that name")
-        raise Foreign(kind, entry.name)
+        raise Foreign(kind, entry.name, owner=f"{controller.kind} {controller.name!r}")
     controlled = controller is not None and owner is not None
     if not controlled and not _carries_labels(entry, manifest):
-        raise Foreign(kind, entry.name)
+        owner_name = f"{controller.kind} {controller.name!r}" if controller is not None else ""
+        raise Foreign(kind, entry.name, owner=owner_name)
     if entry.deleting:
         raise Waiting(1.0, f"{kind} {entry.name} is being deleted")
 

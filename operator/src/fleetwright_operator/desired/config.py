@@ -51,7 +51,7 @@ def agent_config(
         "description": spec.get("description", ""),
         "instructions": spec["instructions"],
         "url": endpoints.agent(namespace, name),
-        "model": _model(agent, endpoints=endpoints, catalog=settings.catalog),
+        "model": _model(agent, settings.catalog),
         "skills": [_skill(skill) for skill in skills],
         "mcpServers": [_server(use, servers[use["name"]], endpoints) for use in spec.get("mcpServers", ())],
         "peers": [_peer(peers[peer["name"]], endpoints) for peer in spec.get("peers", ())],
@@ -61,14 +61,14 @@ def agent_config(
     }
 
 
-def _model(agent: Agent, *, endpoints: Endpoints, catalog: Catalog) -> dict[str, Any]:
+def _model(agent: Agent, catalog: Catalog) -> dict[str, Any]:
     model = agent["spec"]["model"]
     defaults: ModelDefaults = catalog.lookup(model["name"])
     key = api_key_reference(agent)
     price = model.get("price") or defaults.price
     return {
         "name": model["name"],
-        "baseUrl": endpoints.model_base_url or model_base_url(agent, catalog),
+        "baseUrl": model_base_url(agent, catalog),
         "contextWindow": model.get("contextWindow", defaults.context_window),
         "maxOutputTokens": model.get("maxOutputTokens", defaults.max_output_tokens),
         "timeoutSeconds": durations.seconds(model.get("timeout", DEFAULT_MODEL_TIMEOUT)),
