@@ -51,6 +51,15 @@ async def test_one_callers_text_never_reaches_anothers_prompt(config, talking):
     assert "Rex" not in other_context.answer
 
 
+async def test_what_an_agent_passed_on_for_one_caller_never_reaches_the_prompt_of_another(config, talking):
+    async with talking(config()) as talk:
+        await talk.say("My dog is called Rex.", owner="agent:shop/front", context="for-one")
+        other = await talk.say("What is my dog called?", owner="agent:shop/front", context="for-another")
+        again = await talk.say("What is my dog called?", owner="agent:shop/front", context="for-one")
+    assert "Rex" not in other.answer
+    assert "Rex" in again.answer
+
+
 async def test_a_skill_is_read_and_a_tool_is_called(config, talking, tmp_path, orders_port):
     folder = Layout(root=tmp_path).skill("refunds")
     folder.mkdir(parents=True)
