@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 LOG_FILE: Final = "tasks.db"
 RETENTION_SECONDS: Final = 24 * 3600
 _SWEEP_SECONDS: Final = 3600
-_RETRY_SECONDS: Final = 5
+RETRY_SECONDS: Final = 5.0
 STREAM_GRACE_SECONDS: Final = 3
 
 
@@ -61,6 +61,7 @@ class _Parts:
     compaction: LastCompaction
     reachability: Reachability
     clock: Clock
+    retry_seconds: float
 
 
 class Application:
@@ -145,13 +146,15 @@ class Application:
         """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
         due = 0.0
         while True:
+            with suppress(LogUnusable):
+                await self._parts.runs.settle()
             if self._parts.log.problem or self._parts.clock.monotonic() >= due:
                 before = self._parts.clock.now_ns() - RETENTION_SECONDS * 1_000_000_000
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
                     due = self._parts.clock.monotonic() + _SWEEP_SECONDS
                     _logger.info("old tasks forgotten", extra={"tasks": forgotten})
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(self._parts.retry_seconds)
 
 
 def create_app(
@@ -164,6 +167,7 @@ def create_app(
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     origins: Collection[str] = (),
+    retry_seconds: float = RETRY_SECONDS,
 ) -> Application:
     """Args: what is not given is the real thing; `origins` are the browser pages that may call, none by default."""
     clock = clock or Clock()
@@ -189,5 +193,6 @@ def create_app(
         compaction=compaction,
         reachability=Reachability(config.mcp_servers),
         clock=clock,
+        retry_seconds=retry_seconds,
     )
     return Application(parts, metrics=metrics, origins=origins)
