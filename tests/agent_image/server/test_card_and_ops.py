@@ -105,6 +105,21 @@ async def test_a_damaged_task_log_keeps_the_agent_alive_but_not_ready_and_says_s
         assert "tasks.db" not in json.dumps(lookup.json())
 
 
+async def test_conversations_that_cannot_be_used_are_named_by_readiness_until_they_can(
+    open_door: Open, mounted: Any
+) -> None:
+    database = mounted.layout.memory / "conversations.db"
+    database.write_bytes(b"garbage" * 1000)
+    door = await open_door(retry_seconds=0.05)
+    async with door.ops() as ops:
+        ready = await ops.get("/readyz")
+        assert (ready.status_code, "conversations.db in the memory volume" in ready.text) == (503, True)
+        database.rename(database.with_name("kept-aside"))
+        async with asyncio.timeout(5):
+            while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
+                await asyncio.sleep(0.02)
+
+
 class FullLog(MemoryTaskLog):
     """A log whose disk fills up while a task runs."""
 

@@ -15,6 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from fleetwright_agent.config import AgentConfig, CallerKind
+from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.mcp import McpConnection, McpUnreachable
@@ -80,6 +81,9 @@ class GraphTurn:
             while (frame := await frames.get()) is not _END:
                 yield frame
             yield Done(await work)
+        except MemoryUnusable as error:
+            _log.error("a conversation could not be read or stored: %s", error)
+            raise TurnFailed("storage", "The agent's memory cannot be used right now; try again later.") from error
         finally:
             if not work.done():
                 work.cancel()
