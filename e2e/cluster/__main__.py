@@ -7,7 +7,10 @@ import sys
 from e2e.cluster import commands
 from e2e.cluster.image_list import IMAGES
 from e2e.cluster.parts import OPTIONAL, PARTS
-from e2e.cluster.progress import ClusterError, Progress
+from e2e.cluster.progress import CannotRun, ClusterError, Progress
+
+CANNOT_RUN = 77
+"""The exit status by which the rings of tests tell "not on this machine" from "failed"."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,6 +66,9 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         _run(arguments, Progress())
+    except CannotRun as reason:
+        print(reason, file=sys.stderr)
+        return CANNOT_RUN
     except ClusterError as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1

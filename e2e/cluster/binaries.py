@@ -35,7 +35,7 @@ def obstacle(names: Iterable[str]) -> str | None:
     missing = [part for part in _named(names) if not find(part)]
     if any(isinstance(part.recipe, Unpacked) for part in missing) and not shutil.which("apt-get"):
         return "not on PATH and not to be had without apt-get: " + ", ".join(part.name for part in missing)
-    return go_build.obstacle() if any(not isinstance(part.recipe, Unpacked) for part in missing) else None
+    return None
 
 
 def _named(names: Iterable[str]) -> list[Part]:
@@ -97,4 +97,4 @@ def tidy(progress: Progress) -> None:
     if (cache() / "go").exists() and all(find(part) for part in PARTS.values()):
         with exclusive(cache() / "bin", progress):
             progress.say("every program exists: removing the build caches")
-            go_build.forget()
+            go_build.forget(progress)

@@ -15,7 +15,7 @@ from e2e.cluster.kind import Kind
 from e2e.cluster.local import Local
 from e2e.cluster.parts import PARTS
 from e2e.cluster.paths import CHECKOUT, STATE
-from e2e.cluster.progress import ClusterError, Progress
+from e2e.cluster.progress import CannotRun, ClusterError, Progress
 from e2e.cluster.provider import Provider
 
 PROVIDERS = ("existing", "kind", "local")
@@ -96,7 +96,7 @@ def down(name: str, progress: Progress) -> None:
         return
     chosen = provider(name, progress)
     if name == "existing":
-        deploy.uninstall(helm_of(chosen, progress))
+        deploy.uninstall(helm_of(chosen, progress), progress)
     chosen.down()
     shutil.rmtree(STATE, ignore_errors=True)
     progress.say(f"{name}: nothing is left")
@@ -138,6 +138,9 @@ def control_plane_down(progress: Progress, *, folder: Path = CONTROL_PLANE_STATE
 
 
 def find_programs(names: list[str], progress: Progress) -> None:
+    obstacle = binaries.obstacle(names or PARTS)
+    if obstacle:
+        raise CannotRun(obstacle)
     for program, path in binaries.ensure(names or PARTS, progress).items():
         print(f"{program}\t{path}")
     binaries.tidy(progress)

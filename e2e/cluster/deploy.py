@@ -16,6 +16,7 @@ from e2e.cluster.progress import ClusterError, Progress
 RELEASE = "fleetwright"
 SYSTEM = "fleetwright-system"
 QUICKSTART = "quickstart"
+DEFINITIONS = tuple(f"{kind}.fleetwright.dev" for kind in ("agents", "skills", "mcpservers"))
 RESTRICTED = {
     "pod-security.kubernetes.io/enforce": "restricted",
     "pod-security.kubernetes.io/enforce-version": "latest",
@@ -71,11 +72,15 @@ def _state(kubectl: Kubectl) -> str:
     return kubectl.attempt("get", "pods", where).stdout + kubectl.attempt(*logs, where).stdout
 
 
-def uninstall(helm: Helm) -> None:
+def uninstall(helm: Helm, progress: Progress) -> None:
+    """Takes the release and the quickstart away; the CRDs only where no object of theirs is left anywhere."""
     helm.kubectl.run("delete", "namespace", QUICKSTART, "--ignore-not-found", "--timeout=180s")
     helm.run("uninstall", RELEASE, f"--namespace={SYSTEM}", "--ignore-not-found", "--wait")
-    definitions = [f"{kind}.fleetwright.dev" for kind in ("agents", "skills", "mcpservers")]
-    helm.kubectl.run("delete", "customresourcedefinition", *definitions, "--ignore-not-found")
+    left = helm.kubectl.attempt("get", ",".join(DEFINITIONS), "--all-namespaces", "-o", "name").stdout.split()
+    if left:
+        progress.say(f"the CRDs stay, for the cluster holds other objects of theirs: {' '.join(left[:5])}")
+    else:
+        helm.kubectl.run("delete", "customresourcedefinition", *DEFINITIONS, "--ignore-not-found")
     helm.kubectl.run("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=180s")
 
 

@@ -1,9 +1,11 @@
-"""Builds programs with Go into a folder, showing progress. Refuses an old Go, and to use Go's shared caches.
+"""Builds programs with Go into a folder, showing progress. Refuses an old Go, and to use Go's shared caches;
+where the machine has none that is new enough, one is fetched by its hash.
 
 The caches of the builds grow to 9 GB; they lie in our own cache folder and are removed by `forget` as soon as
 every program exists.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -11,8 +13,9 @@ import subprocess
 import threading
 from pathlib import Path
 
+from e2e.cluster import uv
 from e2e.cluster.parts import GoInstall, GoTool
-from e2e.cluster.paths import cache
+from e2e.cluster.paths import CHECKOUT, cache
 from e2e.cluster.progress import ClusterError, Progress
 
 OLDEST_GO = (1, 26)
@@ -20,9 +23,10 @@ ATTEMPTS = 3  # sources are pinned, so what fails is the network
 MODULES = Path(__file__).parent / "go"
 
 
-def _environment() -> dict[str, str]:
+def _environment(go: str | Path) -> dict[str, str]:
     folder = cache() / "go"
     return os.environ | {
+        "PATH": f"{Path(go).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "GOCACHE": str(folder / "build"),
         "GOMODCACHE": str(folder / "mod"),
         "GOFLAGS": "-buildvcs=false -trimpath",
@@ -32,30 +36,43 @@ def _environment() -> dict[str, str]:
     }
 
 
-def obstacle() -> str | None:
-    """Why nothing can be built here."""
-    oldest = f"{OLDEST_GO[0]}.{OLDEST_GO[1]}"
-    go = shutil.which("go")
-    if not go:
-        return f"Go >= {oldest} builds the cluster's programs: install it, or put the programs on PATH"
-    said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
+def fits(go: str | Path) -> bool:
+    """Whether this Go is new enough."""
+    try:
+        said = subprocess.run(
+            [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=_environment(go)
+        ).stdout
+    except OSError:
+        return False
     found = re.search(r"go(\d+)\.(\d+)", said)
-    if not found or (int(found[1]), int(found[2])) < OLDEST_GO:
-        return f"Go >= {oldest} is needed to build the cluster's programs, and {go} is {said.strip() or 'unknown'}"
-    return None
+    return found is not None and (int(found[1]), int(found[2])) >= OLDEST_GO
+
+
+def toolchain(progress: Progress) -> Path:
+    """The Go on PATH if it is new enough, else the one of locks/go.txt, fetched into our cache once."""
+    on_path = shutil.which("go")
+    if on_path and fits(on_path):
+        return Path(on_path)
+    lock = CHECKOUT / "locks" / "go.txt"
+    home = cache() / f"go-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+    go = home / "bin" / "go"
+    if not fits(go):
+        progress.say("fetching Go, for there is none on PATH that is new enough")
+        program = uv.folder() / "uv"
+        subprocess.run([program, "venv", "--quiet", "--clear", home], check=True)
+        subprocess.run([program, "pip", "sync", "--quiet", "--require-hashes", f"--python={home}", lock], check=True)
+    return go
 
 
 def build(recipe: GoTool | GoInstall, into: Path, *, name: str, progress: Progress) -> None:
-    reason = obstacle()
-    if reason:
-        raise ClusterError(reason)
-    environment = _environment()
+    go = toolchain(progress)
+    environment = _environment(go)
     ldflags = f"-ldflags=-s -w {recipe.ldflags}".rstrip()
     if isinstance(recipe, GoTool):
-        command = ["go", "build", "-v", ldflags, "-o", f"{into}/", *recipe.packages]
+        command = [str(go), "build", "-v", ldflags, "-o", f"{into}/", *recipe.packages]
         cwd = MODULES / recipe.module
     else:
-        command = ["go", "install", "-v", ldflags, *recipe.packages]
+        command = [str(go), "install", "-v", ldflags, *recipe.packages]
         cwd = into
         environment["GOBIN"] = str(into)
     for attempt in range(1, ATTEMPTS + 1):
@@ -89,8 +106,9 @@ def _run(
     return status, "\n".join(lines[-20:])
 
 
-def forget() -> None:
+def forget(progress: Progress) -> None:
     """Removes the build caches. Modules are stored read-only, which only Go itself undoes."""
     if (cache() / "go").exists():
-        subprocess.run(["go", "clean", "-modcache", "-cache"], env=_environment(), check=True)
+        go = toolchain(progress)
+        subprocess.run([go, "clean", "-modcache", "-cache"], env=_environment(go), check=True)
         shutil.rmtree(cache() / "go", ignore_errors=True)

@@ -66,6 +66,7 @@ OFFLINE = Image(
         "cli/pyproject.toml",
         "cli/src",
         "crds",
+        "charts/fleetwright/values.yaml",
         "operator/pyproject.toml",
         "operator/src",
         "locks/offline.txt",

@@ -10,6 +10,10 @@ class ClusterError(Exception):
     """Something a person must change; the message says what, and it is printed without a traceback."""
 
 
+class CannotRun(ClusterError):  # noqa: N818 - reads as the state of the machine
+    """This machine cannot do it at all, whatever is tried."""
+
+
 def _to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 

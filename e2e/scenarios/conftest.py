@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 from e2e.cluster import commands, deploy
+from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.image_list import OFFLINE
 from e2e.cluster.images import Built
 from e2e.cluster.kubectl import Kubectl
@@ -23,7 +24,6 @@ def progress() -> Progress:
     return Progress()
 
 
-CANNOT_RUN = 77
 MONITORING = "monitoring"
 QUICKSTART = CHECKOUT / "examples/quickstart"
 TEST_SECONDS = 300

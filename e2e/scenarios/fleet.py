@@ -160,6 +160,14 @@ class Caller:
         url = f"http://{agent}.{self.fleet.namespace}.svc.cluster.local/a2a"
         return self.http(url, body=body, headers=headers, timeout=timeout)
 
+    def reaches(self, agent: str, *, token: str) -> bool:
+        """Whether the agent takes calls from here. Asked shortly: a connection to a pod that has gone just hangs."""
+        return self.status(agent, token=token) == 200
+
+    def status(self, agent: str, *, token: str) -> int:
+        """The HTTP status of a small call; 0 without a connection."""
+        return self.rpc(agent, "ListTasks", {}, token=token, timeout=3).status
+
     def send(self, agent: str, text: str, *, token: str | None, context: str = "", now: bool = False) -> Answer:
         """`now` returns as soon as the task is accepted."""
         params: dict[str, Any] = {"message": message(text, context=context)}

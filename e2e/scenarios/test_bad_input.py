@@ -92,7 +92,7 @@ def test_a_running_agent_keeps_running_when_what_it_refers_to_goes(fleet: Fleet)
     fleet.apply(agent("steady", skills=[{"name": "craft"}]))
     fleet.ready("agent/steady")
     caller, token = fleet.caller("visitor", of="steady"), fleet.token("steady")
-    fleet.until(lambda: caller.send("steady", "Hello", token=token).status == 200, "the network lets the visitor in")
+    fleet.until(lambda: caller.reaches("steady", token=token), "the network lets the visitor in")
     pod = fleet.pod_of("steady")
 
     fleet.run("delete", "skill", "craft")
@@ -127,6 +127,8 @@ def test_an_mcp_server_that_cannot_be_reached_degrades_its_agents_by_name(fleet:
     fleet.ready("agent/handicapped")
     fleet.until(lambda: "mute" in fleet.condition("agent/handicapped", "Degraded")[2], "the server", seconds=150)
     caller, token = fleet.caller("guest", of="handicapped"), fleet.token("handicapped")
-    fleet.until(lambda: caller.send("handicapped", "Hello", token=token).status == 200, "it answers all the same")
+    fleet.until(lambda: caller.reaches("handicapped", token=token), "the network lets the guest in")
+    task = caller.send("handicapped", "Are you well?", token=token).result["task"]
+    assert "Are you well?" in text_of(task), "it answers all the same"
     fleet.apply(workloads.pod("silent", image=fleet.image, command=workloads.SERVE))
     fleet.until(lambda: not fleet.condition("agent/handicapped", "Degraded")[0], "it is whole again", seconds=150)

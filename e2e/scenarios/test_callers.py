@@ -29,7 +29,7 @@ def door(fleet: Fleet) -> Door:
     friend, stranger = fleet.caller("friend", of="desk"), fleet.caller("stranger")
     fleet.ready("agent/desk", "agent/vault", "pod/elsewhere")
     card = f"http://desk.{fleet.namespace}.svc.cluster.local/.well-known/agent-card.json"
-    fleet.until(lambda: friend.http(card).status == 200, "the network lets the friend in")
+    fleet.until(lambda: friend.http(card, timeout=3).status == 200, "the network lets the friend in")
     return Door(fleet, friend, stranger, card)
 
 

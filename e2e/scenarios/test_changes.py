@@ -10,15 +10,13 @@ def test_new_instructions_roll_out_and_the_conversation_goes_on_with_its_memory(
     fleet.apply(agent("clerk", "You are the day clerk."))
     fleet.ready("agent/clerk")
     caller, token = fleet.caller("visitor", of="clerk"), fleet.token("clerk")
-    fleet.until(
-        lambda: caller.send("clerk", "Who are you?", token=token).status == 200, "the network lets the visitor in"
-    )
+    fleet.until(lambda: caller.reaches("clerk", token=token), "the network lets the visitor in")
     caller.send("clerk", "My parrot is called Ida.", token=token, context="c1")
     before = fleet.get("agent/clerk")["status"]["revision"]
 
     fleet.apply(agent("clerk", "You are the night clerk."))
     fleet.until(lambda: _serves(fleet, "clerk", not_revision=before), "another revision is Ready", seconds=120)
-    fleet.until(lambda: caller.send("clerk", "x", token=token).status == 200, "the new pod can be called")
+    fleet.until(lambda: caller.reaches("clerk", token=token), "the new pod can be called")
     who = caller.send("clerk", "Who are you?", token=token).result["task"]
     assert "You are the night clerk." in text_of(who)
     asked = caller.send("clerk", "What is my parrot called?", token=token, context="c1").result["task"]
@@ -43,11 +41,13 @@ def test_a_removed_peer_loses_its_token_and_its_path_within_seconds(fleet: Fleet
     fleet.until(lambda: fleet.reaches(pod, "back", 80), "the path is open")
     # Somebody who copied the token and may reach the agent is let in while the edge exists.
     thief = fleet.caller("thief", of="back")
-    fleet.until(lambda: thief.rpc("back", "ListTasks", {}, token=token).status == 200, "the token opens")
+    fleet.until(lambda: thief.reaches("back", token=token), "the token opens")
 
     fleet.run("patch", "agent/front", "--type=merge", "-p", json.dumps({"spec": {"peers": []}}))
     closed = fleet.until(
-        lambda: thief.rpc("back", "ListTasks", {}, token=token).status == 401, "the token is void", seconds=30
+        lambda: thief.rpc("back", "ListTasks", {}, token=token, timeout=3).status == 401,
+        "the token is void",
+        seconds=30,
     )
     print(f"the removed peer's token was void after {closed:.1f} s")
     fleet.until(lambda: not fleet.reaches(fleet.pod_of("front"), "back", 80), "the path is closed", seconds=60)
@@ -98,3 +98,22 @@ def _skill(rule: str) -> dict[str, Any]:
         "metadata": {"name": "manners"},
         "spec": {"source": {"inline": {"files": {"SKILL.md": document}}}},
     }
+
+
+def test_a_suspended_agent_has_no_pod_and_wakes_with_its_memory(fleet: Fleet) -> None:
+    fleet.apply(agent("sleeper"))
+    fleet.ready("agent/sleeper")
+    caller, token = fleet.caller("waker", of="sleeper"), fleet.token("sleeper")
+    fleet.until(lambda: caller.reaches("sleeper", token=token), "the network lets the waker in")
+    caller.send("sleeper", "My parrot is called Ida.", token=token, context="c1")
+
+    fleet.apply(agent("sleeper", suspend=True))
+    stopped = fleet.until(lambda: fleet.condition("agent/sleeper", "Available")[1] == "Suspended", "no pod is left")
+    print(f"the agent was suspended after {stopped:.1f} s")
+    assert not fleet.get("pods", "--selector=fleetwright.dev/agent=sleeper")["items"]
+
+    fleet.apply(agent("sleeper"))
+    fleet.ready("agent/sleeper")
+    fleet.until(lambda: caller.reaches("sleeper", token=token), "it can be called again")
+    asked = caller.send("sleeper", "What is my parrot called?", token=token, context="c1").result["task"]
+    assert "Ida" in text_of(asked)

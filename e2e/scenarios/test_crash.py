@@ -7,7 +7,7 @@ def test_after_a_kill_finished_tasks_are_readable_and_the_running_one_has_ended_
     fleet.apply(agent("survivor"))
     fleet.ready("agent/survivor")
     caller, token = fleet.caller("visitor", of="survivor"), fleet.token("survivor")
-    fleet.until(lambda: caller.send("survivor", "Hello", token=token).status == 200, "the network lets the visitor in")
+    fleet.until(lambda: caller.reaches("survivor", token=token), "the network lets the visitor in")
     told = caller.send("survivor", "My parrot is called Ida.", token=token, context="c1").result["task"]
     slow = "Tell me a long story. [[long:2000]] [[pause:1]]"
     running = caller.send("survivor", slow, token=token, context="c2", now=True).result["task"]
@@ -20,7 +20,7 @@ def test_after_a_kill_finished_tasks_are_readable_and_the_running_one_has_ended_
     fleet.run("delete", "pod", killed, "--grace-period=0", "--force")
     fleet.until(lambda: fleet.pod_of("survivor") != killed, "another pod takes its place")
     fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of('survivor')}", "--timeout=120s")
-    fleet.until(lambda: caller.rpc("survivor", "ListTasks", {}, token=token).status == 200, "it can be called")
+    fleet.until(lambda: caller.reaches("survivor", token=token), "it can be called")
 
     finished = caller.task("survivor", told["id"], token=token)
     assert (finished["status"], text_of(finished)) == (told["status"], text_of(told))
@@ -36,7 +36,7 @@ def test_a_failing_model_fails_the_task_with_a_reason_and_nothing_internal(fleet
     fleet.apply(agent("unlucky", model={"timeout": "2s"}))
     fleet.ready("agent/unlucky")
     caller, token = fleet.caller("patient", of="unlucky"), fleet.token("unlucky")
-    fleet.until(lambda: caller.send("unlucky", "Hello", token=token).status == 200, "the network lets the caller in")
+    fleet.until(lambda: caller.reaches("unlucky", token=token), "the network lets the caller in")
     reasons = {
         "401": "model_unauthorized",
         "429": "model_rate_limited",

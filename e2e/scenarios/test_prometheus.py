@@ -84,7 +84,7 @@ def test_promql_finds_compactions_and_cost_of_the_right_agent_and_the_operators_
     fleet: Fleet, prometheus: Caller
 ) -> None:
     caller, token = fleet.caller("visitor", of="talker"), fleet.token("talker")
-    fleet.until(lambda: caller.send("talker", "Hello", token=token).status == 200, "the network lets the visitor in")
+    fleet.until(lambda: caller.reaches("talker", token=token), "the network lets the visitor in")
     for turn in range(5):
         caller.send("talker", f"Story number {turn}, please. [[long:300]]", token=token, context="c1")
 
@@ -106,6 +106,6 @@ def test_nobody_but_monitoring_reaches_an_agents_metrics(fleet: Fleet) -> None:
     address = fleet.get("pod", fleet.pod_of("quiet"))["status"]["podIP"]
     stranger, friend = fleet.caller("stranger"), fleet.caller("friend", of="quiet")
     card = f"http://quiet.{fleet.namespace}.svc.cluster.local/.well-known/agent-card.json"
-    fleet.until(lambda: friend.http(card).status == 200, "the network lets the friend in")
+    fleet.until(lambda: friend.http(card, timeout=3).status == 200, "the network lets the friend in")
     for caller in (stranger, friend):
         assert caller.http(f"http://{address}:7871/metrics", timeout=3).status == 0

@@ -28,7 +28,7 @@ def test_kubectl_shows_where_the_agents_are_and_that_they_are_ready(
 
 def test_a_message_is_answered_with_a_skill_and_a_tool_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, caller, token = quickstart
-    fleet.until(lambda: caller.http(_card(fleet)).status == 200, "the network lets the new caller in")
+    fleet.until(lambda: caller.http(_card(fleet), timeout=3).status == 200, "the network lets the new caller in")
     task = caller.send("support", "Load the refund-policy skill, then look up order A-1002.", token=token).result[
         "task"
     ]
@@ -42,7 +42,7 @@ def test_a_message_is_answered_with_a_skill_and_a_tool_and_its_cost(quickstart: 
 
 def test_a_stream_ends_once_with_the_whole_answer_and_its_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, caller, token = quickstart
-    fleet.until(lambda: caller.http(_card(fleet)).status == 200, "the network lets the new caller in")
+    fleet.until(lambda: caller.http(_card(fleet), timeout=3).status == 200, "the network lets the new caller in")
     params = {"message": message("Good morning to everybody")}
     events = caller.rpc("support", "SendStreamingMessage", params, token=token).events
     states = [event["statusUpdate"]["status"]["state"] for event in events if "statusUpdate" in event]
@@ -56,7 +56,7 @@ def test_a_stream_ends_once_with_the_whole_answer_and_its_cost(quickstart: tuple
 
 def test_an_agent_delegates_to_its_peer_and_both_report_what_it_cost(quickstart: tuple[Fleet, Caller, str]) -> None:
     fleet, caller, token = quickstart
-    fleet.until(lambda: caller.http(_card(fleet)).status == 200, "the network lets the new caller in")
+    fleet.until(lambda: caller.http(_card(fleet), timeout=3).status == 200, "the network lets the new caller in")
     question = "Ask the warehouse when the standing desk can be sent."
     task = caller.send("support", question, token=token).result["task"]
     assert "You are the warehouse" in text_of(task)

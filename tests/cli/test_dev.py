@@ -82,6 +82,16 @@ def test_a_dangling_reference_ends_the_command_with_its_name(tmp_path, reference
     assert "Traceback" not in ended.stderr
 
 
+def test_a_server_that_cannot_run_here_is_named(tmp_path):
+    server = AGENT.replace("Agent", "McpServer").split("spec:")[0].replace("desk", "tools")
+    (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{server}spec: {{workload: {{image: a/b:1}}}}\n")
+    words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
+    assert ended.returncode == 1
+    assert "McpServer tools: spec.workload.command" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_key_chooses_the_real_provider():
     real = provider_from({"OPENAI_API_KEY": "k", "OPENAI_MODEL": "m"}, offline_url="http://o")
     assert (real.model, real.offline) == ("m", False)
@@ -159,8 +169,12 @@ def test_a_fleet_answers_follows_its_folder_and_leaves_nothing_running(quickstar
     _until(lambda: output().count("starting Agent support") == 2, process)
     _until(lambda: "night desk" in _say(state, "support", "Who are you?").stdout, process)
     assert output().count("starting Agent warehouse") == 1
+    assert "(to go on: --context c1)" in said.stdout
     assert "called Ida" in _say(state, "support", "What is my parrot called?", "--context", "c1").stdout
 
+    agents.write_text(agents.read_text() + "  suspend: true\n")
+    _until(lambda: "ending agent-warehouse" in output(), process)
+    _until(lambda: "no agent 'warehouse'" in _say(state, "warehouse", "Hello").stderr, process)
     agents.write_text(agents.read_text() + "  surplus: 1\n")
     _until(lambda: "not applied" in output(), process)
     assert _say(state, "support", "Still there?").returncode == 0

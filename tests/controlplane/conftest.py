@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 from e2e.cluster import binaries
+from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane, free_ports
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from e2e.cluster.progress import SILENT
@@ -47,6 +48,13 @@ _PATHS = {
     "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
     **{kind: f"/api/v1/namespaces/{{}}/{kind.lower()}s" for kind in _CORE},
 }
+
+
+def pytest_sessionstart() -> None:
+    """Says why this ring cannot run on a machine, instead of failing in every test."""
+    obstacle = binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm"))
+    if obstacle:
+        pytest.exit(obstacle, returncode=CANNOT_RUN)
 
 
 class Refusal(Exception):  # noqa: N818 - what the API server did

@@ -120,6 +120,10 @@ BAD = [
         AGENT, "spec.resources", {"requests": {"memory": "lots"}}, "such as 256Mi", id="a request is a quantity"
     ),
     pytest.param(AGENT, "spec.limits", {"maxTurnSeconds": 0}, "greater than or equal to 1", id="a limit is above zero"),
+    pytest.param(AGENT, "spec.drainSeconds", 0, "greater than or equal to 1", id="a drain takes time"),
+    pytest.param(AGENT, "spec.image", "my image", "an image reference", id="an image is a reference"),
+    pytest.param(AGENT, "spec.iconURL", "icon.png", "absolute http or https", id="a picture has an address"),
+    pytest.param(AGENT, "spec.serviceAccountName", "A B", "of a ServiceAccount", id="an account has a real name"),
     pytest.param(SKILL, "metadata.name", "two--hyphens", "single hyphens", id="a skill's name has single hyphens"),
     pytest.param(SKILL, "spec.source", {}, "exactly one of inline and configMap", id="a skill has a source"),
     pytest.param(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from e2e.cluster import binaries, parts
+from e2e.cluster import binaries, go_build, parts
 from e2e.cluster.parts import CONTAINERD, ETCD, HELM, PARTS, Version, parse
 
 
@@ -87,14 +87,22 @@ def test_the_rule_for_versions_on_path(rule: parts.Rule, version: Version, fits:
     assert rule.accepts(version) is fits
 
 
-def test_a_machine_without_go_and_apt_is_told_what_to_install() -> None:
-    assert "PATH" in str(binaries.obstacle(["etcd"]))
-    assert "Go >= 1.26" in str(binaries.obstacle(["helm"]))
+def test_a_machine_without_apt_is_told_what_to_put_on_path(empty_machine: Path) -> None:
+    assert "not on PATH" in str(binaries.obstacle(["etcd"]))
 
 
-def test_an_old_go_is_refused_with_its_version(empty_machine: Path) -> None:
-    program(empty_machine / "path", "go", "go1.22.1")
-    assert "go1.22.1" in str(binaries.obstacle(["helm"]))
+@pytest.mark.parametrize(
+    ("said", "fits"),
+    [
+        pytest.param("go1.22.1", False, id="an old one is passed over"),
+        pytest.param("go1.26.0", True, id="the oldest that will do"),
+        pytest.param("go2.0", True, id="a newer one"),
+        pytest.param("", False, id="one that says nothing"),
+    ],
+)
+def test_which_go_on_path_will_do(empty_machine: Path, said: str, fits: bool) -> None:
+    program(empty_machine / "path", "go", said)
+    assert go_build.fits(empty_machine / "path/go") is fits
 
 
 def test_nothing_is_in_the_way_when_every_program_is_there(empty_machine: Path) -> None:

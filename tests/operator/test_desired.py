@@ -18,6 +18,8 @@ FULL = {
     "description": "Writes poems.",
     "version": "2.1.0",
     "provider": {"organization": "Poets", "url": "https://poets.example"},
+    "documentationURL": "https://poets.example/poet",
+    "iconURL": "https://poets.example/poet.png",
     "model": {
         "name": "priced",
         "baseURL": "http://llm.models.svc/v1",
@@ -33,6 +35,10 @@ FULL = {
     "limits": {"maxToolCalls": 3},
     "auth": {"clients": [{"name": "web"}, {"name": "ops"}]},
     "resources": {"limits": {"memory": "1Gi"}},
+    "drainSeconds": 90,
+    "image": "registry.example.com/poet:1",
+    "imagePullSecrets": [{"name": "registry"}],
+    "serviceAccountName": "poets",
 }
 
 
@@ -147,3 +153,14 @@ def test_every_pod_is_restricted_whatever_the_spec_says(full, priced, objects, m
         }
     allowed = {"configMap", "secret", "emptyDir", "persistentVolumeClaim"}
     assert {kind for volume in pod["volumes"] for kind in volume if kind != "name"} <= allowed
+
+
+def test_a_suspended_agent_keeps_everything_but_its_pod(full, priced, objects):
+    running = agent_children(full, priced)
+    suspended = agent_children(replace(full, agent=objects.agent(**FULL, suspend=True)), priced)
+    assert suspended.rendered.revision == running.rendered.revision
+    changed = [
+        (before, after) for before, after in zip(running.manifests, suspended.manifests, strict=True) if before != after
+    ]
+    assert [(before["spec"].pop("replicas"), after["spec"].pop("replicas")) for before, after in changed] == [(1, 0)]
+    assert all(before == after for before, after in changed)

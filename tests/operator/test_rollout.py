@@ -104,3 +104,16 @@ def test_a_cluster_without_room_says_so():
     pod = _unschedulable("0/3 nodes are available: insufficient memory")
     health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2")
     assert (health.reason, "insufficient memory" in health.message) == ("Unschedulable", True)
+
+
+@pytest.mark.parametrize(
+    ("pods", "reason"),
+    [
+        pytest.param((), "Suspended", id="no pod is left"),
+        pytest.param((container({"running": {}}),), "Suspending", id="the pod still ends its tasks"),
+    ],
+)
+def test_a_suspended_agent_is_not_available_and_says_so(pods, reason):
+    health = deployment_health(deployment({**UP, "replicas": 0}), pods, revision="r2", suspended=True)
+    assert (health.status, health.reason) == (False, reason)
+    assert "spec.suspend is true" in health.message

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+import uuid
 from pathlib import Path
 
 import click
@@ -83,8 +84,9 @@ def say(
         address, text = address_of(words[0], state), " ".join(words[1:])
     else:
         raise click.UsageError("give --state DIR AGENT TEXT, or --url URL --token-file FILE TEXT")
+    context_id = context_id or str(uuid.uuid4())
     reply = send(address, text, context_id=context_id, wait=wait)
-    click.echo(f"[{reply.spent}]\n{reply.text}")
+    click.echo(f"[{reply.spent}]\n{reply.text}\n(to go on: --context {context_id})")
     sys.exit(0 if reply.completed else 1)
 
 

@@ -30,7 +30,7 @@ def address_of(agent: str, state: Path) -> Address:
     return Address(**known[agent])
 
 
-def say(address: Address, text: str, *, context_id: str | None, wait: float) -> Reply:
+def say(address: Address, text: str, *, context_id: str, wait: float) -> Reply:
     """Sends the message and waits for the end of its task; for `wait` seconds an agent that is not there is waited for.
 
     Raises:

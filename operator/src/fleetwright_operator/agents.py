@@ -12,7 +12,7 @@ from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.credentials import tokens_for
 from fleetwright_operator.desired.agent import AgentChildren, AgentParts, agent_children, agent_credentials
 from fleetwright_operator.desired.callers import Tokens, client_names
-from fleetwright_operator.desired.deployment import Snapshot
+from fleetwright_operator.desired.deployment import Snapshot, is_suspended
 from fleetwright_operator.desired.secrets import auth_files
 from fleetwright_operator.desired.volume import is_ephemeral
 from fleetwright_operator.observe import ObservedAgent, observe_agent
@@ -99,6 +99,7 @@ class AgentPass:
             seen.of_kind("Pod"),
             revision=revision,
             claim=cache.get("PersistentVolumeClaim", space, names.agent_memory(name)),
+            suspended=is_suspended(seen.agent),
         )
 
     def _serving(self, seen: ObservedAgent) -> str:

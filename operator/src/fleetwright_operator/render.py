@@ -65,8 +65,7 @@ def render_agent(
         servers=servers,
         peers=peers,
         endpoints=endpoints,
-        catalog=settings.catalog,
-        drain_seconds=settings.drain_seconds,
+        settings=settings,
     )
     card = agent_card(agent, url=config["url"], skills=mounted)
     revision = short_hash({"config": config, "card": card})

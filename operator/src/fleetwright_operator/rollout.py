@@ -18,11 +18,18 @@ class Health:
 
 
 def deployment_health(
-    deployment: Entry | None, pods: Sequence[Entry], *, revision: str | None, claim: Entry | None = None
+    deployment: Entry | None,
+    pods: Sequence[Entry],
+    *,
+    revision: str | None,
+    claim: Entry | None = None,
+    suspended: bool = False,
 ) -> Health:
     """Whether the wanted revision is the one that serves. `revision=None` where templates carry none."""
     if deployment is None:
         return Health(None, "NotObserved", "the Deployment was written and has not been seen yet")
+    if suspended:
+        return _suspended(pods)
     status = deployment.facts["status"]
     current = revision is None or deployment.facts["revision"] == revision
     if current and _rolled_out(deployment, status):
@@ -34,6 +41,12 @@ def deployment_health(
     return (
         next(iter(causes), None) or _refused(status) or Health(False, "RollingOut", "waiting for the pod to be ready")
     )
+
+
+def _suspended(pods: Sequence[Entry]) -> Health:
+    if pods:
+        return Health(False, "Suspending", "spec.suspend is true: the pod ends its tasks")
+    return Health(False, "Suspended", "spec.suspend is true: no pod runs; tasks and memory are kept")
 
 
 def _rolled_out(deployment: Entry, status: Mapping[str, Any]) -> bool:

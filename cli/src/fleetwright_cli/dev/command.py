@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 import click
@@ -100,9 +101,11 @@ def _provider(environ: Mapping[str, str], processes: Processes, say: Callable[[s
 
 
 def _catalog(path: Path | None) -> Catalog:
-    if path is None:
-        return Catalog()
+    """The given catalog, else the one that the chart installs."""
     try:
+        if path is None:
+            values = resources.files("fleetwright_cli").joinpath("chart-values.yaml").read_text()
+            return parse_catalog(yaml.safe_load(values)["catalog"])
         return parse_catalog(yaml.safe_load(path.read_text()))
     except (ValueError, yaml.YAMLError) as error:
         raise InvalidFleet(f"{path}: {error}") from None
@@ -129,7 +132,7 @@ def _explain(fleet: FleetRun, options: Options) -> None:
     for name, address in fleet.addresses().items():
         click.echo(f"\n  {name}\n    card     {address.url}/.well-known/agent-card.json")
         click.echo(f"    A2A      {address.url}/a2a\n    metrics  {address.ops_url}/metrics")
-        click.echo(f"    try      fleetwright say --state {options.state} {name} 'Hello'")
+        click.echo(f"    try      {sys.argv[0]} say --state {options.state} {name} 'Hello'")
     click.echo(f"\n  logs       {options.state / 'logs'}\n")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
@@ -73,6 +74,9 @@ class Conversation:
     async def say(self, text: str) -> Reply:
         """Sends a message and waits for the end of its task."""
         card = await A2ACardResolver(self._http, self._address.url).get_agent_card()
+        # The address was given by a person, who may come through a tunnel; a card sends our token nowhere else.
+        for interface in card.supported_interfaces:
+            interface.url = f"{self._address.url.rstrip('/')}{urlsplit(interface.url).path}"
         config = ClientConfig(httpx_client=self._http, streaming=False, supported_protocol_bindings=["JSONRPC"])
         client = ClientFactory(config).create(card)
         message = Message(
@@ -97,7 +101,7 @@ def _reply(task: Task) -> Reply:
     said = "".join(part.text for part in task.status.message.parts)
     return Reply(
         state=TaskState.Name(task.status.state).removeprefix("TASK_STATE_").lower().replace("_", "-"),
-        text=text or said,
+        text=text if task.status.state == TaskState.TASK_STATE_COMPLETED else said or text,
         input_tokens=int(usage.get("input_tokens", 0)),
         output_tokens=int(usage.get("output_tokens", 0)),
         cost_usd=Decimal(str(cost["costUsd"])) if "costUsd" in cost else None,

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fleetwright_cli.dev.conversation import Address
-from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, token_names
+from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, server_url, token_names
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest, read_fleet
 from fleetwright_cli.dev.processes import Processes, free_port
 from fleetwright_cli.dev.provider import Provider
@@ -87,12 +87,13 @@ class FleetRun:
         return True
 
     def addresses(self) -> dict[str, Address]:
-        """Where each agent is, with the credential of its first client."""
+        """Where each running agent is, with the credential of its first client."""
         return {
             name: Address(
                 f"http://{_HOST}:{port}", f"http://{_HOST}:{self._ports.ops[name]}", self._tokens.client(name)
             )
             for name, port in self._ports.agents.items()
+            if f"agent-{name}" in self._running
         }
 
     def _with_ports(self, fleet: Fleet) -> Ports:
@@ -108,14 +109,14 @@ class FleetRun:
             if f"server-{name}" not in changed:
                 continue
             workload = fleet.servers[name]["spec"]["workload"]
-            command = _command(workload, port)
+            command = _command(name, workload, port)
             self._say(f"starting McpServer {name}: {shlex.join(command)}")
             environ = {entry["name"]: entry["value"] for entry in workload.get("env", ())}
             # The same two variables a pod would have, with the address of this machine.
             self._processes.start(f"server-{name}", command, environ | {"HOST": _HOST, "PORT": str(port)})
         for name, port in self._ports.servers.items():
             if f"server-{name}" in changed:
-                self._processes.wait_ready(f"server-{name}", f"http://{_HOST}:{port}/mcp")
+                self._processes.wait_ready(f"server-{name}", server_url(fleet.servers[name], port))
 
     def _start_agents(self, rendered: list[AgentFiles], changed: set[str]) -> None:
         starting = [agent for agent in rendered if f"agent-{agent.name}" in changed]
@@ -131,9 +132,15 @@ class FleetRun:
             self._processes.wait_ready(f"agent-{agent.name}", f"http://{_HOST}:{self._ports.ops[agent.name]}/readyz")
 
 
-def _command(workload: Manifest, port: int) -> list[str]:
-    """The workload's command line as the kubelet would expand it; our own command runs in this environment."""
-    words = [*workload.get("command", ()), *workload.get("args", ())]
+def _command(name: str, workload: Manifest, port: int) -> list[str]:
+    """The workload's command line as the kubelet would expand it; our own command runs in this environment.
+
+    Raises:
+        InvalidFleet: There is none.
+    """
+    if not workload.get("command"):
+        raise InvalidFleet(f"McpServer {name}: spec.workload.command: a local run needs it, for no image runs here")
+    words = [*workload["command"], *workload.get("args", ())]
     expanded = [word.replace("$(PORT)", str(port)).replace("$(HOST)", _HOST) for word in words]
     if expanded[:1] == ["fleetwright"]:
         return [sys.executable, "-m", "fleetwright_cli", *expanded[1:]]

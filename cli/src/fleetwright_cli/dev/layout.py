@@ -12,6 +12,7 @@ from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, Provider, with_provider
 from fleetwright_operator.catalog import Catalog
 from fleetwright_operator.desired.callers import Tokens, client_names
+from fleetwright_operator.desired.deployment import is_suspended
 from fleetwright_operator.edges import allowed_peers, callers_of
 from fleetwright_operator.endpoints import Endpoints
 from fleetwright_operator.render import render_agent
@@ -79,7 +80,7 @@ def agent_files(
     tokens: Mapping[str, str],
     catalog: Catalog,
 ) -> list[AgentFiles]:
-    """Every agent's folder.
+    """The folder of every agent that is not suspended.
 
     Raises:
         InvalidFleet: A reference leads nowhere.
@@ -87,13 +88,15 @@ def agent_files(
     skills = read_skills(fleet)
     endpoints = Endpoints(
         agents={f"{namespace}/{name}": f"http://{_HOST}:{port}" for name, port in ports.agents.items()},
-        servers={f"{namespace}/{name}": _server_url(fleet.servers[name], port) for name, port in ports.servers.items()},
+        servers={f"{namespace}/{name}": server_url(fleet.servers[name], port) for name, port in ports.servers.items()},
     )
     settings = Settings(catalog=catalog)
-    return [_agent(name, fleet, skills, endpoints, settings, provider, tokens) for name in sorted(fleet.agents)]
+    running = [name for name in sorted(fleet.agents) if not is_suspended(fleet.agents[name])]
+    return [_agent(name, fleet, skills, endpoints, settings, provider, tokens) for name in running]
 
 
-def _server_url(server: Manifest, port: int) -> str:
+def server_url(server: Manifest, port: int) -> str:
+    """Where the workload of an McpServer is reached on this machine."""
     return f"http://{_HOST}:{port}{server['spec']['workload'].get('path', '/mcp')}"
 
 

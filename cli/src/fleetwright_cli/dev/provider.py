@@ -6,7 +6,7 @@ from typing import Any
 
 KEY_SECRET = "provider"  # noqa: S105 - the name of a Secret, not its content
 KEY_NAME = "api-key"
-_DEFAULT_MODEL = "gpt-5-mini"
+_DEFAULT_MODEL = "gpt-4o-mini"
 
 
 @dataclass(frozen=True, slots=True)

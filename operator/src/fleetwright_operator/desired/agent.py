@@ -55,7 +55,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     routes = egress_routes(parts.agent, servers=parts.servers, services=parts.services, settings=settings)
     claim = memory_claim(owner, parts.agent)
     manifests = [
-        _service_account(owner),
+        *([] if "serviceAccountName" in parts.agent["spec"] else [_service_account(owner)]),
         _config_map(owner, rendered),
         *agent_credentials(parts.agent, parts.tokens),
         *([claim] if claim else []),

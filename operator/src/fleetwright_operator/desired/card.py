@@ -23,6 +23,8 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         "description": description,
         "version": spec.get("version", DEFAULT_VERSION),
         **({"provider": dict(spec["provider"])} if "provider" in spec else {}),
+        **({"documentationUrl": spec["documentationURL"]} if "documentationURL" in spec else {}),
+        **({"iconUrl": spec["iconURL"]} if "iconURL" in spec else {}),
         "supportedInterfaces": [
             {"url": f"{url}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": PROTOCOL_VERSION}
         ],

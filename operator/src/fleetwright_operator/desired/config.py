@@ -10,6 +10,7 @@ from fleetwright_operator import durations, names
 from fleetwright_operator.catalog import Catalog, ModelDefaults
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.endpoints import Endpoints
+from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import SkillContent
 
 DEFAULT_MODEL_TIMEOUT = "120s"
@@ -27,6 +28,10 @@ def model_base_url(agent: Agent, catalog: Catalog) -> str:
     return str(model.get("baseURL") or catalog.lookup(model["name"]).base_url)
 
 
+def drain_seconds(agent: Agent, settings: Settings) -> int:
+    return int(agent["spec"].get("drainSeconds", settings.drain_seconds))
+
+
 def agent_config(
     agent: Agent,
     *,
@@ -34,8 +39,7 @@ def agent_config(
     servers: Mapping[str, Mapping[str, Any]],
     peers: Mapping[str, Agent],
     endpoints: Endpoints,
-    catalog: Catalog,
-    drain_seconds: int,
+    settings: Settings,
 ) -> dict[str, Any]:
     """The document without its revision, which is a hash over it."""
     namespace, name = agent["metadata"]["namespace"], agent["metadata"]["name"]
@@ -47,13 +51,13 @@ def agent_config(
         "description": spec.get("description", ""),
         "instructions": spec["instructions"],
         "url": endpoints.agent(namespace, name),
-        "model": _model(agent, endpoints=endpoints, catalog=catalog),
+        "model": _model(agent, endpoints=endpoints, catalog=settings.catalog),
         "skills": [_skill(skill) for skill in skills],
         "mcpServers": [_server(use, servers[use["name"]], endpoints) for use in spec.get("mcpServers", ())],
         "peers": [_peer(peers[peer["name"]], endpoints) for peer in spec.get("peers", ())],
         "compaction": _compaction(spec.get("compaction", {})),
         "limits": dict(spec.get("limits", {})),
-        "drainSeconds": drain_seconds,
+        "drainSeconds": drain_seconds(agent, settings),
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.canonical import short_hash
-from fleetwright_operator.desired.config import api_key_reference
+from fleetwright_operator.desired.config import api_key_reference, drain_seconds
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
 from fleetwright_operator.desired.pod import container_security, http_probe, sealed_pod
 from fleetwright_operator.desired.volume import memory_volume
@@ -17,6 +17,8 @@ from fleetwright_operator.skill_document import key_to_path
 _ROOT = "/etc/fleetwright"
 _MEMORY = "/var/lib/fleetwright"
 _READ_BY_GROUP = 0o440
+_CLOSING_SECONDS = 15
+"""After the drain: the rest is ended, readers are told, files are closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,10 @@ class Snapshot:
     keys: tuple[str, ...]
 
 
+def is_suspended(agent: Agent) -> bool:
+    return bool(agent["spec"].get("suspend", False))
+
+
 def agent_deployment(
     owner: Owner, agent: Agent, *, revision: str, snapshots: Mapping[str, Snapshot], settings: Settings
 ) -> Manifest:
@@ -35,7 +41,7 @@ def agent_deployment(
         **manifest("apps/v1", "Deployment", name=owner.name, owner=owner),
         "spec": {
             # One writer of the memory: never two pods, also when somebody scales by hand.
-            "replicas": 1,
+            "replicas": 0 if is_suspended(agent) else 1,
             "strategy": {"type": "Recreate"},
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": owner.selector},
@@ -43,8 +49,9 @@ def agent_deployment(
                 "metadata": {"labels": labels, "annotations": {names.REVISION_ANNOTATION: revision}},
                 "spec": {
                     **sealed_pod(),
-                    "serviceAccountName": owner.name,
-                    "terminationGracePeriodSeconds": settings.drain_seconds + 15,
+                    "serviceAccountName": agent["spec"].get("serviceAccountName", owner.name),
+                    **_pull_secrets(agent),
+                    "terminationGracePeriodSeconds": drain_seconds(agent, settings) + _CLOSING_SECONDS,
                     "containers": [_container(agent, snapshots, settings)],
                     "volumes": _volumes(owner, agent, revision=revision, snapshots=snapshots),
                 },
@@ -56,9 +63,8 @@ def agent_deployment(
 def _container(agent: Agent, snapshots: Mapping[str, Snapshot], settings: Settings) -> dict[str, Any]:
     return {
         "name": "agent",
-        "image": settings.agent_image,
+        **_program(agent, settings),
         "imagePullPolicy": "IfNotPresent",
-        "command": ["fleetwright-agent", "serve"],
         "ports": [
             {"name": "a2a", "containerPort": names.A2A_PORT, "protocol": "TCP"},
             {"name": "ops", "containerPort": names.OPS_PORT, "protocol": "TCP"},
@@ -71,6 +77,17 @@ def _container(agent: Agent, snapshots: Mapping[str, Snapshot], settings: Settin
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(agent, sorted(snapshots)),
     }
+
+
+def _program(agent: Agent, settings: Settings) -> dict[str, Any]:
+    """Somebody else's image starts in its own way, and by the runtime contract from there on."""
+    own = agent["spec"].get("image")
+    return {"image": own} if own else {"image": settings.agent_image, "command": ["fleetwright-agent", "serve"]}
+
+
+def _pull_secrets(agent: Agent) -> dict[str, Any]:
+    secrets = agent["spec"].get("imagePullSecrets")
+    return {"imagePullSecrets": [{"name": secret["name"]} for secret in secrets]} if secrets else {}
 
 
 def _mounts(agent: Agent, skills: Sequence[str]) -> list[dict[str, Any]]:
