@@ -40,6 +40,8 @@ async def test_contents_and_credentials_stay_out_at_every_level(
     written = lines()
     assert any(line["message"] == "turn failed" and line["reason"] == "model_timeout" for line in written)
     assert "sentinel" not in json.dumps(written)
+    # The requests above were made by httpx in this very process.
+    assert {line["logger"].partition(".")[0] for line in written} == {"fleetwright_agent"}
     assert "token-of-default" not in json.dumps(written)
 
 

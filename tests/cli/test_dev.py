@@ -13,6 +13,7 @@ import pytest
 
 from fleetwright_cli.dev.conversation import total
 from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
+from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.provider import Provider, provider_from, with_provider
 
 ROOT = Path(__file__).parents[2]
@@ -178,3 +179,72 @@ def test_a_fleet_answers_follows_its_folder_and_leaves_nothing_running(quickstar
     _until(lambda: "not applied" in output(), process)
     assert _say(state, "support", "Still there?").returncode == 0
     assert "no agent 'nobody'" in _say(state, "nobody", "Hello").stderr
+
+
+def _dev(folder, state, **environ):
+    words = _fleetwright("dev", "-f", str(folder), "--state", str(state))
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ(**environ))
+
+
+SERVER = """\
+---
+apiVersion: fleetwright.dev/v1alpha1
+kind: McpServer
+metadata: {name: tools}
+spec: {workload: {image: x, port: 8000, command: [%s]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        pytest.param(AGENT + SERVER % "no-such-program", "no-such-program cannot be started", id="a missing program"),
+        pytest.param(AGENT.replace("{name: desk}", "{}"), "metadata.name are required", id="no name"),
+        pytest.param(AGENT.encode() + b"# \xff", "fleet.yaml: cannot be read", id="not text"),
+    ],
+)
+def test_what_cannot_be_started_is_told_in_words(tmp_path, text, wanted):
+    (tmp_path / "fleet.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    ended = _dev(tmp_path, tmp_path / "state")
+    assert ended.returncode == 1
+    assert wanted in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_state_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "fleet.yaml").write_text(AGENT)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/tokens.json").write_text('{"half')
+    ended = _dev(tmp_path, tmp_path / "state")
+    assert ended.returncode == 1
+    assert "tokens.json" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_second_run_on_one_state_is_refused(quickstart):
+    folder, state, _, _ = quickstart
+    ended = _dev(folder, state)
+    assert ended.returncode == 1
+    assert "another `fleetwright dev` runs with" in ended.stderr
+
+
+def test_a_process_that_dies_is_started_again_and_the_others_go_on(quickstart):
+    _, state, output, process = quickstart
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (victim,) = [pid for pid in children if "agents/warehouse" in Path(f"/proc/{pid}/cmdline").read_text()]
+    os.kill(int(victim), signal.SIGKILL)
+    _until(lambda: "agent-warehouse ended by itself" in output(), process)
+    _until(lambda: output().count("starting Agent warehouse") == 2, process)
+    _until(lambda: _say(state, "warehouse", "Still there?").returncode == 0, process)
+    assert output().count("starting Agent support") == 1
+
+
+def test_the_providers_key_is_nobodys_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sentinel")
+    with Processes(tmp_path) as processes:
+        processes.start("child", ["env"], {"PORT": "1"})
+        deadline = time.monotonic() + 10
+        while not processes.ended():
+            assert time.monotonic() < deadline
+    assert "PORT=1" in processes.log("child").read_text()
+    assert "OPENAI" not in processes.log("child").read_text()

@@ -17,6 +17,8 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from fleetwright_agent.config import AgentConfig, Callers, Layout
+from fleetwright_agent.memory import schema
+from fleetwright_agent.memory.database import Database
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.auth import Authentication, parse_callers
 from fleetwright_agent.server.card import Card, card_routes, parse_card
@@ -42,7 +44,7 @@ _logger = logging.getLogger(__name__)
 LOG_FILE: Final = "tasks.db"
 RETENTION_SECONDS: Final = 24 * 3600
 _SWEEP_SECONDS: Final = 3600
-_RETRY_SECONDS: Final = 5
+RETRY_SECONDS: Final = 5.0
 STREAM_GRACE_SECONDS: Final = 3
 
 
@@ -56,11 +58,13 @@ class _Parts:
     runs: Runs
     intake: Intake
     turns: Turns
+    conversations: Database
     callers: Watched[Callers]
     card: Watched[Card]
     compaction: LastCompaction
     reachability: Reachability
     clock: Clock
+    retry_seconds: float
 
 
 class Application:
@@ -91,6 +95,7 @@ class Application:
         except LogUnusable as error:
             self._waiting_for = str(error)
             return
+        await self._parts.conversations.check()
         self._background = [
             asyncio.create_task(self._sweep()),
             asyncio.create_task(self._parts.reachability.watch()),
@@ -108,12 +113,14 @@ class Application:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._parts.turns.aclose()
+        await self._parts.conversations.aclose()
         await self._parts.log.aclose()
 
     def not_ready(self) -> str | None:
         """Why traffic should not come here, for people; nothing when it should."""
         parts = self._parts
-        return self._waiting_for or parts.log.problem or parts.callers.read()[1] or parts.card.read()[1]
+        stored = parts.log.problem or parts.conversations.problem
+        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1]
 
     def status(self) -> dict[str, Any]:
         parts, reason = self._parts, self.not_ready()
@@ -145,13 +152,17 @@ class Application:
         """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
         due = 0.0
         while True:
+            with suppress(LogUnusable):
+                await self._parts.runs.settle()
+            if self._parts.conversations.problem:
+                await self._parts.conversations.check()
             if self._parts.log.problem or self._parts.clock.monotonic() >= due:
                 before = self._parts.clock.now_ns() - RETENTION_SECONDS * 1_000_000_000
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
                     due = self._parts.clock.monotonic() + _SWEEP_SECONDS
                     _logger.info("old tasks forgotten", extra={"tasks": forgotten})
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(self._parts.retry_seconds)
 
 
 def create_app(
@@ -164,12 +175,14 @@ def create_app(
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     origins: Collection[str] = (),
+    retry_seconds: float = RETRY_SECONDS,
 ) -> Application:
     """Args: what is not given is the real thing; `origins` are the browser pages that may call, none by default."""
     clock = clock or Clock()
     metrics = metrics or Metrics(CollectorRegistry())
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
-    turns = Turns((lambda: turn) if turn is not None else assembled(config, layout, metrics))
+    conversations = Database(layout.memory / schema.FILE, schema.SCHEMA)
+    turns = Turns((lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations))
     compaction = LastCompaction()
     myself = f"{config.namespace}/{config.name}"
     executor = executor or FrameExecutor(turns, myself=myself, clock=clock, compaction=compaction)
@@ -184,10 +197,12 @@ def create_app(
         runs=runs,
         intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock),
         turns=turns,
+        conversations=conversations,
         callers=Watched(layout.callers_file, parse_callers),
         card=card,
         compaction=compaction,
         reachability=Reachability(config.mcp_servers),
         clock=clock,
+        retry_seconds=retry_seconds,
     )
     return Application(parts, metrics=metrics, origins=origins)

@@ -1,5 +1,6 @@
 """What is served as it was mounted, and what only operators see."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
@@ -104,6 +105,21 @@ async def test_a_damaged_task_log_keeps_the_agent_alive_but_not_ready_and_says_s
         assert "tasks.db" not in json.dumps(lookup.json())
 
 
+async def test_conversations_that_cannot_be_used_are_named_by_readiness_until_they_can(
+    open_door: Open, mounted: Any
+) -> None:
+    database = mounted.layout.memory / "conversations.db"
+    database.write_bytes(b"garbage" * 1000)
+    door = await open_door(retry_seconds=0.05)
+    async with door.ops() as ops:
+        ready = await ops.get("/readyz")
+        assert (ready.status_code, "conversations.db in the memory volume" in ready.text) == (503, True)
+        database.rename(database.with_name("kept-aside"))
+        async with asyncio.timeout(5):
+            while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
+                await asyncio.sleep(0.02)
+
+
 class FullLog(MemoryTaskLog):
     """A log whose disk fills up while a task runs."""
 
@@ -120,6 +136,32 @@ async def test_a_result_that_cannot_be_stored_ends_the_task_for_those_who_wait(
     assert "could not be stored" in task["status"]["message"]["parts"][0]["text"]
     assert "no space left" not in json.dumps(task)
     assert "no space left" in caplog.text
+
+
+class MendedLog(MemoryTaskLog):
+    """A log that cannot be written once, and then again can."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = True
+
+    async def rest(self, *arguments: Any) -> None:
+        if self.full:
+            raise LogUnusable("no space left")
+        await super().rest(*arguments)
+
+
+async def test_an_end_that_could_not_be_stored_is_stored_once_the_log_is_mended(open_door: Open) -> None:
+    log = MendedLog()
+    door = await open_door(log=log, retry_seconds=0.05)
+    task = await door.say("hello")
+    assert (await door.get(task["id"]))["status"]["state"] == "TASK_STATE_FAILED"
+    log.full = False
+    async with asyncio.timeout(5):
+        while await log.busy():  # noqa: ASYNC110 - it asks from outside
+            await asyncio.sleep(0.01)
+    assert (await door.get(task["id"]))["status"]["state"] == "TASK_STATE_FAILED"
+    assert (await door.call("CancelTask", {"id": task["id"]}))["error"]["code"] == -32002
 
 
 async def test_the_turn_is_let_go_when_the_agent_closes(open_door: Open) -> None:

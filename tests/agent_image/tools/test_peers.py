@@ -11,7 +11,8 @@ import pytest
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config import AgentConfig, Layout, Peer
-from fleetwright_agent.tools.peers import CALL_PATH, PeerCalls
+from fleetwright_agent.extensions import CALL_PATH
+from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.frames import Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
 
@@ -118,7 +119,7 @@ async def test_two_callers_of_one_agent_share_no_context_with_its_peer(tmp_path)
     ("path", "wanted"),
     [
         pytest.param(("n/cook",), "would loop", id="a peer that is already part of the request is not asked"),
-        pytest.param(tuple(f"n/a{i}" for i in range(7)), "already went through 8", id="a path has an end"),
+        pytest.param(tuple(f"n/a{i}" for i in range(8)), "already went through 9", id="a path has an end"),
     ],
 )
 async def test_loops_end_before_the_call(tmp_path, path, wanted):
@@ -150,6 +151,11 @@ async def test_without_a_credential_the_peer_is_not_called(tmp_path):
         with pytest.raises(ToolError, match="holds no credential"):
             await tool.run(_call("boil", []))
     assert not cook.heard
+
+
+async def test_the_longest_path_that_a_peer_takes_is_sent(tmp_path):
+    async with _kitchen(tmp_path) as (_, tool):
+        assert await tool.run(_call("boil eggs", [], call_path=tuple(f"n/a{i}" for i in range(7)))) == "eggs, boiled"
 
 
 async def test_the_call_path_travels_under_its_key():

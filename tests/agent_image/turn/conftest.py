@@ -15,8 +15,9 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config import AgentConfig, Layout
-from fleetwright_agent.memory.checkpoints import SCHEMA, ConversationSaver
+from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.mcp import McpConnection

@@ -129,3 +129,14 @@ def test_an_extract_keeps_to_its_size():
     settings = Compaction.model_validate({"summary": {"maxTokens": 50}}).summary
     messages = [_human(f"{i} " + "w" * 500, f"h{i}") for i in range(40)]
     assert len(extract(messages, settings)) <= 210
+
+
+def test_extracts_of_extracts_do_not_grow():
+    settings = Compaction().summary
+    text = ""
+    for seed in range(40):
+        leaving = [_human(f"fact {seed}-{i} " * 20, f"h{i}") for i in range(20)]
+        text = extract(leaving, settings, earlier=text)
+    assert len(text) <= settings.max_tokens * 4 + 10
+    assert "fact 0-0" in text
+    assert "fact 39-19" in text

@@ -5,14 +5,17 @@ from decimal import Decimal
 import httpx2
 import openai
 import pytest
+from langchain_core.messages import AIMessage
+from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.config import AgentConfig, Layout, Price, Skill
+from fleetwright_agent.config import AgentConfig, Layout, Model, Price, Skill
 from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.tools.skills import skill_tools
 from fleetwright_agent.turn.failures import MalformedToolCall, classify
-from fleetwright_agent.turn.frames import TurnRequest
-from fleetwright_agent.turn.middleware.model_calls import backoff
+from fleetwright_agent.turn.frames import Purpose, TurnRequest
+from fleetwright_agent.turn.middleware.model_calls import account, backoff
 from fleetwright_agent.turn.prices import cost_usd
 from fleetwright_agent.turn.prompt import system_prompt
 
@@ -188,3 +191,19 @@ def test_the_prompt_has_one_order_and_holds_no_memory():
     places = [prompt.index(word) for word in ("Be the desk.", "# Skills", "# Peers", "# Rules", "orders")]
     assert places == sorted(places)
     assert system_prompt(config, {}) == prompt[: prompt.index("\n\n# Now")]
+
+
+def test_a_reply_without_a_count_has_no_price():
+    price = {"inputPerMillion": "1", "outputPerMillion": "1"}
+    model = {
+        "name": "m",
+        "baseUrl": "u",
+        "contextWindow": 10,
+        "maxOutputTokens": 1,
+        "timeoutSeconds": 1,
+        "price": price,
+    }
+    metrics = Metrics(CollectorRegistry())
+    usage = account(AIMessage("hi"), Model.model_validate(model), metrics, Purpose.ANSWER)
+    assert usage.cost_usd is None
+    assert metrics.registry.get_sample_value("fleetwright_llm_unpriced_calls_total", {"model": "m"}) == 1

@@ -1,5 +1,6 @@
 """A turn from a caller's message to its answer, over a real model server, real tools and a real disk."""
 
+import sqlite3
 from decimal import Decimal
 
 import pytest
@@ -49,6 +50,15 @@ async def test_one_callers_text_never_reaches_anothers_prompt(config, talking):
         other_context = await talk.say("What is my dog called?", owner="client:b", context="c2")
     assert "Rex" not in same_context.answer
     assert "Rex" not in other_context.answer
+
+
+async def test_what_an_agent_passed_on_for_one_caller_never_reaches_the_prompt_of_another(config, talking):
+    async with talking(config()) as talk:
+        await talk.say("My dog is called Rex.", owner="agent:shop/front", context="for-one")
+        other = await talk.say("What is my dog called?", owner="agent:shop/front", context="for-another")
+        again = await talk.say("What is my dog called?", owner="agent:shop/front", context="for-one")
+    assert "Rex" not in other.answer
+    assert "Rex" in again.answer
 
 
 async def test_a_skill_is_read_and_a_tool_is_called(config, talking, tmp_path, orders_port):
@@ -211,3 +221,45 @@ async def test_an_overflow_is_mended_by_compacting_once(config, talking):
         assert said.failure is None
         assert talk.count("overflow_recoveries_total", outcome="recovered") == 1
         assert talk.count("compactions_total", trigger="overflow", method="extract", outcome="ok") == 1
+
+
+async def test_a_conversation_that_cannot_be_stored_fails_its_turn_in_words(config, talking, tmp_path):
+    database = Layout(root=tmp_path).memory / "conversations.db"
+    database.parent.mkdir(parents=True)
+    database.write_bytes(b"garbage" * 1000)
+    async with talking(config()) as talk:
+        said = await talk.say("Hello")
+    assert said.failure is not None
+    assert said.failure.reason == "storage"
+    assert "conversations.db" not in said.failure.message
+
+
+async def test_a_conversation_whose_file_breaks_while_it_runs_fails_its_turn_in_words(config, talking, tmp_path):
+    async with talking(config()) as talk:
+        await talk.say("Hello")
+        with sqlite3.connect(Layout(root=tmp_path).memory / "conversations.db") as other:
+            other.execute("DROP TABLE messages")
+        other.close()
+        said = await talk.say("Hello again")
+    assert said.failure is not None
+    assert said.failure.reason == "storage"
+
+
+async def test_calls_whose_tool_arguments_were_unusable_are_paid_for_and_said(config, talking):
+    async with talking(config()) as talk:
+        said = await talk.say("Hello there my friend [[fail:malformed]]")
+        usages = said.of(Usage)
+        assert len(usages) == 3
+        spent = talk.count("llm_cost_usd_total", model="offline")
+    assert spent == pytest.approx(float(sum(usage.cost_usd for usage in usages)))
+    assert spent > 0
+
+
+async def test_a_summary_is_a_call_of_the_model_like_any_other(config, talking):
+    policy = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
+    async with talking(config(compaction=policy)) as talk:
+        calls = 0
+        for turn in range(6):
+            calls += len((await talk.say(f"Tell me a story, number {turn}. [[long:250]]")).of(Usage))
+        assert talk.count("compactions_total", trigger="tokens", method="summary", outcome="ok") >= 1
+        assert talk.count("llm_calls_total", model="offline", outcome="ok") == calls

@@ -1,10 +1,11 @@
 """One SQLite file with one writer thread, for what an agent remembers.
 
-Calls run on the thread in the order they were made, so a reader sees every write made before it. Refuses
-to guess about a file it cannot read: that is the caller's to report.
+Calls run on the thread in the order they were made, so a reader sees every write made before it. Refuses to
+guess about a file it cannot use: it says so to callers and to readiness, and leaves the file as it is.
 """
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,30 +15,71 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class MemoryUnusable(Exception):  # noqa: N818 - states a fact about the file, and reads so where it is raised
+    """The file cannot be read or written; the text is for people who run the agent, not for callers."""
+
+
 class Database:
-    """Durable at every commit: a power cut loses nothing that was committed."""
+    """Durable at every commit: a power cut loses nothing that was committed. Opened by the first call."""
 
     def __init__(self, path: Path, schema: str) -> None:
+        self._path = path
+        self._schema = schema
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"sqlite-{path.stem}")
-        self._connection = self._thread.submit(_open, path, schema).result()
+        self._connection: sqlite3.Connection | None = None
+        self.problem: str | None = None
+        """Why the file cannot be relied on, for people; nothing once `check` finds it well."""
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs `work` in a transaction on the writer thread; an exception rolls it back."""
+        """Runs `work` in a transaction on the writer thread; an exception rolls it back.
+
+        Raises:
+            MemoryUnusable: The file cannot be used; nothing was written.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._transaction, work)
 
+    async def check(self) -> None:
+        """Looks whether the file is whole and can be written; `problem` is what was found."""
+        with contextlib.suppress(MemoryUnusable):
+            await self.run(_verify)
+            self.problem = None
+
     def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._connection:
-            return work(self._connection)
+        try:
+            if self._connection is None:
+                self._connection = _open(self._path, self._schema)
+            with self._connection:
+                return work(self._connection)
+        except (sqlite3.Error, OSError) as error:
+            self.problem = (
+                f"{self._path.name} in the memory volume cannot be used: {error}; make room or repair it,"
+                " or move it away to go on without what it holds"
+            )
+            raise MemoryUnusable(self.problem) from error
 
     async def aclose(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, connection.close)
         self._thread.shutdown(wait=False)
 
 
 def _open(path: Path, schema: str) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.executescript(schema)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.executescript(schema)
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
+
+
+def _verify(connection: sqlite3.Connection) -> None:
+    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(f"it is damaged ({verdict})")
+    # Writes the number that stands there already: a full or read-only volume shows.
+    connection.execute("PRAGMA user_version = 0")

@@ -13,9 +13,10 @@ from uuid import uuid4
 
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 
+from fleetwright_agent.extensions import COST
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
-from fleetwright_agent.server.extensions import COST, Bill, call_path, cost, loop_refusal
+from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Emit, Job, Outcome
 from fleetwright_agent.turn.frames import (

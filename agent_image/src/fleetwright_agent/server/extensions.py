@@ -10,13 +10,11 @@ from typing import Any, Final
 
 from a2a.utils.errors import InvalidParamsError
 
+from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS
 from fleetwright_agent.turn.frames import PeerCost, Usage
 
-COST: Final = "https://proto-labs.ai/a2a/ext/cost-v1"
-CALL_PATH: Final = "https://fleetwright.dev/a2a/call-path/v1"
 EMITTED: Final = frozenset({COST})
 
-MAX_CALLS: Final = 8
 _MAX_HOP = 127
 
 

@@ -29,6 +29,7 @@ class Live:
         self._busy = stored.busy
         self._sealed = not stored.busy
         self._tail: deque[tuple[int, Event]] = deque(maxlen=_TAIL)
+        self._unwritten: Record | None = None
         self._readers = 0
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -102,9 +103,25 @@ class Live:
         return ended
 
     def rest_unwritten(self, event: Event) -> None:
-        """Ends the task for those who wait, where the log cannot be written; a restart ends it for good."""
+        """Ends the task for those who wait, where the log cannot be written; `settle` or a restart ends it for good."""
         self._sealed, self._busy = True, False
-        self._publish(Record(self._seq + 1, self._clock.now_ns(), event))
+        self._unwritten = Record(self._seq + 1, self._clock.now_ns(), event)
+        self._publish(self._unwritten)
+
+    @property
+    def unwritten(self) -> bool:
+        """It has ended for those who wait, and not in the log."""
+        return self._unwritten is not None
+
+    async def settle(self) -> None:
+        """Writes the end that could not be written.
+
+        Raises:
+            LogUnusable: It still cannot be.
+        """
+        if self._unwritten is not None:
+            await self._log.rest(self._n, (self._unwritten,), self.task)
+            self._unwritten = None
 
     async def rested(self) -> Task:
         while not self.resting:

@@ -134,6 +134,8 @@ class Runs:
         self._metrics = metrics
         self._clock = clock
         self._running: dict[asyncio.Task[None], tuple[Live, Run]] = {}
+        # Held until the log has them: the log would tell that they run, for nobody knows better then.
+        self._unwritten: set[Live] = set()
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         for state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING):
             metrics.tasks.labels(state_word(state)).set_function(partial(self._count, state))
@@ -163,6 +165,16 @@ class Runs:
         """Ends a task whose run died with the process before this one."""
         await live.rest((ending(live.task, RESTARTED, at_ns=self._clock.now_ns()),))
 
+    async def settle(self) -> None:
+        """Writes the ends that could not be written when they happened.
+
+        Raises:
+            LogUnusable: They still cannot be.
+        """
+        for live in tuple(self._unwritten):
+            await live.settle()
+            self._unwritten.discard(live)
+
     async def drain(self, seconds: float) -> None:
         """Lets running tasks finish for a while, then ends them; returns when all are at rest."""
         if self._running:
@@ -175,6 +187,8 @@ class Runs:
     async def _observed(self, live: Live, run: Run) -> None:
         started = self._clock.monotonic()
         await run.to_rest()
+        if live.unwritten:
+            self._unwritten.add(live)
         seconds = self._clock.monotonic() - started
         self._metrics.task_seconds.labels(state_word(live.state)).observe(seconds)
         _logger.info("task rests", extra={"task": live.task_id, "state": state_word(live.state)})

@@ -6,9 +6,11 @@ Its modules are heavy: they are imported beside the event loop, and never before
 import asyncio
 import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import cast
 
 from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.memory.database import Database
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.frames import Turn
 
@@ -16,27 +18,32 @@ from fleetwright_agent.turn.frames import Turn
 class Turns:
     def __init__(self, build: Callable[[], Turn]) -> None:
         self._build = build
-        self._turn: Turn | None = None
-        self._building = asyncio.Lock()
+        self._building: asyncio.Future[Turn] | None = None
 
     async def get(self) -> Turn:
-        """A failed attempt is made again by the next task."""
-        async with self._building:
-            if self._turn is None:
-                self._turn = await asyncio.to_thread(self._build)
-            return self._turn
+        """A failed attempt is made again by the next task; one whose task was cancelled serves the next."""
+        if self._building is None:
+            self._building = asyncio.ensure_future(asyncio.to_thread(self._build))
+        building = self._building
+        try:
+            return await asyncio.shield(building)
+        except Exception:
+            if self._building is building:
+                self._building = None
+            raise
 
     async def aclose(self) -> None:
-        if self._turn is not None:
-            await self._turn.aclose()
-            self._turn = None
+        building, self._building = self._building, None
+        if building is not None:
+            with suppress(Exception):  # Whoever asked for it was told.
+                await (await building).aclose()
 
 
-def assembled(config: AgentConfig, layout: Layout, metrics: Metrics) -> Callable[[], Turn]:
+def assembled(config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database) -> Callable[[], Turn]:
     """The real turn, as a recipe."""
 
     def build() -> Turn:
         assembly = importlib.import_module("fleetwright_agent.turn.assembly")
-        return cast("Turn", assembly.build_turn(config, layout, metrics))
+        return cast("Turn", assembly.build_turn(config, layout, metrics, conversations))
 
     return build

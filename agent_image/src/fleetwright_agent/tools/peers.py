@@ -31,12 +31,10 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config import Layout, Peer
+from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.frames import PeerCost
 
-CALL_PATH = "https://fleetwright.dev/a2a/call-path/v1"
-COST = "https://proto-labs.ai/a2a/ext/cost-v1"
-LONGEST_PATH = 8
 _MOST_CHARACTERS = 50_000
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
@@ -70,7 +68,7 @@ class PeerCalls:
         path = (*call.turn.call_path, self._me)
         if f"{peer.namespace}/{peer.name}" in path:
             raise ToolError(f"{peer.name} is already part of this request ({' > '.join(path)}); asking it would loop")
-        if len(path) >= LONGEST_PATH:
+        if len(path) > MAX_CALLS:
             raise ToolError(f"this request already went through {len(path)} agents; answer without asking further")
         try:
             return await self._converse(peer, call, path)

@@ -3,7 +3,7 @@
 import httpx2
 
 from fleetwright_agent.config import AgentConfig, Layout
-from fleetwright_agent.memory.checkpoints import SCHEMA, ConversationSaver
+from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
@@ -15,23 +15,18 @@ from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.models import build_chat
 
 
-def build_turn(config: AgentConfig, layout: Layout, metrics: Metrics) -> Turn:
-    """Opens the conversation database and the HTTP clients; nothing is sent yet.
-
-    Raises:
-        sqlite3.Error: The database on the memory volume cannot be used.
-    """
-    database = Database(layout.memory / "conversations.db", SCHEMA)
+def build_turn(config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database) -> Turn:
+    """Opens the HTTP clients; nothing is sent yet. Whoever opened the conversations closes them."""
     model_client = httpx2.AsyncClient(trust_env=False)
     peers_client = peer_client()
     peers = PeerCalls(f"{config.namespace}/{config.name}", config.peers, layout, peers_client)
     return GraphTurn(
         config,
         chat=build_chat(config.model, layout, model_client),
-        saver=ConversationSaver(database),
+        saver=ConversationSaver(conversations),
         sessions=Sessions(layout.memory / "sessions"),
         tools=(*skill_tools(config.skills, layout), *peers.tools()),
         servers=[McpConnection(server) for server in config.mcp_servers],
         metrics=metrics,
-        closing=(database, model_client, peers_client),
+        closing=(model_client, peers_client),
     )

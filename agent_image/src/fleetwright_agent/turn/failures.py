@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import httpx2
 import openai
+from langchain_core.messages import AIMessage
 
 _OVERFLOW_CODES = {"context_length_exceeded", "string_above_max_length"}
 _OVERFLOW_WORDS = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
@@ -15,7 +16,11 @@ _LONGEST_WAIT = 60.0
 
 
 class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
-    """The model's arguments for a tool are not JSON; nothing was executed (T-04)."""
+    """The model's arguments for a tool are not JSON; nothing was executed (T-04). The tokens are spent all the same."""
+
+    def __init__(self, sentence: str, spent: AIMessage | None = None) -> None:
+        super().__init__(sentence)
+        self.spent = spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,11 @@ def classify(error: BaseException) -> Failure | None:
         if found is not None:
             return found
     return None
+
+
+def spent(error: BaseException) -> AIMessage | None:
+    """What a failed call used up, where the provider said so."""
+    return next((cause.spent for cause in _causes(error) if isinstance(cause, MalformedToolCall)), None)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

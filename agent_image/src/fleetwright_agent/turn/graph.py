@@ -14,7 +14,8 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config import AgentConfig, CallerKind
+from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.mcp import McpConnection, McpUnreachable
@@ -80,6 +81,9 @@ class GraphTurn:
             while (frame := await frames.get()) is not _END:
                 yield frame
             yield Done(await work)
+        except MemoryUnusable as error:
+            _log.error("a conversation could not be read or stored: %s", error)
+            raise TurnFailed("storage", "The agent's memory cannot be used right now; try again later.") from error
         finally:
             if not work.done():
                 work.cancel()
@@ -90,7 +94,7 @@ class GraphTurn:
         context = TurnContext(request, frames.put_nowait, tools, unreachable)
         place: RunnableConfig = {"configurable": {"thread_id": f"{request.owner}\n{request.context_id}"}}
         update: dict[str, Any] = {"messages": [HumanMessage(request.text)], "compaction_failures": 0}
-        if await self._saver.aget_tuple(place) is None:
+        if _is_one_caller(request.owner) and await self._saver.aget_tuple(place) is None:
             prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
             update["prior_sessions"] = prior
         steps = _STEPS_PER_CALL * (self._config.limits.max_tool_calls + 25)
@@ -98,7 +102,8 @@ class GraphTurn:
         answer: str = state["messages"][-1].text
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
-        await self._remember(request, answer)
+        if _is_one_caller(request.owner):
+            await self._remember(request, answer)
         return answer
 
     async def _equipment(self) -> tuple[dict[str, Tool], dict[str, str]]:
@@ -110,6 +115,9 @@ class GraphTurn:
             if isinstance(listed, McpUnreachable | ToolError):
                 unreachable[server.name] = str(listed)
                 _log.warning("MCP server %s: %s", server.name, listed)
+            elif isinstance(listed, Exception):
+                unreachable[server.name] = "sent what is no list of tools"
+                _log.warning("MCP server %s: its list of tools cannot be read", server.name, exc_info=listed)
             elif isinstance(listed, BaseException):
                 raise listed
             else:
@@ -129,3 +137,8 @@ class GraphTurn:
         await asyncio.gather(*(server.aclose() for server in self._servers))
         for part in self._closing:
             await part.aclose()
+
+
+def _is_one_caller(owner: str) -> bool:
+    """An agent speaks for all its callers: what it said for one must not be remembered when it asks for another."""
+    return not owner.startswith(f"{CallerKind.AGENT}:")

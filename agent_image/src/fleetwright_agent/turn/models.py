@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx2
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
@@ -27,9 +27,12 @@ class Chat(ChatOpenAI):
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         arguments: dict[int, list[str]] = {}
         calling = False
+        spent = AIMessage("")
         async for chunk in super()._astream(*args, **kwargs):
             message = chunk.message
             if isinstance(message, AIMessageChunk):
+                if message.usage_metadata:
+                    spent = AIMessage("", usage_metadata=message.usage_metadata)
                 for part in message.tool_call_chunks:
                     calling = True
                     arguments.setdefault(part["index"] or 0, []).append(part["args"] or "")
@@ -38,16 +41,16 @@ class Chat(ChatOpenAI):
                 self.said(chunk.text)
             yield chunk
         for pieces in arguments.values():
-            _require_object("".join(pieces))
+            _require_object("".join(pieces), spent)
 
 
-def _require_object(text: str) -> None:
+def _require_object(text: str, spent: AIMessage) -> None:
     try:
         value = json.loads(text or "{}")
     except ValueError as error:
-        raise MalformedToolCall("tool arguments are not JSON") from error
+        raise MalformedToolCall("tool arguments are not JSON", spent) from error
     if not isinstance(value, dict):
-        raise MalformedToolCall("tool arguments are not an object")
+        raise MalformedToolCall("tool arguments are not an object", spent)
 
 
 def build_chat(model: Model, layout: Layout, client: httpx2.AsyncClient) -> Chat:

@@ -1,10 +1,12 @@
 """`fleetwright dev`: puts the parts together, watches the folder, and cleans up however it ends."""
 
 import asyncio
+import fcntl
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -39,7 +41,7 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
     say = _clock()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with Processes(options.state / "logs") as processes:
+        with _alone(options.state), Processes(options.state / "logs") as processes:
             provider = _provider(environ, processes, say)
             fleet = FleetRun(
                 options.folder,
@@ -56,12 +58,25 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
                 _explain(fleet, options)
                 _stay(options.folder, fleet, processes, say)
             return 1 if wrong else 0
-    except (InvalidFleet, ProcessFailed) as error:
+    except (InvalidFleet, ProcessFailed, OSError) as error:
         click.echo(f"fleetwright dev: {error}", err=True)
         return 1
     except KeyboardInterrupt:
         click.echo("\nended")
         return 0
+
+
+@contextmanager
+def _alone(state: Path) -> Iterator[None]:
+    """Two fleets on one memory would each end the other's tasks. The lock dies with its process."""
+    state.mkdir(parents=True, exist_ok=True)
+    with (state / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"another `fleetwright dev` runs with {state}; end it, or give this one another --state"
+            raise InvalidFleet(message) from None
+        yield
 
 
 def _interrupt(*_: object) -> None:
@@ -124,11 +139,17 @@ def _explain(fleet: FleetRun, options: Options) -> None:
 def _stay(folder: Path, fleet: FleetRun, processes: Processes, say: Callable[[str], None]) -> None:
     """Applies changes of the folder until the interrupt; a mistake in it is said, and what runs goes on."""
     for changes in watchfiles.watch(folder, rust_timeout=1000, yield_on_timeout=True):
-        for name in processes.ended():
-            raise ProcessFailed(f"{name} ended by itself; see {processes.log(name)}")
-        if not changes:
+        lost = processes.ended()
+        for name in lost:
+            if not fleet.lost(name):
+                raise ProcessFailed(f"{name} ended by itself; see {processes.log(name)}")
+            say(f"{name} ended by itself; see {processes.log(name)}")
+        if not changes and not lost:
             continue
         try:
             fleet.apply()
         except (InvalidFleet, ProcessFailed) as error:
             say(f"not applied: {error}")
+            # What did not come up is tried again with the next change, not for ever.
+            for name in processes.ended():
+                processes.end(name)

@@ -16,7 +16,8 @@ from a2a.types import Message, Part, Role, SendMessageRequest, Task, TaskState
 from google.protobuf.json_format import MessageToDict
 from prometheus_client.parser import text_string_to_metric_families
 
-COST = "https://proto-labs.ai/a2a/ext/cost-v1"
+from fleetwright_agent.extensions import COST
+
 _TIMEOUT = 300.0
 
 

@@ -79,6 +79,13 @@ class FleetRun:
         self._running = wanted
         _write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
 
+    def lost(self, name: str) -> bool:
+        """Forgets a process that ended, so that `apply` starts it; False where it is none of the fleet's."""
+        if self._running.pop(name, None) is None:
+            return False
+        self._processes.end(name)
+        return True
+
     def addresses(self) -> dict[str, Address]:
         """Where each running agent is, with the credential of its first client."""
         return {
@@ -152,8 +159,11 @@ def _write(root: Path, files: Mapping[str, str]) -> None:
 
 def _write_private(path: Path, content: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(content)
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    fresh.touch(mode=0o600)
+    fresh.write_text(content)
+    fresh.replace(path)
 
 
 class _Tokens:
@@ -161,7 +171,13 @@ class _Tokens:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+        self._known: dict[str, str] = {}
+        try:
+            self._known = dict(json.loads(path.read_text()))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError):
+            raise InvalidFleet(f"{path} cannot be read; remove it, and every credential is made anew") from None
 
     def of(self, names: list[str]) -> Mapping[str, str]:
         self._known = {name: self._known.get(name) or secrets.token_urlsafe(32) for name in names}

@@ -69,14 +69,23 @@ def _documents(folder: Path) -> Iterator[tuple[str, Manifest]]:
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         try:
             documents = list(yaml.safe_load_all(path.read_text()))
+        except (OSError, UnicodeDecodeError):
+            raise InvalidFleet(f"{path.name}: cannot be read as text") from None
         except yaml.YAMLError as error:
             raise InvalidFleet(f"{path.name}: not YAML: {error}") from None
         for index, document in enumerate(documents, 1):
             if document is None:
                 continue
-            if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+            if not _is_object(document):
                 raise InvalidFleet(f"{path.name}, document {index}: apiVersion, kind and metadata.name are required")
             yield path.name, document
+
+
+def _is_object(document: object) -> bool:
+    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+        return False
+    name = document["metadata"].get("name")
+    return isinstance(document.get("kind"), str) and isinstance(name, str) and bool(name)
 
 
 def _validate(place: str, kind: str, manifest: Manifest) -> None:

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +19,7 @@ from types import TracebackType
 
 _END_SECONDS = 45.0
 _PR_SET_PDEATHSIG = 1
+_PROVIDER = "OPENAI_"
 
 
 class ProcessFailed(RuntimeError):  # noqa: N818 - reads as what happened
@@ -54,17 +56,26 @@ class Processes:
         return self._logs / f"{name}.log"
 
     def start(self, name: str, command: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
+        """Without the provider's settings: agents read the key from their own folder, others must not see it.
+
+        Raises:
+            ProcessFailed: The program cannot be started.
+        """
         self.end(name)
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(_PROVIDER)}
         with self.log(name).open("ab") as log:
-            self._running[name] = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(environ or {})},
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
-            )
+            try:
+                self._running[name] = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env={**inherited, **(environ or {})},
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                )
+            except OSError as error:
+                raise ProcessFailed(f"{name}: {command[0]} cannot be started: {error.strerror}") from None
 
     def end(self, name: str) -> None:
         if name in self._running:

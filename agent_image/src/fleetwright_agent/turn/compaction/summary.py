@@ -27,9 +27,11 @@ _EXTRACT_CHARACTERS = 200
 class SummaryFailed(Exception):  # noqa: N818 - reads as what happened to the summary
     """No usable summary; the conversation stays as it was."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, reply: AIMessage | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.reply = reply
+        """What the model sent all the same: it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +60,21 @@ async def summarise(
         raise SummaryFailed("model_error") from error
     text = reply.text.strip()[: settings.max_tokens * 4]
     if not text:
-        raise SummaryFailed("empty")
+        raise SummaryFailed("empty", reply)
     return Summary(text, reply)
 
 
-def extract(messages: Sequence[AnyMessage], settings: CompactionSummary) -> str:
-    """A summary without a model, for when the model refuses the very size that has to shrink."""
+def extract(messages: Sequence[AnyMessage], settings: CompactionSummary, *, earlier: str = "") -> str:
+    """A summary without a model, for when the model refuses the very size that has to shrink.
+
+    The earlier summary goes in as well; both together stay within the declared size, however often this happens.
+    """
     lines = [
         f"{'User' if isinstance(message, HumanMessage) else 'Agent'}: {message.text[:_EXTRACT_CHARACTERS]}"
         for message in messages
         if isinstance(message, HumanMessage | AIMessage) and message.text
     ]
-    text = "\n".join(lines)
+    text = "\n".join([earlier, *lines] if earlier else lines)
     limit = settings.max_tokens * 4
     return text if len(text) <= limit else text[: limit // 2] + "\n[…]\n" + text[-limit // 2 :]
 

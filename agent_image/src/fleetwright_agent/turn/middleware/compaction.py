@@ -12,7 +12,7 @@ from typing import cast
 
 from langchain.agents.middleware import ModelResponse
 from langchain.agents.middleware.types import ExtendedModelResponse
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.types import Command
 
 from fleetwright_agent.config import Compaction as Policy
@@ -124,6 +124,7 @@ class CompactionLink:
             if smaller > (1 - _MIN_GAIN) * self._measured(request, _untrusted(now.view, request.messages)):
                 raise SummaryFailed("no_gain")
         except SummaryFailed as failed:
+            self._spent(context, failed.reply)
             self._metrics.compaction_failures.labels(failed.reason).inc()
             self._finish(context, started, (trigger, method, "failed"), tokens, tokens)
             return _Outcome(now.view, now.failures + 1)
@@ -132,14 +133,18 @@ class CompactionLink:
 
     async def _text(self, request: Request, view: View | None, leaving: Sequence[AnyMessage], method: str) -> str:
         if method == "extract":
-            earlier = f"{view['summary']}\n" if view else ""
-            return earlier + extract(leaving, self._policy.summary)
+            return extract(leaving, self._policy.summary, earlier=view["summary"] if view else "")
         prefix = shown(
             [*request.messages[: len(request.messages) - len(tail(request.messages, view))], *leaving], view, ""
         )
         summary = await summarise(request.model, request.system_message, prefix, self._policy.summary)
-        request.runtime.context.emit(account(summary.reply, self._model, self._metrics, Purpose.SUMMARY))
+        self._spent(request.runtime.context, summary.reply)
         return summary.text
+
+    def _spent(self, context: TurnContext, reply: AIMessage | None) -> None:
+        if reply is not None:
+            self._metrics.llm_calls.labels(self._model.name, "ok").inc()
+            context.emit(account(reply, self._model, self._metrics, Purpose.SUMMARY))
 
     def _finish(
         self, context: TurnContext, started: float, labels: tuple[str, str, str], before: int, after: int

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage
 from fleetwright_agent.config import Model
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.failures import Failure, classify
+from fleetwright_agent.turn.failures import Failure, classify, spent
 from fleetwright_agent.turn.frames import Purpose, Reset, Text, TurnFailed, Usage
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.prices import cost_usd
@@ -51,6 +51,8 @@ class ModelCalls:
                 if failure is None:
                     raise
                 self._metrics.llm_calls.labels(self._model.name, failure.reason).inc()
+                if (message := spent(error)) is not None:
+                    context.emit(account(message, self._model, self._metrics, Purpose.ANSWER))
                 if not failure.transient or attempt == _ATTEMPTS:
                     raise ModelFailed(failure) from error
                 if context.spoken:
@@ -101,7 +103,9 @@ def account(message: AIMessage, model: Model, metrics: Metrics, purpose: Purpose
     read = (usage.get("input_token_details") or {}).get("cache_read", 0) or 0 if usage else 0
     tokens_in = usage["input_tokens"] if usage else 0
     tokens_out = usage["output_tokens"] if usage else 0
-    cost = cost_usd(model.price, input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=read)
+    # Without a count there is no price: nothing used and nothing said are not the same.
+    price = model.price if usage else None
+    cost = cost_usd(price, input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=read)
     metrics.llm_tokens.labels(model.name, "input").inc(tokens_in)
     metrics.llm_tokens.labels(model.name, "output").inc(tokens_out)
     metrics.llm_cache_tokens.labels(model.name, "read").inc(read)

@@ -1,11 +1,13 @@
 """Runs one tool call: limit, schema, time, frames, counters. Whatever happens, the loop gets a result."""
 
 import json
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import jsonschema
+import referencing
 from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
@@ -15,8 +17,12 @@ from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import ToolEnd, ToolStart, TurnFailed
 
+_log = logging.getLogger(__name__)
+
 _PREVIEW = 800
 _GRACE_CALLS = 10
+# Knows no address: a schema comes from a server, and must not send this process anywhere.
+_NO_SCHEMAS: referencing.Registry[Any] = referencing.Registry()
 
 
 class ToolCalls:
@@ -56,15 +62,21 @@ class ToolCalls:
         if tool is None:
             raise ToolError(f"there is no tool {name!r}; the tools are: {', '.join(sorted(context.tools)) or 'none'}")
         _validate(arguments, tool)
-        return await tool.run(ToolCall(arguments, context.request, context.emit))
+        try:
+            return await tool.run(ToolCall(arguments, context.request, context.emit))
+        except (ToolError, TurnFailed):
+            raise
+        except Exception:
+            _log.exception("tool %s broke", name)
+            raise ToolError("the tool broke; go on without it") from None
 
 
 def _validate(arguments: Mapping[str, Any], tool: Tool) -> None:
     try:
-        jsonschema.validate(dict(arguments), dict(tool.parameters))
+        jsonschema.validate(dict(arguments), dict(tool.parameters), registry=_NO_SCHEMAS)
     except jsonschema.ValidationError as error:
         where = "/".join(str(part) for part in error.absolute_path) or "arguments"
         raise ToolError(f"{where}: {error.message}") from None
-    except jsonschema.SchemaError:
+    except (jsonschema.SchemaError, referencing.exceptions.Unresolvable):
         # A server's own broken schema is its own to enforce.
         return

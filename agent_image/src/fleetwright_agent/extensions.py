@@ -1,0 +1,10 @@
+"""What agents of this fleet say to each other beside the protocol: names on the wire, said once for both sides."""
+
+from typing import Final
+
+COST: Final = "https://proto-labs.ai/a2a/ext/cost-v1"
+"""Metadata of the artifact that ends a task."""
+CALL_PATH: Final = "https://fleetwright.dev/a2a/call-path/v1"
+"""Metadata of a message: the agents it came through, `<namespace>/<name>`, first to last."""
+MAX_CALLS: Final = 8
+"""Agents a request may come through."""

@@ -1,0 +1,32 @@
+"""The turn is built once, also when the task that asked for it first does not wait for it."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from fleetwright_agent.server.turns import Turns
+
+
+async def test_a_task_cancelled_while_the_turn_is_built_leaves_it_to_the_next(scripted: Callable[..., Any]) -> None:
+    built, go = [], threading.Event()
+
+    def build() -> Any:
+        go.wait(5)
+        built.append(scripted(None))
+        return built[-1]
+
+    turns = Turns(build)
+    first = asyncio.create_task(turns.get())
+    await asyncio.sleep(0.01)
+    first.cancel()
+    with suppress(asyncio.CancelledError):
+        await first
+    second = asyncio.create_task(turns.get())
+    await asyncio.sleep(0.01)
+    go.set()
+    assert await second is built[0]
+    await turns.aclose()
+    assert len(built) == 1
+    assert built[0].closed

@@ -1,0 +1,181 @@
+"""Sessions with MCP servers that page, change, restart, and are told when nobody waits any more."""
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager, contextmanager
+
+import anyio
+import pytest
+import uvicorn
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from fleetwright_agent.config import McpServer
+from fleetwright_agent.tools.mcp import McpConnection, McpUnreachable
+from fleetwright_agent.tools.port import ToolCall
+from fleetwright_agent.turn.frames import TurnRequest
+
+CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
+
+
+class Tools:
+    """A server whose list is told two at a time; the tool `wait` ends when it is cancelled."""
+
+    def __init__(self, *names):
+        self.names = list(names)
+        self.waiting, self.cancelled = asyncio.Event(), asyncio.Event()
+
+    def app(self):
+        server = Server("tools")
+        server.request_handlers[types.ListToolsRequest] = self._page
+        server.call_tool(validate_input=False)(self._call)
+        manager = StreamableHTTPSessionManager(server)
+
+        @asynccontextmanager
+        async def life(_):
+            async with manager.run():
+                yield
+
+        return Starlette(routes=[Mount("/mcp", manager.handle_request)], lifespan=life)
+
+    async def _page(self, request):
+        # The server's own machinery asks too, without a request.
+        start = int(request.params.cursor or 0) if request and request.params else 0
+        shown = [types.Tool(name=name, inputSchema={"type": "object"}) for name in self.names[start : start + 2]]
+        more = str(start + 2) if start + 2 < len(self.names) else None
+        return types.ServerResult(types.ListToolsResult(tools=shown, nextCursor=more))
+
+    async def _call(self, name, _):
+        if name == "wait":
+            self.waiting.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.cancelled.set()
+        return [types.TextContent(type="text", text=f"from {name}")]
+
+
+@asynccontextmanager
+async def _serving(tools, *, port=0):
+    listener = socket.create_server(("127.0.0.1", port))
+    server = uvicorn.Server(uvicorn.Config(tools.app(), log_level="critical", timeout_graceful_shutdown=1))
+    server.capture_signals = _nothing
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await running
+        listener.close()
+
+
+@contextmanager
+def _nothing():
+    yield
+
+
+@asynccontextmanager
+async def _connected(port, **seams):
+    url = f"http://127.0.0.1:{port}/mcp/"
+    connection = McpConnection(McpServer.model_validate({"name": "s", "url": url}), **seams)
+    try:
+        yield connection
+    finally:
+        await connection.aclose()
+
+
+async def _names(connection):
+    return [tool.name for tool in await connection.tools()]
+
+
+async def test_every_page_of_a_list_of_tools_is_read():
+    async with _serving(Tools("a", "b", "c", "d", "e")) as port, _connected(port) as connection:
+        assert await _names(connection) == ["s__a", "s__b", "s__c", "s__d", "s__e"]
+
+
+async def test_a_server_that_pages_for_ever_offers_what_fits():
+    class Endless(Tools):
+        async def _page(self, request):
+            tool = types.Tool(name=f"t{request.params.cursor if request.params else 0}", inputSchema={"type": "object"})
+            return types.ServerResult(types.ListToolsResult(tools=[tool], nextCursor="again"))
+
+    async with _serving(Endless()) as port, _connected(port) as connection:
+        assert len(await connection.tools()) <= 500
+
+
+async def test_tools_of_a_server_that_was_replaced_are_asked_for_anew():
+    async with _connected_after_restart() as connection:
+        assert await _names(connection) == ["s__a", "s__b"]
+
+
+@asynccontextmanager
+async def _connected_after_restart():
+    """A connection whose server went away and came back with one tool more, and which noticed in a call."""
+    async with _serving(Tools("a")) as port:
+        connection = McpConnection(McpServer.model_validate({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"}))
+        (tool,) = await connection.tools()
+    async with _serving(Tools("a", "b"), port=port):
+        assert await tool.run(CALL) == "from a"
+        yield connection
+        await connection.aclose()
+
+
+async def test_a_list_of_tools_is_not_believed_for_ever():
+    now = [0.0]
+    tools = Tools("a")
+    async with _serving(tools) as port, _connected(port, clock=lambda: now[0]) as connection:
+        assert await _names(connection) == ["s__a"]
+        tools.names.append("b")
+        assert await _names(connection) == ["s__a"]
+        now[0] = 61
+        assert await _names(connection) == ["s__a", "s__b"]
+
+
+async def test_a_caller_that_gives_up_is_told_to_the_server():
+    tools = Tools("wait")
+    async with _serving(tools) as port, _connected(port) as connection:
+        (tool,) = await connection.tools()
+        calling = asyncio.create_task(tool.run(CALL))
+        await tools.waiting.wait()
+        calling.cancel()
+        async with asyncio.timeout(5):
+            await tools.cancelled.wait()
+        assert await _names(connection) == ["s__wait"]
+
+
+async def test_names_that_no_provider_accepts_are_made_acceptable_and_stay_apart():
+    odd = ["a.b", "a/b", "x" * 80, "x" * 81]
+    async with _serving(Tools(*odd)) as port, _connected(port) as connection:
+        offered = await connection.tools()
+        names = [tool.name for tool in offered]
+        assert [await tool.run(CALL) for tool in offered] == [f"from {name}" for name in odd]
+    assert len(set(names)) == 4
+    assert all(len(name) <= 64 and name.replace("_", "").replace("-", "").isalnum() for name in names)
+
+
+async def test_no_proxy_of_the_environment_is_used(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    async with _serving(Tools("a")) as port, _connected(port) as connection:
+        assert await _names(connection) == ["s__a"]
+
+
+async def test_a_server_that_says_nothing_costs_its_time_once_in_a_while():
+    now = [0.0]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        async with _connected(port, clock=lambda: now[0], discovery_seconds=1.0) as connection:
+            loop = asyncio.get_running_loop()
+            with pytest.raises(McpUnreachable, match="did not answer"):
+                await connection.tools()
+            before = loop.time()
+            with pytest.raises(McpUnreachable, match="did not answer"):
+                await connection.tools()
+            assert loop.time() - before < 0.1
+            silent.close()
+            now[0] = 31
+            async with _serving(Tools("a"), port=port):
+                assert await _names(connection) == ["s__a"]
