@@ -2,7 +2,6 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
-DEMO_STATE := build/demo
 
 .PHONY: help env demo test check lint types layers fast controlplane cluster up down status format generated locks clean
 
@@ -13,8 +12,8 @@ env: ## Install the development environment into .venv
 	@locks/sync
 
 demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves it running)
-	@rm -rf $(DEMO_STATE)
-	@.venv/bin/fleetwright dev -f examples/quickstart --state $(DEMO_STATE) \
+	@state=$$(mktemp -d -t fleetwright-demo-XXXXXX) && trap 'rm -rf "$$state"' EXIT && \
+		.venv/bin/fleetwright dev -f examples/quickstart --state "$$state" \
 		--conversation examples/quickstart/conversation.toml $(if $(KEEP),--keep)
 
 test: env ## Run every ring of tests; builds what they need, the first time Kubernetes itself

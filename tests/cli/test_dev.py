@@ -47,6 +47,7 @@ def _environ(**changes: str) -> dict[str, str]:
             AGENT + "  modle: {}\n", "Agent desk: spec: Additional properties are not allowed ('modle' was",
             id="a misspelt field",
         ),
+        pytest.param(AGENT.replace("desk", "../../desk"), "metadata.name: use lower-case", id="a name that is a path"),
         pytest.param(AGENT.replace("v1alpha1", "v2"), "apiVersion must be", id="another version"),
         pytest.param(f"{AGENT}---\n{AGENT}", "second Agent named 'desk'", id="a name given twice"),
         pytest.param(
@@ -68,6 +69,11 @@ def _literally(text: str) -> str:
 @pytest.mark.parametrize(
     ("reference", "wanted"),
     [
+        pytest.param(
+            'memory: {}\n  limits: {maxTurnSeconds: 5}\n  compaction: {trigger: {contextFraction: "7"}}',
+            "compaction.trigger.contextFraction: Input should be less",
+            id="a value the runtime refuses",
+        ),
         pytest.param("skills: [{name: gone}]", "spec.skills: 'gone' is not in this folder", id="a skill"),
         pytest.param("mcpServers: [{name: gone}]", "spec.mcpServers: 'gone' is not in this folder", id="a server"),
         pytest.param("peers: [{name: gone}]", "spec.peers: 'gone' is not in this folder", id="a peer"),

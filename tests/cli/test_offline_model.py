@@ -136,6 +136,12 @@ async def test_half_a_tool_call_is_sent_on_demand(http):
         json.loads(reply["tool_calls"][0]["function"]["arguments"])
 
 
+async def test_a_tool_with_a_name_that_providers_refuse_is_refused(http):
+    reply = await _complete(http, _user("Hi"), tools=[_tool("a.b/c", "d")])
+    assert reply.status_code == 400
+    assert "tools[0].function.name" in reply.json()["error"]["message"]
+
+
 async def test_a_request_without_messages_is_named(http):
     reply = await http.post("/v1/chat/completions", json={"model": "m"})
     assert reply.status_code == 400

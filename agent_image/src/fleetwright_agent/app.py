@@ -180,6 +180,7 @@ def create_app(
     """Args: what is not given is the real thing; `origins` are the browser pages that may call, none by default."""
     clock = clock or Clock()
     metrics = metrics or Metrics(CollectorRegistry())
+    metrics.declare(config.model.name)
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
     conversations = Database(layout.memory / schema.FILE, schema.SCHEMA)
     turns = Turns((lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations))

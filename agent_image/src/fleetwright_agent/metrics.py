@@ -54,3 +54,11 @@ class Metrics:
             "overflow_recoveries_total", "Turns saved by compacting after the provider refused the size.", "outcome"
         )
         self.context_fill = histogram("context_fill_ratio", "Part of the window a model call filled.", buckets=_FILL)
+
+    def declare(self, model: str) -> None:
+        """Starts a model's counters at zero: a series that begins with its first event hides it from `increase()`."""
+        self.llm_calls.labels(model, "ok")
+        self.llm_cost_usd.labels(model)
+        self.llm_unpriced_calls.labels(model)
+        for direction in ("input", "output"):
+            self.llm_tokens.labels(model, direction)

@@ -146,6 +146,18 @@ async def test_a_failing_model_fails_the_turn_with_a_reason(config, talking, mar
     assert talk.count("llm_calls_total", model="offline", outcome=reason) == attempts
 
 
+async def test_a_key_that_is_missing_is_named_and_used_when_it_appears(config, talking, tmp_path):
+    wanted = config(model={"apiKeyFile": "secrets/provider/api-key"})
+    async with talking(wanted) as talk:
+        said = await talk.say("Hello there")
+        assert said.failure is not None
+        assert said.failure.reason == "model_key_missing"
+        path = Layout(root=tmp_path).secret("secrets/provider/api-key")
+        path.parent.mkdir(parents=True)
+        path.write_text("k")
+        assert (await talk.say("Hello there")).failure is None
+
+
 async def test_a_model_that_hangs_fails_within_its_time(config, talking):
     async with talking(config(model={"timeoutSeconds": 1})) as talk:
         said = await talk.say("Hello [[fail:hang]]")

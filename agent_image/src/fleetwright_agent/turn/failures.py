@@ -10,7 +10,7 @@ import httpx2
 import openai
 from langchain_core.messages import AIMessage
 
-_OVERFLOW_CODES = {"context_length_exceeded", "string_above_max_length"}
+_OVERFLOW_CODES = {"context_length_exceeded"}
 _OVERFLOW_WORDS = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
 _LONGEST_WAIT = 60.0
 
@@ -21,6 +21,10 @@ class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
     def __init__(self, sentence: str, spent: AIMessage | None = None) -> None:
         super().__init__(sentence)
         self.spent = spent
+
+
+class MissingKey(Exception):  # noqa: N818 - reads as what is the matter
+    """The file with the model's key is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ def _known(error: BaseException) -> Failure | None:
         return Failure(
             "model_malformed_tool_call", "The model kept sending tool arguments that are not valid JSON.", True
         )
+    if isinstance(error, MissingKey):
+        return Failure("model_key_missing", "The key for the model is missing from this agent's Secret.")
     if isinstance(error, openai.APIStatusError):
         return _status(error)
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):

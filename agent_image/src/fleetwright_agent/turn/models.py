@@ -11,7 +11,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
 from fleetwright_agent.config import Layout, Model
-from fleetwright_agent.turn.failures import MalformedToolCall
+from fleetwright_agent.turn.failures import MalformedToolCall, MissingKey
 
 _CONNECT_SECONDS = 10.0
 
@@ -59,7 +59,10 @@ def build_chat(model: Model, layout: Layout, client: httpx2.AsyncClient) -> Chat
     async def key() -> str:
         if model.api_key_file is None:
             return "none"
-        return layout.secret(model.api_key_file).read_text().strip()
+        try:
+            return layout.secret(model.api_key_file).read_text().strip()
+        except OSError as error:
+            raise MissingKey("the key file cannot be read") from error
 
     return Chat(
         model=model.name,

@@ -15,6 +15,7 @@ import click
 import httpx
 import watchfiles
 import yaml
+from a2a.utils.errors import A2AError
 
 from fleetwright_cli.dev.conversation import read_conversation
 from fleetwright_cli.dev.demonstration import Demonstration
@@ -25,6 +26,7 @@ from fleetwright_cli.dev.provider import Provider, provider_from
 from fleetwright_operator.catalog import Catalog, parse_catalog
 
 _MODEL = "offline-model"
+_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Options:
 def run(options: Options, environ: Mapping[str, str]) -> int:
     """Runs the fleet; gives the exit status."""
     say = _clock()
+    unfinished = options.conversation is not None
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         with _alone(options.state), Processes(options.state / "logs") as processes:
@@ -54,16 +57,17 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
             fleet.apply()
             say("ready")
             wrong = _demonstrate(options, fleet, provider)
+            unfinished = False
             if options.conversation is None or options.keep:
                 _explain(fleet, options)
                 _stay(options.folder, fleet, processes, say)
             return 1 if wrong else 0
-    except (InvalidFleet, ProcessFailed, OSError) as error:
+    except (InvalidFleet, ProcessFailed, OSError, A2AError, httpx.HTTPError) as error:
         click.echo(f"fleetwright dev: {error}", err=True)
         return 1
     except KeyboardInterrupt:
         click.echo("\nended")
-        return 0
+        return _INTERRUPTED if unfinished else 0
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from google.protobuf.json_format import MessageToDict
 from prometheus_client.parser import text_string_to_metric_families
 
 from fleetwright_agent.extensions import COST
+from fleetwright_cli.dev.manifests import InvalidFleet
 
 _TIMEOUT = 300.0
 
@@ -60,7 +61,15 @@ class Address:
 
 
 def read_conversation(path: Path) -> list[Exchange]:
-    return [Exchange(**entry) for entry in tomllib.loads(path.read_text())["exchange"]]
+    """The exchanges of a TOML file.
+
+    Raises:
+        InvalidFleet: It cannot be read as a conversation.
+    """
+    try:
+        return [Exchange(**entry) for entry in tomllib.loads(path.read_text())["exchange"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidFleet(f"{path}: no conversation: {error}") from None
 
 
 class Conversation:

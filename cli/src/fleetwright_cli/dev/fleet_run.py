@@ -185,4 +185,5 @@ class _Tokens:
         return self._known
 
     def client(self, agent: str) -> str:
-        return next(token for name, token in self._known.items() if name.startswith(f"client.{agent}."))
+        """The token of an agent's first client; empty where it has none, and only agents may call."""
+        return next((token for name, token in self._known.items() if name.startswith(f"client.{agent}.")), "")

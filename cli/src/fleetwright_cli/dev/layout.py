@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
+from fleetwright_agent.config import AgentConfig
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, Provider, with_provider
 from fleetwright_operator.catalog import Catalog
@@ -126,6 +129,7 @@ def _agent(
         settings=settings,
         tokens=edges,
     )
+    _require_obeyable(name, rendered.config)
     files = {
         "agent.json": _json(rendered.config),
         "card/agent-card.json": _json(rendered.card),
@@ -137,6 +141,16 @@ def _agent(
     if provider.key is not None:
         files[f"secrets/{KEY_SECRET}/{KEY_NAME}"] = provider.key
     return AgentFiles(name, rendered.revision, {f"etc/fleetwright/{path}": text for path, text in files.items()})
+
+
+def _require_obeyable(name: str, config: Mapping[str, Any]) -> None:
+    """On a cluster the CRD's rules refuse such values; here the runtime's own model does, before anything starts."""
+    try:
+        AgentConfig.model_validate(config)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidFleet(f"Agent {name}: {where}: {first['msg']}") from None
 
 
 def _require_references(name: str, agent: Manifest, fleet: Fleet) -> None:

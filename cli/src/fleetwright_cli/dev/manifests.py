@@ -4,6 +4,7 @@ What only a cluster can run (a Deployment, a Service) is not an error: it is nam
 Secret: a local run takes the provider's key from the environment.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,6 +16,8 @@ import jsonschema
 import yaml
 
 Manifest = Mapping[str, Any]
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LONGEST_NAME = 63
 _GROUP = "fleetwright.dev/v1alpha1"
 _CRDS = {"Agent": "agent.yaml", "Skill": "skill.yaml", "McpServer": "mcpserver.yaml"}
 
@@ -89,9 +92,11 @@ def _is_object(document: object) -> bool:
 
 
 def _validate(place: str, kind: str, manifest: Manifest) -> None:
-    name = manifest["metadata"].get("name")
+    name = manifest["metadata"]["name"]
     if manifest.get("apiVersion") != _GROUP:
         raise InvalidFleet(f"{place}: {kind} {name}: apiVersion must be {_GROUP}")
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise InvalidFleet(f"{place}: {kind} {name}: metadata.name: use lower-case letters, digits and '-', at most 63")
     error = jsonschema.exceptions.best_match(jsonschema.Draft7Validator(_schema(kind)).iter_errors(manifest))
     if error is not None:
         where = ".".join(str(part) for part in error.absolute_path) or "the object"

@@ -7,8 +7,9 @@ sees only the request; nothing in it knows an example or a test.
 import asyncio
 import hashlib
 import json
+import re
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,6 +23,7 @@ from fleetwright_cli.offline.failing import Failing, pause
 _PROMPTS_REMEMBERED = 64
 _CACHE_BLOCK = 128
 _HANG_SECONDS = 3600.0
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _STATUS = {
     "401": (401, "invalid_api_key", "Incorrect API key provided."),
     "403": (403, "forbidden", "This key may not use the model."),
@@ -66,6 +68,8 @@ class OfflineModel:
                 "code": "invalid_request",
             }
             return JSONResponse({"error": error}, 400)
+        if refused := _bad_tool_name(body.get("tools") or []):
+            return refused
         kind = self._failing.kind(asked)
         if kind in _STATUS:
             return _error(kind)
@@ -94,6 +98,16 @@ class OfflineModel:
             "total_tokens": tokens_in + tokens_out,
             "prompt_tokens_details": {"cached_tokens": shared // 4 // _CACHE_BLOCK * _CACHE_BLOCK},
         }
+
+
+def _bad_tool_name(tools: Sequence[Mapping[str, Any]]) -> Response | None:
+    """Providers refuse names that are no function names, so this one does as well."""
+    for index, tool in enumerate(tools):
+        name = tool["function"]["name"]
+        if not _TOOL_NAME.fullmatch(name):
+            message = f"Invalid 'tools[{index}].function.name': {name!r} does not match {_TOOL_NAME.pattern}"
+            return JSONResponse({"error": {"message": message, "code": "invalid_value"}}, 400)
+    return None
 
 
 def _common(one: str, other: str) -> int:
