@@ -12,7 +12,8 @@ env: ## Install the development environment into .venv
 	@locks/sync
 
 demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves it running)
-	@state=$$(mktemp -d -t fleetwright-demo-XXXXXX) && trap 'rm -rf "$$state"' EXIT && \
+	@state=$(if $(KEEP),build/demo,"$$(mktemp -d -t fleetwright-demo-XXXXXX)") && \
+		$(if $(KEEP),,trap 'rm -rf "$$state"' EXIT &&) \
 		.venv/bin/fleetwright dev -f examples/quickstart --state "$$state" \
 		--conversation examples/quickstart/conversation.toml $(if $(KEEP),--keep)
 
