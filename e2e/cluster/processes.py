@@ -43,6 +43,10 @@ class Process:
             os.kill(self.pid, number)
 
 
+_OUTLIVING: list[subprocess.Popen[bytes]] = []
+"""Processes go on after the object that started them, and after us: a Popen that is collected would protest."""
+
+
 class Processes:
     def __init__(self, folder: Path) -> None:
         self._record = folder / "processes.jsonl"
@@ -64,6 +68,7 @@ class Processes:
                 start_new_session=True,
             )
         self._children.append(child)
+        _OUTLIVING.append(child)
         process = Process(name, child.pid, start_time(child.pid) or 0, tuple(map(str, command)))
         with self._record.open("a") as record:
             record.write(json.dumps(asdict(process)) + "\n")
