@@ -23,11 +23,12 @@ def door(fleet: Fleet) -> Door:
         agent("desk", auth={"clients": clients}, peers=[{"name": "vault"}]),
         agent("vault", allowedCallers={"agents": [{"name": "desk"}]}),
         agent("intruder", peers=[{"name": "vault"}]),
+        agent("outsider"),
         workloads.pod("elsewhere", image=fleet.image, command=workloads.SERVE),
         workloads.service("elsewhere"),
     )
     friend, stranger = fleet.caller("friend", of="desk"), fleet.caller("stranger")
-    fleet.ready("agent/desk", "agent/vault", "pod/elsewhere")
+    fleet.ready("agent/desk", "agent/vault", "agent/outsider", "pod/elsewhere")
     card = f"http://desk.{fleet.namespace}.svc.cluster.local/.well-known/agent-card.json"
     fleet.until(lambda: friend.http(card, timeout=3).status == 200, "the network lets the friend in")
     return Door(fleet, friend, stranger, card)
@@ -90,9 +91,22 @@ def test_a_second_caller_sees_nothing_of_the_first(door: Door) -> None:
 
 
 def test_a_peer_refuses_an_agent_that_is_not_an_allowed_caller(door: Door) -> None:
-    status, _, message = door.fleet.condition("agent/intruder", "ReferencesResolved")
+    fleet = door.fleet
+    status, _, message = fleet.condition("agent/intruder", "ReferencesResolved")
     assert status == "False", "an agent that its peer does not allow is told so"
     assert "vault" in message
+    assert not fleet.reaches(fleet.pod_of("outsider"), "vault", 80), "no path for an agent that is no caller"
+
+    # Whoever gets past the network still needs the credential of an allowed caller, and of nobody else.
+    pair = fleet.run("exec", fleet.pod_of("desk"), "--", "cat", f"/etc/fleetwright/auth/peer.{fleet.namespace}.vault")
+    inside = fleet.caller("inside", of="vault")
+    fleet.until(lambda: inside.reaches("vault", token=pair), "an allowed caller's credential opens")
+    assert inside.status("vault", token=fleet.token("outsider")) == 401
+    assert inside.status("vault", token=fleet.token("desk", "first")) == 401
+
+    fleet.apply(agent("vault", allowedCallers={"agents": []}))
+    fleet.until(lambda: inside.status("vault", token=pair) == 401, "who is no longer allowed is refused", seconds=30)
+    fleet.apply(agent("vault", allowedCallers={"agents": [{"name": "desk"}]}))
 
 
 def test_a_malformed_call_gets_the_protocols_own_error(door: Door) -> None:

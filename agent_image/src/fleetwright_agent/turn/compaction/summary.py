@@ -1,7 +1,8 @@
 """Asks the model for a summary of the part of a conversation that makes way.
 
-The request is the unchanged prompt with one instruction at its end, so a warm prefix cache is reused. The
-summary is data: it goes back as a fenced user-role message, never into the system prompt (T-13 amended).
+The request is the system prompt and the conversation with one instruction at its end. It names no tools, so
+that none can be called; a prefix cache that begins with the tools is not reused. The summary is data: it goes
+back as a fenced user-role message, never into the system prompt (T-13 amended).
 """
 
 import asyncio
