@@ -89,8 +89,14 @@ PROMETHEUS = Image(
     containerfile="e2e/cluster/containers/prometheus/Containerfile",
     programs=("prometheus", "promtool"),
 )
+STDIO_SERVER = Image(
+    name="stdio-server",
+    containerfile="examples/stdio-server/Containerfile",
+    sources=("examples/stdio-server/requirements.txt",),
+    parent="agent",
+)
 PRODUCT = (AGENT, OPERATOR, OFFLINE)
-IMAGES = {image.name: image for image in (PAUSE, COREDNS, *PRODUCT, PROMETHEUS)}
+IMAGES = {image.name: image for image in (PAUSE, COREDNS, *PRODUCT, STDIO_SERVER, PROMETHEUS)}
 
 
 def files(root: Path, sources: tuple[str, ...]) -> list[Path]:

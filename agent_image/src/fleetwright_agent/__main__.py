@@ -1,4 +1,4 @@
-"""The command of the agent image: `fleetwright-agent serve`.
+"""The command of the agent image: `fleetwright-agent serve`, `probe` (looks that end), `bridge` and `fetch`.
 
 Exit codes: 0 after a clean end, 2 when what was mounted or asked for cannot work; then one line says what and why, on
 standard error and where Kubernetes looks for last words. Refuses: starting half.
@@ -13,23 +13,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
-
-from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.bridge import command as bridge
+from fleetwright_agent.config import Layout
+from fleetwright_agent.fetch import command as fetch
 from fleetwright_agent.logs import LEVELS, configure
+from fleetwright_agent.mounted import ConfigurationError, check_memory, load
+from fleetwright_agent.probe import command as probe
 
 BAD_CONFIGURATION: Final = 2
 _TERMINATION_LOG: Final = Path("/dev/termination-log")
 
 
-class ConfigurationError(Exception):
-    """The agent cannot start; the text names what and the remedy."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        _serve(options)
+        options.run(options)
     except ConfigurationError as error:
         last_words(str(error), termination_log=_TERMINATION_LOG)
         return BAD_CONFIGURATION
@@ -45,6 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--port", type=int, default=7870, help="port of the A2A protocol; 0 takes a free one")
     serve.add_argument("--ops-port", type=int, default=7871, help="port of health, metrics and status")
     serve.add_argument("--log-level", choices=LEVELS, default="info")
+    serve.set_defaults(run=_serve)
+    probe.declare(commands)
+    bridge.declare(commands)
+    fetch.declare(commands)
     return parser
 
 
@@ -70,31 +72,6 @@ def _serve(options: argparse.Namespace) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
-
-
-def load(layout: Layout) -> AgentConfig:
-    """Raises: ConfigurationError."""
-    file = layout.config_file
-    try:
-        return AgentConfig.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read: {error.strerror}") from error
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(str(step) for step in first["loc"]) or "the document"
-        raise ConfigurationError(f"{file.name} is not valid: {place}: {first['msg']}") from error
-
-
-def check_memory(folder: Path) -> None:
-    """Raises: ConfigurationError."""
-    probe = folder / ".writable"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        message = f"the memory folder {folder} cannot be written: {error.strerror}; check the volume and its owner"
-        raise ConfigurationError(message) from error
 
 
 def _listen(host: str, port: int) -> socket.socket:

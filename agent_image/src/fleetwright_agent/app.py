@@ -31,12 +31,13 @@ from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
-from fleetwright_agent.server.reachability import Reachability
+from fleetwright_agent.server.reachability import Look, Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.server.turns import Turns, assembled
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Executor
+from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.frames import Turn
 
 _logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class _Parts:
     card: Watched[Card]
     compaction: LastCompaction
     reachability: Reachability
+    offers: Offers
     clock: Clock
     retry_seconds: float
 
@@ -84,7 +86,14 @@ class Application:
             for route in create_jsonrpc_routes(handler, path, shutdown_grace_period=STREAM_GRACE_SECONDS)
         ]
         door: ASGIApp = Envelope(Starlette(routes=[*card_routes(parts.card), *calls]), admission=self._admission)
-        door = Authentication(Bodies(door), callers=parts.callers, realm=parts.config.name, metrics=metrics)
+        door = Authentication(
+            Bodies(door),
+            callers=parts.callers,
+            realm=parts.config.name,
+            metrics=metrics,
+            clock=parts.clock,
+            api_keys=parts.config.accept_api_key,
+        )
         return Origins(door, allowed=origins)
 
     async def start(self) -> None:
@@ -132,10 +141,15 @@ class Application:
             "cardDigest": card.digest if card else None,
             "runningTasks": len(parts.runs),
             "lastCompaction": parts.compaction.seen,
-            "mcpServers": [asdict(look) for look in parts.reachability.report],
+            "mcpServers": [self._server(look) for look in parts.reachability.report],
             "ready": reason is None,
             "reason": reason,
         }
+
+    def _server(self, look: Look) -> dict[str, Any]:
+        """What is known of its tools is known from the first turn on."""
+        offer = self._parts.offers.of(look.name)
+        return {**asdict(look), **(asdict(offer) if offer else {})}
 
     def _admission(self, method: str) -> str | None:
         if self._waiting_for is not None and method in SENDS:
@@ -175,6 +189,7 @@ def create_app(
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     origins: Collection[str] = (),
+    offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
 ) -> Application:
     """Args: what is not given is the real thing; `origins` are the browser pages that may call, none by default."""
@@ -183,7 +198,8 @@ def create_app(
     metrics.declare(config.model.name)
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
     conversations = Database(layout.memory / schema.FILE, schema.SCHEMA)
-    turns = Turns((lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations))
+    offers = offers or Offers()
+    turns = Turns((lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations, offers))
     compaction = LastCompaction()
     myself = f"{config.namespace}/{config.name}"
     executor = executor or FrameExecutor(turns, myself=myself, clock=clock, compaction=compaction)
@@ -203,6 +219,7 @@ def create_app(
         card=card,
         compaction=compaction,
         reachability=Reachability(config.mcp_servers),
+        offers=offers,
         clock=clock,
         retry_seconds=retry_seconds,
     )

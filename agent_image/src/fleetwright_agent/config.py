@@ -5,12 +5,13 @@ tests validate against this model. Every field here drives behaviour. Refuses: u
 that depend on the environment, and secrets (only names of files that hold them).
 """
 
+from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
 DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
@@ -29,6 +30,13 @@ class Price(_Part):
     cached_input_per_million: Decimal | None = Field(default=None, ge=0)
 
 
+class Header(_Part):
+    """An HTTP header whose value lies in a mounted file, read again for every request."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
+    value_file: str
+
+
 class Model(_Part):
     """An OpenAI-compatible chat-completions endpoint."""
 
@@ -36,6 +44,10 @@ class Model(_Part):
     base_url: str = Field(min_length=1, max_length=2048)
     api_key_file: str | None = None
     """Path below the configuration folder, `secrets/<name>/<key>`; read again before every call."""
+    headers: tuple[Header, ...] = ()
+    ca_file: str | None = None
+    """Certificates of authorities that are trusted beside the usual ones; read again when it changes."""
+    proxy_url: str | None = Field(default=None, max_length=2048)
     context_window: int = Field(gt=0)
     max_output_tokens: int = Field(gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
@@ -51,13 +63,24 @@ class Skill(_Part):
     digest: str
 
 
+class Transport(StrEnum):
+    STREAMABLE_HTTP = "StreamableHTTP"
+    SSE = "SSE"
+
+
 class McpServer(_Part):
-    """Tools reachable over streamable HTTP. `allow` empty means every tool that `deny` does not name."""
+    """Tools of a server. `allow` empty means every tool that `deny` does not name."""
 
     name: DnsLabel
     url: str
+    transport: Transport = Transport.STREAMABLE_HTTP
+    headers: tuple[Header, ...] = ()
+    ca_file: str | None = None
+    """Certificates that are trusted beside the system's."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    pinned: Mapping[str, str] | None = None
+    """By tool: the digest of what it promised when it was pinned. What has another, or none, is not used."""
 
 
 class Peer(_Part):
@@ -120,7 +143,9 @@ class AgentConfig(_Part):
     name: DnsLabel
     namespace: DnsLabel
     description: str = ""
-    instructions: str = Field(min_length=1)
+    instructions: str = ""
+    instructions_file: str | None = None
+    """Path below the configuration folder, read again before every call: one of the two says what the agent is for."""
     url: str
     """Where callers reach this agent, without a path."""
     model: Model
@@ -130,6 +155,14 @@ class AgentConfig(_Part):
     compaction: Compaction = Compaction()
     limits: Limits = Limits()
     drain_seconds: int = Field(default=30, gt=0)
+    accept_api_key: bool = False
+    """Whether clients may send their token in the header X-API-Key; agents never do."""
+
+    @model_validator(mode="after")
+    def _instructed(self) -> Self:
+        if bool(self.instructions.strip()) == (self.instructions_file is not None):
+            raise ValueError("exactly one of instructions and instructionsFile is needed")
+        return self
 
 
 class Layout(BaseModel):
@@ -192,6 +225,8 @@ class Caller(_Part):
     """`default` for a client, `<namespace>/<name>` for an agent."""
     kind: CallerKind
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    expires: AwareDatetime | None = None
+    """From then on the token is refused; never where this is not said."""
 
     @property
     def owner(self) -> str:

@@ -1,6 +1,7 @@
 """Who gets in, and how fast that changes."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.auth import parse_callers
+from fleetwright_agent.server.clock import Clock
 
 Open = Callable[..., Any]
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}
@@ -142,7 +144,77 @@ def test_one_token_of_two_callers_is_refused_without_repeating_it() -> None:
 
 
 def test_one_caller_may_hold_two_tokens_while_they_overlap() -> None:
-    import json
-
     raw = json.dumps({"version": 1, "callers": [entry("client:a", "old"), entry("client:a", "new")]}).encode()
     assert len(parse_callers(raw).callers) == 2
+
+
+NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
+ENDS = [
+    pytest.param("2026-03-01T12:00:01Z", 200, id="a token that ends in a second opens"),
+    pytest.param("2026-03-01T12:00:00Z", 401, id="a token that ends now does not"),
+    pytest.param("2026-03-01T14:00:01+02:00", 200, id="the end counts in any time zone"),
+    pytest.param(None, 200, id="a token without an end opens for ever"),
+]
+
+
+@pytest.mark.parametrize(("expires", "status"), ENDS)
+async def test_a_token_ends_when_the_list_says(open_door: Open, mounted: Any, expires: str | None, status: int) -> None:
+    end = {"expires": expires} if expires else {}
+    callers = [entry("client:default", "token-of-default") | end, entry("client:default", "new")]
+    mounted.write(mounted.layout.callers_file, {"version": 1, "callers": callers})
+    metrics = Metrics(CollectorRegistry())
+    door = await open_door(clock=Clock(now_ns=lambda: NOON * 10**9), metrics=metrics)
+    async with door.http() as http:
+        assert (await http.post("/a2a", json=CALL)).status_code == status
+        new = await http.post("/a2a", json=CALL, headers={"Authorization": "Bearer new"})
+        assert new.status_code == 200, "the end of one token of a caller is not that of another"
+    ended = metrics.registry.get_sample_value("fleetwright_auth_failures_total", {"reason": "expired"})
+    assert ended == (1 if status == 401 else None)
+
+
+@pytest.mark.parametrize("expires", ["tomorrow", "2026-03-01T12:00:00", {}], ids=repr)
+def test_an_end_that_is_none_makes_the_list_unusable(expires: Any) -> None:
+    raw = json.dumps({"version": 1, "callers": [entry("client:a", "t") | {"expires": expires}]}).encode()
+    with pytest.raises(ValueError, match=r"check callers\.0\.expires"):
+        parse_callers(raw)
+
+
+KEYS = [
+    pytest.param([("X-API-Key", "token-of-default")], 200, None, id="a client's token as a key"),
+    pytest.param([("Authorization", "Bearer token-of-default")], 200, None, id="the same token as a bearer"),
+    pytest.param([("X-API-Key", "token-of-peer")], 401, "unknown", id="an agent's token is no key"),
+    pytest.param([("X-API-Key", "wrong")], 401, "unknown", id="a wrong key"),
+    pytest.param([("X-API-Key", "")], 401, "malformed", id="an empty key"),
+    pytest.param([("X-API-Key", "x" * 5000)], 401, "malformed", id="an endless key"),
+    pytest.param([("X-API-Key", "token-of-default"), ("X-API-Key", "token-of-other")], 401, "ambiguous", id="two keys"),
+    pytest.param(
+        [("X-API-Key", "token-of-default"), ("Authorization", "Bearer token-of-other")],
+        401,
+        "ambiguous",
+        id="a key and a bearer",
+    ),
+]
+
+
+@pytest.mark.parametrize(("headers", "status", "reason"), KEYS)
+async def test_where_api_keys_are_taken(
+    open_door: Open, mounted: Any, documents: Any, headers: list[tuple[str, str]], status: int, reason: str | None
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(acceptApiKey=True))
+    metrics = Metrics(CollectorRegistry())
+    door = await open_door(metrics=metrics)
+    async with door.http(None) as http:
+        answer = await http.post("/a2a", json=CALL, headers=[("A2A-Version", "1.0"), *headers])
+    assert answer.status_code == status, answer.text
+    if reason:
+        assert metrics.registry.get_sample_value("fleetwright_auth_failures_total", {"reason": reason}) == 1
+        assert "token-of" not in answer.text
+
+
+async def test_where_api_keys_are_not_taken_the_header_counts_for_nothing(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http(None) as http:
+        key = {"A2A-Version": "1.0", "X-API-Key": "token-of-default"}
+        assert (await http.post("/a2a", json=CALL, headers=key)).status_code == 401
+        both = {**key, "Authorization": "Bearer token-of-other"}
+        assert (await http.post("/a2a", json=CALL, headers=both)).status_code == 200

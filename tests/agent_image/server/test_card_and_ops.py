@@ -10,6 +10,7 @@ import pytest
 
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.memory_log import MemoryTaskLog
+from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.frames import CompactionEnd, Done, Frame, TurnRequest
 
 Open = Callable[..., Any]
@@ -18,7 +19,7 @@ PATHS = ["/.well-known/agent-card.json", "/.well-known/agent.json"]
 
 async def test_the_card_is_the_file_at_both_places_for_everybody(open_door: Open, mounted: Any) -> None:
     raw = mounted.layout.card_file.read_bytes()
-    digest = hashlib.sha256(raw).hexdigest()
+    digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
     door = await open_door()
     async with door.http(None) as http:
         for path in PATHS:
@@ -49,7 +50,7 @@ async def test_the_status_tells_what_only_the_agent_knows(open_door: Open, mount
         yield Done("x")
 
     door = await open_door(script)
-    digest = hashlib.sha256(mounted.layout.card_file.read_bytes()).hexdigest()
+    digest = f"sha256:{hashlib.sha256(mounted.layout.card_file.read_bytes()).hexdigest()}"
     async with door.ops() as ops:
         before = (await ops.get("/status")).json()
         await door.say("hello")
@@ -66,6 +67,30 @@ async def test_the_status_tells_what_only_the_agent_knows(open_door: Open, mount
         "reason": None,
     }
     assert after["lastCompaction"]["tokensAfter"] == 300
+
+
+async def test_the_status_tells_of_each_server_what_it_offered_once_that_is_known(
+    open_door: Open, mounted: Any, documents: Any
+) -> None:
+    server = {"name": "tools", "url": "http://127.0.0.1:9/mcp", "allow": ["a", "b"]}
+    mounted.write(mounted.layout.config_file, documents(mcpServers=[server]))
+    offers = Offers()
+    door = await open_door(offers=offers)
+
+    async with door.ops() as ops:
+
+        async def told() -> dict[str, Any]:
+            async with asyncio.timeout(10):
+                while not (servers := (await ops.get("/status")).json()["mcpServers"]):  # noqa: ASYNC110 - from outside
+                    await asyncio.sleep(0.01)
+            (one,) = servers
+            assert isinstance(one, dict)
+            return one
+
+        look = {"name": "tools", "reachable": False, "message": "connection refused"}
+        assert await told() == look
+        offers.put(mounted.config().mcp_servers[0], offered={"a"}, usable=1)
+        assert await told() == {**look, "tools": 1, "missing": ["b"], "refused": []}
 
 
 async def test_the_metrics_count_tasks_by_outcome_and_name_the_revision(open_door: Open) -> None:

@@ -13,8 +13,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from fleetwright_agent.config import McpServer
-from fleetwright_agent.tools.mcp import McpConnection, McpUnreachable
+from fleetwright_agent.config import Layout, McpServer
+from fleetwright_agent.tools.mcp import McpConnection
+from fleetwright_agent.tools.mcp_wire import McpUnreachable
+from fleetwright_agent.tools.offers import Offer, Offers
 from fleetwright_agent.tools.port import ToolCall
 from fleetwright_agent.turn.frames import TurnRequest
 
@@ -78,9 +80,9 @@ def _nothing():
 
 
 @asynccontextmanager
-async def _connected(port, **seams):
-    url = f"http://127.0.0.1:{port}/mcp/"
-    connection = McpConnection(McpServer.model_validate({"name": "s", "url": url}), **seams)
+async def _connected(port, *, allow=(), deny=(), **seams):
+    server = {"name": "s", "url": f"http://127.0.0.1:{port}/mcp/", "allow": allow, "deny": deny}
+    connection = McpConnection(McpServer.model_validate(server), Layout(), **seams)
     try:
         yield connection
     finally:
@@ -94,6 +96,25 @@ async def _names(connection):
 async def test_every_page_of_a_list_of_tools_is_read():
     async with _serving(Tools("a", "b", "c", "d", "e")) as port, _connected(port) as connection:
         assert await _names(connection) == ["s__a", "s__b", "s__c", "s__d", "s__e"]
+
+
+OFFERS = [
+    pytest.param((), (), Offer(3), id="everything is offered, and may be used"),
+    pytest.param(("a", "b"), (), Offer(2), id="some may be used"),
+    pytest.param(("a", "z", "y"), (), Offer(1, ("y", "z")), id="a name that is allowed and not offered is missing"),
+    pytest.param((), ("a", "z"), Offer(2), id="a name that is denied is not missed"),
+    pytest.param(("a", "z"), ("z",), Offer(1), id="nor one that is allowed and denied"),
+    pytest.param(tuple(f"t{n:03}" for n in range(99)), (), Offer(0, tuple(f"t{n:03}" for n in range(20))), id="many"),
+]
+
+
+@pytest.mark.parametrize(("allow", "deny", "wanted"), OFFERS)
+async def test_what_a_server_offers_is_known_from_the_first_handshake_on_and_when_it_has_gone(allow, deny, wanted):
+    offers = Offers()
+    async with _serving(Tools("a", "b", "c")) as port, _connected(port, allow=allow, deny=deny, offers=offers) as it:
+        assert offers.of("s") is None
+        await it.tools()
+    assert offers.of("s") == wanted
 
 
 async def test_a_server_that_pages_for_ever_offers_what_fits():
@@ -115,7 +136,9 @@ async def test_tools_of_a_server_that_was_replaced_are_asked_for_anew():
 async def _connected_after_restart():
     """A connection whose server went away and came back with one tool more, and which noticed in a call."""
     async with _serving(Tools("a")) as port:
-        connection = McpConnection(McpServer.model_validate({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"}))
+        connection = McpConnection(
+            McpServer.model_validate({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"}), Layout()
+        )
         (tool,) = await connection.tools()
     async with _serving(Tools("a", "b"), port=port):
         assert await tool.run(CALL) == "from a"

@@ -26,6 +26,7 @@ from fleetwright_agent.turn.frames import Done, Frame, TurnFailed, TurnRequest
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.models import build_chat
+from fleetwright_agent.turn.outbound import ModelTransport
 from fleetwright_cli.offline.model import OfflineModel
 from fleetwright_cli.offline.orders import orders_server
 
@@ -133,14 +134,15 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             await asyncio.sleep(0)
 
         database = Database(layout.memory / "conversations.db", SCHEMA)
-        client = httpx2.AsyncClient(trust_env=False)
+        client = httpx2.AsyncClient(transport=ModelTransport(config.model, layout))
         turn = GraphTurn(
             config,
+            layout=layout,
             chat=build_chat(config.model, layout, client),
             saver=ConversationSaver(database),
             sessions=Sessions(layout.memory / "sessions"),
             tools=skill_tools(config.skills, layout),
-            servers=[McpConnection(server) for server in config.mcp_servers],
+            servers=[McpConnection(server, layout) for server in config.mcp_servers],
             metrics=metrics,
             model_calls=ModelCalls(config.model, metrics, sleep=sleep),
             closing=(database, client),

@@ -187,10 +187,10 @@ def test_the_prompt_has_one_order_and_holds_no_memory():
             "peers": [{"name": "cook", "namespace": "n", "url": "u"}],
         }
     )  # fmt: skip
-    prompt = system_prompt(config, {"orders": "down"})
+    prompt = system_prompt(config, "Be the desk.", {"orders": "down"})
     places = [prompt.index(word) for word in ("Be the desk.", "# Skills", "# Peers", "# Rules", "orders")]
     assert places == sorted(places)
-    assert system_prompt(config, {}) == prompt[: prompt.index("\n\n# Now")]
+    assert system_prompt(config, "Be the desk.", {}) == prompt[: prompt.index("\n\n# Now")]
 
 
 def test_a_reply_without_a_count_has_no_price():

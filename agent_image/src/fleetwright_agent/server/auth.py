@@ -1,6 +1,7 @@
 """Who calls: a bearer token against the mounted digests, on every path that is not explicitly public.
 
-Tokens are compared as digests, in constant time, against every caller. Without a readable list nobody gets in.
+Tokens are compared as digests, in constant time, against every caller, and end when the list says, by our clock.
+Without a readable list nobody gets in. Where the configuration allows it, a client may send its token as an API key.
 Refuses: ambiguous credentials, guessing, remembering a list that is gone.
 """
 
@@ -14,8 +15,9 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleetwright_agent.config import Caller, Callers
+from fleetwright_agent.config import Caller, CallerKind, Callers
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.errors import refuse
 from fleetwright_agent.server.watched import Watched
 
@@ -23,6 +25,7 @@ PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.j
 """Readable by everybody; whatever is not here needs a credential."""
 _READS: Final = frozenset({"GET", "HEAD"})
 _MAX_TOKEN: Final = 4096
+_API_KEY: Final = "x-api-key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,26 @@ class Refusal:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Credential:
+    token: str
+    is_api_key: bool = False
+
+
+def credential_of(headers: Headers, *, api_keys: bool) -> Credential | Refusal:
+    """What a request carries, in the one way it came; the header of API keys counts only where they are taken."""
+    keys = headers.getlist(_API_KEY) if api_keys else []
+    if not keys:
+        token = token_of(headers)
+        return token if isinstance(token, Refusal) else Credential(token)
+    if len(keys) > 1 or headers.getlist("authorization"):
+        return Refusal("ambiguous", "Exactly one credential is accepted: a bearer token or an API key.")
+    key = keys[0].strip()
+    if not key or len(key) > _MAX_TOKEN:
+        return Refusal("malformed", "The X-API-Key header must hold the key and nothing else.")
+    return Credential(key, is_api_key=True)
+
+
 def token_of(headers: Headers) -> str | Refusal:
     """The bearer token a request carries."""
     values = headers.getlist("authorization")
@@ -83,8 +106,19 @@ def token_of(headers: Headers) -> str | Refusal:
 class Authentication:
     """ASGI middleware: lets known callers in and says who they are."""
 
-    def __init__(self, app: ASGIApp, *, callers: Watched[Callers], realm: str, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        callers: Watched[Callers],
+        realm: str,
+        metrics: Metrics,
+        clock: Clock,
+        api_keys: bool = False,
+    ) -> None:
         self._app = app
+        self._clock = clock
+        self._api_keys = api_keys
         self._callers = callers
         self._realm = realm
         self._metrics = metrics
@@ -105,10 +139,15 @@ class Authentication:
         await self._app({**scope, "user": CallerUser(caller.owner)}, receive, send)
 
     def _identify(self, headers: Headers) -> Caller | Refusal:
-        token = token_of(headers)
-        if isinstance(token, Refusal):
-            return token
+        credential = credential_of(headers, api_keys=self._api_keys)
+        if isinstance(credential, Refusal):
+            return credential
         callers, problem = self._callers.read()
         if callers is None or problem:
             return Refusal("no_callers", "The token is not accepted.")
-        return recognise(token, callers) or Refusal("unknown", "The token is not accepted.")
+        caller = recognise(credential.token, callers)
+        if caller is None or (credential.is_api_key and caller.kind is not CallerKind.CLIENT):
+            return Refusal("unknown", "The token is not accepted.")
+        if caller.expires is not None and caller.expires.timestamp() * 1e9 <= self._clock.now_ns():
+            return Refusal("expired", "The token has run out: read the present one and send that.")
+        return caller

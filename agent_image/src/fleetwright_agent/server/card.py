@@ -23,6 +23,7 @@ _MAX_AGE = 60
 class Card:
     raw: bytes
     digest: str
+    """`sha256:<hex>` of the file, as the operator spells it in the Agent's status."""
     input_modes: frozenset[str]
     """Media types that the card says callers may send."""
 
@@ -39,7 +40,7 @@ def parse_card(raw: bytes) -> Card:
         modes = frozenset(_input_modes(card))
     except (AttributeError, TypeError):
         raise ValueError("check its input modes and skills") from None
-    return Card(raw=raw, digest=hashlib.sha256(raw).hexdigest(), input_modes=modes)
+    return Card(raw=raw, digest=f"sha256:{hashlib.sha256(raw).hexdigest()}", input_modes=modes)
 
 
 def _input_modes(card: dict[str, Any]) -> set[str]:

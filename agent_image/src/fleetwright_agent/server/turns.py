@@ -12,6 +12,7 @@ from typing import cast
 from fleetwright_agent.config import AgentConfig, Layout
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.frames import Turn
 
 
@@ -39,11 +40,13 @@ class Turns:
                 await (await building).aclose()
 
 
-def assembled(config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database) -> Callable[[], Turn]:
+def assembled(
+    config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database, offers: Offers
+) -> Callable[[], Turn]:
     """The real turn, as a recipe."""
 
     def build() -> Turn:
         assembly = importlib.import_module("fleetwright_agent.turn.assembly")
-        return cast("Turn", assembly.build_turn(config, layout, metrics, conversations))
+        return cast("Turn", assembly.build_turn(config, layout, metrics, conversations, offers))
 
     return build

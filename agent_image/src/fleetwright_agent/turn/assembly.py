@@ -8,25 +8,28 @@ from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.mcp import McpConnection
+from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.tools.peers import PeerCalls, peer_client
 from fleetwright_agent.tools.skills import skill_tools
 from fleetwright_agent.turn.frames import Turn
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.models import build_chat
+from fleetwright_agent.turn.outbound import ModelTransport
 
 
-def build_turn(config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database) -> Turn:
+def build_turn(config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database, offers: Offers) -> Turn:
     """Opens the HTTP clients; nothing is sent yet. Whoever opened the conversations closes them."""
-    model_client = httpx2.AsyncClient(trust_env=False)
+    model_client = httpx2.AsyncClient(transport=ModelTransport(config.model, layout))
     peers_client = peer_client()
     peers = PeerCalls(f"{config.namespace}/{config.name}", config.peers, layout, peers_client)
     return GraphTurn(
         config,
+        layout=layout,
         chat=build_chat(config.model, layout, model_client),
         saver=ConversationSaver(conversations),
         sessions=Sessions(layout.memory / "sessions"),
         tools=(*skill_tools(config.skills, layout), *peers.tools()),
-        servers=[McpConnection(server) for server in config.mcp_servers],
+        servers=[McpConnection(server, layout, offers=offers) for server in config.mcp_servers],
         metrics=metrics,
         closing=(model_client, peers_client),
     )

@@ -24,7 +24,11 @@ class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
 
 
 class MissingKey(Exception):  # noqa: N818 - reads as what is the matter
-    """The file with the model's key is not there."""
+    """A file with the model's key or with one of its headers is not there."""
+
+
+class UntrustedAuthority(Exception):  # noqa: N818 - reads as what is the matter
+    """The file with the certificates of the model's authority cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,9 @@ def _known(error: BaseException) -> Failure | None:
             "model_malformed_tool_call", "The model kept sending tool arguments that are not valid JSON.", True
         )
     if isinstance(error, MissingKey):
-        return Failure("model_key_missing", "The key for the model is missing from this agent's Secret.")
+        return Failure("model_key_missing", "A key or header for the model is missing from this agent's Secrets.")
+    if isinstance(error, UntrustedAuthority):
+        return Failure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
     if isinstance(error, openai.APIStatusError):
         return _status(error)
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):

@@ -10,15 +10,16 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from fleetwright_agent.config import AgentConfig, CallerKind
+from fleetwright_agent.config import AgentConfig, CallerKind, Layout
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.tools.mcp import McpConnection, McpUnreachable
+from fleetwright_agent.tools.mcp import McpConnection
+from fleetwright_agent.tools.mcp_wire import McpUnreachable
 from fleetwright_agent.tools.port import Tool, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import Done, Frame, TurnFailed, TurnRequest
@@ -45,6 +46,7 @@ class GraphTurn:
         self,
         config: AgentConfig,
         *,
+        layout: Layout,
         chat: Chat,
         saver: BaseCheckpointSaver[int],
         sessions: Sessions,
@@ -61,13 +63,12 @@ class GraphTurn:
         self._saver = saver
         self._closing = tuple(closing)
         links = (
-            EquipmentLink(config),
+            EquipmentLink(config, layout),
             CompactionLink(config.compaction, config.model, metrics),
             model_calls or ModelCalls(config.model, metrics),
         )
         self._graph: Any = create_agent(
             chat,
-            system_prompt=SystemMessage(config.instructions),
             middleware=[TurnMiddleware(links, ToolCalls(config.limits, metrics))],
             context_schema=TurnContext,
             checkpointer=saver,

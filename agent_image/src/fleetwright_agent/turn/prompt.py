@@ -6,7 +6,8 @@ once is data, and goes into a user-role message that is fenced as such.
 
 from collections.abc import Mapping
 
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.turn.frames import TurnFailed
 
 _RULES = """\
 # Rules
@@ -15,9 +16,26 @@ _RULES = """\
 - Answer with the result itself, briefly, in the language of the question."""
 
 
-def system_prompt(config: AgentConfig, unreachable: Mapping[str, str]) -> str:
+def read_instructions(config: AgentConfig, layout: Layout) -> str:
+    """What the agent is for, from the configuration or from the file that it names.
+
+    Raises:
+        TurnFailed: The file is gone, empty, or no text.
+    """
+    if config.instructions_file is None:
+        return config.instructions.strip()
+    try:
+        text = layout.secret(config.instructions_file).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if not text:
+        raise TurnFailed("instructions_missing", "This agent's instructions cannot be read right now.")
+    return text
+
+
+def system_prompt(config: AgentConfig, instructions: str, unreachable: Mapping[str, str]) -> str:
     """The whole system message; `unreachable` names MCP servers whose tools are missing just now."""
-    sections = [config.instructions.strip()]
+    sections = [instructions]
     if config.skills:
         lines = [f"- {skill.name}: {skill.description}" for skill in config.skills]
         head = "# Skills\nBefore you do work that one of these covers, read it with load_skill:"

@@ -1,0 +1,73 @@
+"""`probe mcp`: the handshake with one MCP server, and the tools it offers, each with its digest.
+
+Asked for by the same description that agents get of the server, so that what is seen is what they will see.
+"""
+
+import argparse
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fleetwright_agent.config import Layout, McpServer
+from fleetwright_agent.mounted import ConfigurationError, first_fault
+
+_SECONDS = 20.0
+_PAUSE_SECONDS = 1.0
+_LONGEST = 128
+
+
+def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    look = looks.add_parser("mcp", help="what an MCP server is and offers")
+    look.add_argument("server", help="an entry of mcpServers of agent.json, as JSON")
+    look.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
+    look.add_argument("--patience", type=float, default=12.0, help="seconds in which a refusal is tried again")
+    look.set_defaults(look_at=look_at)
+
+
+async def look_at(options: argparse.Namespace) -> dict[str, Any]:
+    """Raises: ConfigurationError: the server cannot be spoken to."""
+    try:
+        server = McpServer.model_validate_json(options.server)
+    except ValidationError as error:
+        raise ConfigurationError(f"the description of the server is not valid: {first_fault(error)}") from error
+    return await _patiently(server, Layout(root=options.root), seconds=options.patience)
+
+
+async def _patiently(server: McpServer, layout: Layout, *, seconds: float) -> dict[str, Any]:
+    """A network plugin may take seconds to let a new pod through, and a server to start: one refusal says little."""
+    from mcp.shared.exceptions import McpError
+
+    from fleetwright_agent.tools.mcp_wire import McpUnreachable
+
+    started = time.monotonic()
+    while True:
+        try:
+            return await _look(server, layout)
+        except McpUnreachable as error:
+            if time.monotonic() - started >= seconds:
+                raise ConfigurationError(f"the server {error}") from error
+        except McpError as error:
+            raise ConfigurationError(f"the server refused to list its tools: {error.error.message[:300]}") from error
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def _look(server: McpServer, layout: Layout) -> dict[str, Any]:
+    from fleetwright_agent.tools.mcp_listing import every_page, tool_digest, tools_digest
+    from fleetwright_agent.tools.mcp_session import opened
+
+    async with opened(server, layout, seconds=_SECONDS) as (session, hello):
+        listed = await every_page(session) if hello.capabilities.tools else []
+    digests = sorted((tool.name, tool_digest(tool)) for tool in listed)
+    return {
+        "serverInfo": {
+            "name": hello.serverInfo.name[:_LONGEST],
+            "version": hello.serverInfo.version[:_LONGEST],
+            "protocolVersion": str(hello.protocolVersion)[:_LONGEST],
+        },
+        # A longer name is none that the protocol allows, and nobody could pin it.
+        "tools": [{"name": name, "digest": digest} for name, digest in digests if len(name) <= _LONGEST],
+        "toolsDigest": tools_digest(digests),
+    }

@@ -1,0 +1,56 @@
+"""The tools that an MCP server offers: all pages of them, within bounds, each with a digest of what it promises.
+
+A digest covers what a model is told of a tool, so a tool that keeps its name and changes its words is another tool.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+
+from mcp import ClientSession
+from mcp.types import PaginatedRequestParams, Tool
+
+MOST_TOOLS = 256
+_MOST_PAGES = 50
+_PROMISES = {"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
+# What chat-completions providers accept as the name of a tool; one name they refuse costs the whole request.
+_LONGEST_NAME = 64
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
+
+
+async def every_page(session: ClientSession) -> list[Tool]:
+    """As many as fit."""
+    tools: list[Tool] = []
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        tools += page.tools
+        cursor = page.nextCursor
+        if cursor is None or len(tools) >= MOST_TOOLS:
+            break
+    return tools[:MOST_TOOLS]
+
+
+def tool_digest(tool: Tool) -> str:
+    """The same for equal promises, in whatever order their parts are written."""
+    return _digest(tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=_PROMISES))
+
+
+def tools_digest(digests: Iterable[tuple[str, str]]) -> str:
+    """Of a whole list, from (name, digest) of each; the order of a list means nothing."""
+    return _digest(sorted(digests))
+
+
+def offered_name(name: str) -> str:
+    """The name as a provider accepts it; one that had to change ends with a hash, so that two stay apart."""
+    plain = _FOREIGN.sub("_", name)
+    if plain == name and len(name) <= _LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{plain[: _LONGEST_NAME - len(mark) - 1]}_{mark}"
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

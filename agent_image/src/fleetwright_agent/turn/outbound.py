@@ -1,0 +1,64 @@
+"""How a request leaves for the model: declared headers, authorities and proxy, all re-read when their files change.
+
+The environment decides nothing: no variable of the pod changes where requests go or whom they trust.
+"""
+
+import ssl
+
+import httpx2
+
+from fleetwright_agent.config import Header, Layout, Model
+from fleetwright_agent.turn.failures import MissingKey, UntrustedAuthority
+
+
+class ModelTransport(httpx2.AsyncBaseTransport):
+    """One connection pool for as long as the trusted authorities are the same ones, and a new one afterwards."""
+
+    def __init__(self, model: Model, layout: Layout) -> None:
+        self._model = model
+        self._layout = layout
+        self._pool: httpx2.AsyncHTTPTransport | None = None
+        self._trusted: bytes | None = None
+        self._retired: list[httpx2.AsyncHTTPTransport] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        for header in self._model.headers:
+            request.headers[header.name] = self._value(header)
+        return await self._current().handle_async_request(request)
+
+    async def aclose(self) -> None:
+        # Pools of former authorities may have had calls in flight when they were replaced.
+        for pool in [*self._retired, *([self._pool] if self._pool else [])]:
+            await pool.aclose()
+
+    def _value(self, header: Header) -> str:
+        try:
+            return self._layout.secret(header.value_file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise MissingKey(f"the file with the header {header.name} cannot be read") from error
+
+    def _current(self) -> httpx2.AsyncHTTPTransport:
+        wanted = self._authorities()
+        if self._pool is None or wanted != self._trusted:
+            fresh = self._connect(wanted)
+            if self._pool is not None:
+                self._retired.append(self._pool)
+            self._pool, self._trusted = fresh, wanted
+        return self._pool
+
+    def _authorities(self) -> bytes:
+        if self._model.ca_file is None:
+            return b""
+        try:
+            return self._layout.secret(self._model.ca_file).read_bytes()
+        except OSError as error:
+            raise UntrustedAuthority("the file with the authorities cannot be read") from error
+
+    def _connect(self, authorities: bytes) -> httpx2.AsyncHTTPTransport:
+        context = httpx2.create_ssl_context(trust_env=False)
+        if authorities:
+            try:
+                context.load_verify_locations(cadata=authorities.decode("ascii"))
+            except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+                raise UntrustedAuthority("the file with the authorities holds no PEM certificates") from error
+        return httpx2.AsyncHTTPTransport(verify=context, trust_env=False, proxy=self._model.proxy_url)

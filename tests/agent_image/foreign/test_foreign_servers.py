@@ -1,0 +1,200 @@
+"""The runtime with MCP servers that others wrote: through the bridge, by their own HTTP, and by the older transport."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fleetwright_agent.config import Layout, McpServer
+from fleetwright_agent.tools.mcp import McpConnection
+from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.turn.frames import TurnRequest
+
+AGENT = (sys.executable, "-m", "fleetwright_agent")
+BRIDGE = (*AGENT, "bridge", "--host", "127.0.0.1", "--port", "$(PORT)")
+REQUEST = TurnRequest("o", "c", "t", "x")
+
+
+@asynccontextmanager
+async def connected(port, *, path="/mcp", **server):
+    url = f"http://127.0.0.1:{port}{path}"
+    connection = McpConnection(McpServer.model_validate({"name": "s", "url": url, **server}), Layout())
+    try:
+        yield connection
+    finally:
+        await connection.aclose()
+
+
+async def call(connection, name, **arguments):
+    tools = {tool.name: tool for tool in await connection.tools()}
+    return await tools[f"s__{name}"].run(ToolCall(arguments, REQUEST, lambda _: None))
+
+
+def probe(port, *, path="/mcp", transport="StreamableHTTP"):
+    server = {"name": "s", "url": f"http://127.0.0.1:{port}{path}", "transport": transport}
+    command = [*AGENT, "probe", "mcp", json.dumps(server)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+async def test_the_time_server_through_the_bridge(start, python_servers):
+    _, port = start(*BRIDGE, "--", str(python_servers / "mcp-server-time"), "--local-timezone", "UTC")
+    async with connected(port) as connection:
+        zones = {"source_timezone": "Europe/Berlin", "target_timezone": "Asia/Tokyo", "time": "12:00"}
+        assert "19:00" in await call(connection, "convert_time", **zones) or "20:00" in await call(
+            connection, "convert_time", **zones
+        )
+        with pytest.raises(ToolError, match=r"(?i)timezone"):
+            await call(connection, "get_current_time", timezone="Nowhere/At_All")
+    report = probe(port)
+    assert [tool["name"] for tool in report["tools"]] == ["convert_time", "get_current_time"]
+    assert report["serverInfo"]["name"] == "mcp-time"
+    assert all(tool["digest"].startswith("sha256:") for tool in report["tools"])
+
+
+async def test_the_git_server_through_the_bridge_reads_a_repository(start, python_servers, tmp_path):
+    commands = (
+        ("init", "-q", "-b", "main"),
+        ("config", "user.email", "a@example.com"),
+        ("config", "user.name", "A"),
+        ("commit", "-q", "--allow-empty", "-m", "The first of all"),
+    )
+    for words in commands:
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    _, port = start(*BRIDGE, "--", str(python_servers / "mcp-server-git"), "--repository", str(tmp_path))
+    async with connected(port) as connection:
+        assert "The first of all" in await call(connection, "git_log", repo_path=str(tmp_path))
+
+
+HTTP = [
+    pytest.param(("streamableHttp",), "/mcp", "StreamableHTTP", id="over streamable HTTP of its own"),
+    pytest.param(("sse",), "/sse", "SSE", id="over the older transport"),
+]
+
+
+@pytest.mark.parametrize(("words", "path", "transport"), HTTP)
+async def test_the_everything_server(start, everything, words, path, transport):
+    _, port = start(*everything, *words)
+    async with connected(port, path=path, transport=transport) as connection:
+        assert "nine lives" in await call(connection, "echo", message="nine lives")
+        slow = call(connection, "trigger-long-running-operation", duration=1, steps=5)
+        fast = call(connection, "get-sum", a=2, b=40)
+        answers = await asyncio.gather(slow, fast)
+    assert "completed" in answers[0]
+    assert "42" in answers[1]
+    report = probe(port, path=path, transport=transport)
+    assert {"echo", "get-sum"} <= {tool["name"] for tool in report["tools"]}
+
+
+async def test_the_same_server_promises_the_same_through_the_bridge(start, everything):
+    _, direct = start(*everything, "streamableHttp")
+    _, bridged = start(*BRIDGE, "--", *everything, "stdio")
+    assert probe(direct)["toolsDigest"] == probe(bridged)["toolsDigest"]
+
+
+async def test_clients_of_the_bridge_have_processes_of_their_own_and_many_work_at_once(start, python_servers):
+    bridge, port = start(*BRIDGE, "--", str(python_servers / "mcp-server-time"))
+    async with connected(port) as first, connected(port) as second:
+        await asyncio.gather(*(call(each, "get_current_time", timezone="UTC") for each in (first, second) * 10))
+        children = _children(bridge.pid)
+        assert len(children) == 2
+    deadline = time.monotonic() + 20
+    while _children(bridge.pid) and time.monotonic() < deadline:
+        await asyncio.sleep(0.1)
+    assert _children(bridge.pid) == [], "a client that goes takes its process with it"
+
+
+async def test_a_server_that_dies_in_the_middle_of_a_call_fails_it_at_once_and_is_started_anew(start, everything):
+    bridge, port = start(*BRIDGE, "--", *everything, "stdio")
+    async with connected(port) as connection:
+        await connection.tools()
+        calling = asyncio.create_task(call(connection, "trigger-long-running-operation", duration=60, steps=60))
+        await asyncio.sleep(0.5)
+        died = time.monotonic()
+        for child in _children(bridge.pid):
+            os.kill(child, signal.SIGKILL)
+        with pytest.raises(ToolError, match="ended before it answered"):
+            await calling
+        took = time.monotonic() - died
+        print(f"the call failed {took:.2f} s after the server's death; promised within 2 s")
+        assert took < 20
+        assert "again" in await call(connection, "echo", message="again")
+
+
+async def test_the_bridge_ends_in_order_and_leaves_no_process(start, python_servers):
+    bridge, port = start(*BRIDGE, "--", str(python_servers / "mcp-server-time"))
+    async with connected(port) as connection:
+        await connection.tools()
+        children = _children(bridge.pid)
+        bridge.terminate()
+        asked = time.monotonic()
+        code = await asyncio.to_thread(bridge.wait, 60)
+        print(f"ended {time.monotonic() - asked:.2f} s after it was asked to; promised within 8 s")
+    assert code == 0
+    assert children
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+async def test_one_session_too_many_is_refused_and_the_others_go_on(start, python_servers):
+    command = (*BRIDGE, "--sessions", "1", "--", str(python_servers / "mcp-server-time"))
+    _, port = start(*command)
+    async with connected(port) as first:
+        await first.tools()
+        hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            headers = {"Accept": "application/json, text/event-stream"}
+            answer = await client.post(f"http://127.0.0.1:{port}/mcp", json=hello, headers=headers)
+        assert answer.status_code == 503
+        assert "UTC" in await call(first, "get_current_time", timezone="UTC")
+
+
+def test_a_program_that_is_not_there_is_told_in_one_line():
+    command = [*AGENT, "bridge", "--port", "0", "--", "no-such-program"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "'no-such-program' is no program of this image" in ended.stderr
+
+
+UNREACHABLE = [
+    pytest.param({"url": "http://127.0.0.1:9/mcp"}, "the server cannot be reached", id="nobody listens"),
+    pytest.param({"url": "http://x.invalid/mcp"}, "the server cannot be reached", id="no such name"),
+    pytest.param({"url": 7}, "the description of the server is not valid: url", id="no description"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), UNREACHABLE)
+def test_a_look_that_sees_nothing_says_why(changes, says):
+    command = [*AGENT, "probe", "mcp", "--patience", "0", json.dumps({"name": "s", **changes})]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert says in ended.stderr.splitlines()[-1]
+    assert ended.stdout == ""
+
+
+async def test_a_look_waits_for_a_server_that_is_just_starting(python_servers):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    look = asyncio.create_task(asyncio.to_thread(probe, port))
+    await asyncio.sleep(2)
+    assert not look.done()
+    words = [word.replace("$(PORT)", str(port)) for word in BRIDGE]
+    bridge = subprocess.Popen([*words, "--", python_servers / "mcp-server-time"])
+    try:
+        assert len((await look)["tools"]) == 2
+    finally:
+        bridge.kill()
+        bridge.wait()
+
+
+def _children(process):
+    return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]

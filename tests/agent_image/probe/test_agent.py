@@ -1,0 +1,81 @@
+"""`fleetwright-agent probe agent` as a pod runs it: what stops a revision, and what does not."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def probe(root: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fleetwright_agent", "probe", "agent", "--root", str(root)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def with_key(mounted: Any, documents: Any, key: str | None) -> None:
+    model = documents()["model"] | {"apiKeyFile": "secrets/openai/api-key"}
+    mounted.write(mounted.layout.config_file, documents(model=model))
+    if key is not None:
+        file = mounted.layout.secret("secrets/openai/api-key")
+        file.parent.mkdir(parents=True)
+        file.write_text(key)
+
+
+def test_an_agent_that_could_serve_is_reported_though_nothing_around_it_answers(mounted: Any, documents: Any) -> None:
+    with_key(mounted, documents, "sk-secret")
+    ended = probe(mounted.layout.root)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1]) == {"revision": "0123456789", "skills": 0, "mcpServers": 0}
+    assert list(mounted.layout.memory.iterdir()) == [], "nothing is left in a memory"
+    assert "sk-secret" not in ended.stdout + ended.stderr
+
+
+FAULTS: list[Any] = [
+    pytest.param(
+        lambda mounted, documents: mounted.layout.config_file.write_text("{"),
+        "agent.json is not valid",
+        id="a configuration that is no JSON",
+    ),
+    pytest.param(
+        lambda mounted, documents: with_key(mounted, documents, None),
+        "secrets/openai/api-key, named by model.api_key_file, cannot be read: No such file or directory",
+        id="a key that is not mounted",
+    ),
+    pytest.param(
+        lambda mounted, documents: with_key(mounted, documents, "\n"),
+        "secrets/openai/api-key, named by model.api_key_file, is empty",
+        id="a key that is empty",
+    ),
+    pytest.param(
+        lambda mounted, documents: mounted.write(
+            mounted.layout.config_file,
+            documents(skills=[{"name": "haiku", "description": "Writes.", "digest": "sha256:0"}]),
+        ),
+        "skill 'haiku' is not mounted",
+        id="a skill that is not mounted",
+    ),
+    pytest.param(
+        lambda mounted, documents: mounted.layout.callers_file.unlink(),
+        "callers.json cannot be read",
+        id="callers that are not mounted",
+    ),
+    pytest.param(
+        lambda mounted, documents: mounted.write(mounted.layout.card_file, []),
+        "agent-card.json is not valid",
+        id="a card that is none",
+    ),
+]
+
+
+@pytest.mark.parametrize(("break_it", "says"), FAULTS)
+def test_what_cannot_serve_is_refused_in_one_line(
+    mounted: Any, documents: Any, break_it: Callable[..., object], says: str
+) -> None:
+    break_it(mounted, documents)
+    ended = probe(mounted.layout.root)
+    assert ended.returncode == 2, ended.stderr
+    assert says in ended.stderr.splitlines()[-1]
+    assert ended.stdout == ""

@@ -1,0 +1,175 @@
+"""Skills in git: a real `git http-backend` on loopback, looked at and fetched by the commands that pods run."""
+
+import base64
+import json
+import os
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fleetwright_agent.__main__ import main
+
+# The library leaves answers open that it does not like; the command ends anyway.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+HEAD = "---\nname: haiku\ndescription: Writes haiku.\n---"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    author = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    command = ["git", *author, *arguments]
+    return subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True).stdout.strip()
+
+
+class Backend(BaseHTTPRequestHandler):
+    """A CGI host for `git http-backend`; with a password, nobody gets in without."""
+
+    root: Path
+    password = ""
+
+    def do_GET(self) -> None:
+        self._serve(b"")
+
+    def do_POST(self) -> None:
+        self._serve(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def _serve(self, body: bytes) -> None:
+        wanted = f"Basic {base64.b64encode(f'git:{self.password}'.encode()).decode()}"
+        if self.password and self.headers.get("Authorization") != wanted:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="git"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        path, _, query = self.path.partition("?")
+        env = {
+            "PATH": os.environ["PATH"],
+            "GIT_PROJECT_ROOT": str(self.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+        }
+        answer = subprocess.run(["git", "http-backend"], input=body, env=env, capture_output=True).stdout
+        head, _, content = answer.partition(b"\r\n\r\n")
+        fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
+        self.send_response(int(fields.pop("Status", "200 OK").split()[0]))
+        for name, value in {**fields, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def repository(tmp_path):
+    folder = tmp_path / "served" / "skills"
+    (folder / "haiku" / "scripts").mkdir(parents=True)
+    (folder / "haiku" / "SKILL.md").write_text(f"{HEAD}\nThree lines.\n")
+    (folder / "haiku" / "scripts" / "count.bin").write_bytes(bytes(range(256)))
+    (folder / "linked").mkdir()
+    (folder / "linked" / "SKILL.md").symlink_to("/etc/passwd")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "one")
+    return folder
+
+
+@pytest.fixture
+def server(repository):
+    handler = type("Handler", (Backend,), {"root": repository.parent})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield handler, f"http://127.0.0.1:{server.server_address[1]}/skills/.git"
+        server.shutdown()
+
+
+def source(url: str, commit: str, path: str = "haiku", *more: str) -> list[str]:
+    return [f"--url={url}", f"--commit={commit}", f"--path={path}", "--patience=0", *more]
+
+
+def probe(capsys, *arguments: str) -> tuple[int, dict, str]:
+    code = main(["probe", "skill", *arguments])
+    said = capsys.readouterr()
+    return code, json.loads(said.out.splitlines()[-1]) if code == 0 else {}, said.err
+
+
+def test_a_commit_is_looked_at_and_fetched_as_it_was_seen(repository, server, capsys, tmp_path):
+    first = git(repository, "rev-parse", "HEAD")
+    (repository / "haiku" / "SKILL.md").write_text("changed")
+    git(repository, "commit", "-qam", "two")
+    code, report, _ = probe(capsys, *source(server[1], first))
+    assert code == 0
+    assert report["head"] == HEAD
+    assert report["files"] == ["SKILL.md", "scripts/count.bin"]
+
+    into = tmp_path / "mounted"
+    into.mkdir()
+    fetch = ["fetch", "skill", *source(server[1], first), f"--into={into}", f"--digest={report['digest']}"]
+    assert main(fetch) == 0
+    assert (into / "SKILL.md").read_text() == f"{HEAD}\nThree lines.\n"
+    assert (into / "scripts" / "count.bin").read_bytes() == bytes(range(256))
+    assert main(fetch) == 0, "a second start finds the files of the first"
+    (into / "SKILL.md").write_text("tampered")
+    (into / "scripts" / "count.bin").unlink()
+    assert main(fetch) == 0, "what one that was killed left is fetched anew"
+    assert (into / "SKILL.md").read_text() == f"{HEAD}\nThree lines.\n"
+    assert main([*fetch[:-1], f"--digest=sha256:{'0' * 64}"]) == 2
+    assert "was looked at" in capsys.readouterr().err
+
+
+def test_a_commit_that_no_branch_points_at_any_more_is_found(repository, server, capsys):
+    lost = git(repository, "rev-parse", "HEAD")
+    git(repository, "commit", "-q", "--amend", "-m", "another")
+    assert probe(capsys, *source(server[1], lost))[0] == 0
+
+
+def test_a_private_repository_opens_with_the_token_of_its_secret(repository, server, capsys, tmp_path):
+    server[0].password = "s3cret-token"
+    commit = git(repository, "rev-parse", "HEAD")
+    code, _, says = probe(capsys, *source(server[1], commit))
+    assert code == 2
+    assert "name a Secret in source.git.secretRef" in says
+    (tmp_path / "token").write_text("s3cret-token\n")
+    assert probe(capsys, *source(server[1], commit, "haiku", f"--credentials={tmp_path}"))[0] == 0
+    (tmp_path / "token").write_text("another")
+    code, _, says = probe(capsys, *source(server[1], commit, "haiku", f"--credentials={tmp_path}"))
+    assert (code, "check the Secret" in says, "another" in says) == (2, True, False)
+
+
+def test_a_folder_that_is_mounted_has_the_same_digest_as_the_commit(repository, server, capsys):
+    commit = git(repository, "rev-parse", "HEAD")
+    fetched = probe(capsys, *source(server[1], commit))[1]
+    assert probe(capsys, f"--folder={repository / 'haiku'}")[1] == fetched
+
+
+REFUSED = [
+    pytest.param("HEAD", "nowhere", "has no folder 'nowhere'", id="a folder that is not there"),
+    pytest.param("HEAD", "haiku/SKILL.md", "has no folder", id="a file instead of a folder"),
+    pytest.param("HEAD", "", "is a link or a submodule", id="a link somewhere in it"),
+    pytest.param("HEAD", "haiku/scripts", "SKILL.md is missing", id="a folder that is no skill"),
+    pytest.param("a" * 40, "haiku", "has no commit", id="a commit that is not there"),
+]
+
+
+@pytest.mark.parametrize(("commit", "path", "wanted"), REFUSED)
+def test_what_is_no_skill_is_refused_in_words(repository, server, capsys, commit, path, wanted):
+    found = git(repository, "rev-parse", commit) if commit == "HEAD" else commit
+    code, _, says = probe(capsys, *source(server[1], found, path))
+    assert code == 2
+    assert wanted in says
+
+
+def test_a_server_that_is_not_there_is_named(capsys):
+    code, _, says = probe(capsys, *source("http://127.0.0.1:9/skills", "a" * 40))
+    assert code == 2
+    assert "cannot be reached" in says
