@@ -1,61 +1,21 @@
 """The chart, rendered by helm itself: what it installs, with which rights, and which values it refuses."""
 
 import json
-import os
-import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from fleetwright_operator import names
+from fleetwright_operator.rotation import Rotation
 from fleetwright_operator.settings import settings_from
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "fleetwright"
-Render = Callable[..., list[dict[str, Any]]]
-
-
-def find_helm() -> str | None:
-    named = os.environ.get("HELM") or shutil.which("helm")
-    if named:
-        return named
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fleetwright" / "bin"
-    return next((str(path) for path in sorted(cache.glob("helm-*/helm"))), None)
-
-
-@pytest.fixture(scope="session")
-def helm() -> str:
-    found = find_helm()
-    if found is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("helm is not on this machine: set HELM, put it on PATH, or run make up once")
-        pytest.skip("helm is not on this machine: set HELM, put it on PATH, or run make up once")
-    return found
-
-
-@pytest.fixture
-def run(helm: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    homes = {f"HELM_{kind}_HOME": str(tmp_path / kind) for kind in ("CACHE", "CONFIG", "DATA")}
-
-    def helm_run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([helm, *words], capture_output=True, text=True, env={**os.environ, **homes}, check=False)
-
-    return helm_run
-
-
-@pytest.fixture
-def render(run, tmp_path: Path) -> Render:
-    def rendered(**values: Any) -> list[dict[str, Any]]:
-        file = tmp_path / "values.yaml"
-        file.write_text(yaml.safe_dump(values))
-        done = run("template", "fw", str(CHART), "-n", "system", "-f", str(file), "--kube-version", "1.36.0")
-        assert done.returncode == 0, done.stderr
-        return [document for document in yaml.safe_load_all(done.stdout) if document]
-
-    return rendered
+AGENT_PODS = {"app.kubernetes.io/managed-by": "fleetwright", "app.kubernetes.io/component": "agent"}
 
 
 def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -99,10 +59,13 @@ def test_a_package_holds_the_crds(run, tmp_path):
 def test_every_namespace_means_a_cluster_role_and_named_ones_a_role_in_each(render):
     everywhere = render()
     assert len(of_kind(everywhere, "ClusterRole")) == 1
-    assert [role["metadata"]["name"] for role in of_kind(everywhere, "Role")] == ["fw-operator-lease"]
+    assert {role["metadata"]["name"] for role in of_kind(everywhere, "Role")} == {
+        "fw-operator-lease",
+        "fw-operator-card-keys",
+    }
     named = render(namespaces=["a", "b"])
     assert of_kind(named, "ClusterRole") == of_kind(named, "ClusterRoleBinding") == []
-    assert [role["metadata"]["namespace"] for role in of_kind(named, "Role")].count("system") == 1
+    assert [role["metadata"]["namespace"] for role in of_kind(named, "Role")].count("system") == 2
     assert {"a", "b"} < {role["metadata"]["namespace"] for role in of_kind(named, "Role")}
     assert environment(named)["FLEETWRIGHT_NAMESPACES"] == "a,b"
 
@@ -123,9 +86,12 @@ def test_the_rights_are_exactly_these(render):
         **{f"fleetwright.dev/{kind}/finalizers": ["update"] for kind in kinds},
         **{f"core/{kind}": write for kind in ("serviceaccounts", "configmaps", "secrets", "services")},
         "core/persistentvolumeclaims": ["create", "get", "list", "patch", "watch"],
-        "core/pods": ["get", "list", "patch", "watch"],
+        "core/pods": write,
+        "core/pods/log": ["get"],
         "apps/deployments": write,
         "networking.k8s.io/networkpolicies": write,
+        "core/namespaces": ["list", "watch"],
+        "core/events": ["create", "patch"],
     }
     assert not any("*" in rule[part] for rule in role["rules"] for part in ("verbs", "resources", "apiGroups"))
 
@@ -167,6 +133,16 @@ def test_the_environment_is_one_the_operator_understands(render, tmp_path):
     assert lease["rules"][1]["resourceNames"] == [settings.lease_name]
 
 
+def test_the_operator_reads_one_secret_of_its_own_namespace_and_no_other(render):
+    documents = render(namespaces=["a"], cards={"keyTTL": "48h", "keyOverlap": "2h"})
+    settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": "", "POD_NAMESPACE": "system"})
+    (role,) = (role for role in of_kind(documents, "Role") if role["metadata"]["name"] == settings.card_keys_name)
+    assert settings.card_rotation == Rotation(ttl=48 * 3600, overlap=2 * 3600)
+    assert role["metadata"]["namespace"] == settings.card_keys_place[0]
+    rights = {tuple(rule["verbs"]): rule.get("resourceNames") for rule in role["rules"]}
+    assert rights == {("create",): None, ("list", "watch", "patch"): [settings.card_keys_name]}
+
+
 def test_a_changed_catalog_is_a_changed_pod(render):
     def mark(documents: list[dict[str, Any]]) -> str:
         (deployment,) = of_kind(documents, "Deployment")
@@ -176,11 +152,112 @@ def test_a_changed_catalog_is_a_changed_pod(render):
     assert mark(render()) != mark(render(catalog={"models": {"mine": {"contextWindow": 1}}}))
 
 
+class Asked(Mapping[str, str]):
+    """An environment that remembers which of its names somebody wanted."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self.values_by_name = values
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.names.add(name)
+        return self.values_by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+
+def test_every_setting_of_the_operator_is_a_value_of_the_chart_and_none_besides(render):
+    # Port and path are fixed by the pod itself; the patience of the operator, only tests of faults shorten.
+    patience = {f"FLEETWRIGHT_{name}_SECONDS" for name in ("REQUEST", "STALLED", "RETRY_CAP")}
+    ours = environment(render(monitoring={"namespace": "m"}, rollouts=3, drainSeconds=7, workers=2, resyncSeconds=60))
+    asked = Asked({**ours, "FLEETWRIGHT_CATALOG_FILE": ""})
+    settings = settings_from(asked)
+    assert (settings.rollouts, settings.drain_seconds, settings.workers, settings.resync_seconds) == (3, 7, 2, 60)
+    fixed = {"FLEETWRIGHT_OPS_PORT", "POD_NAME", "POD_NAMESPACE"}
+    assert asked.names - fixed - patience == set(ours) - {"FLEETWRIGHT_LOG_LEVEL"}
+
+
+OLD = [
+    pytest.param("1.29.9", False, id="a version whose rules cannot compute with quantities"),
+    pytest.param("1.30.0", True, id="the oldest"),
+    pytest.param("1.33.4-eks-1", True, id="a provider's own"),
+    pytest.param("1.36.3", True, id="the one that is tested"),
+]
+
+
+@pytest.mark.parametrize(("version", "fits"), OLD)
+def test_the_chart_says_which_kubernetes_it_is_for(run, version, fits):
+    done = run("template", "fw", str(CHART), "--kube-version", version)
+    assert (done.returncode == 0) is fits
+    assert fits or "kubeVersion" in done.stderr
+
+
+def test_a_crd_fits_into_an_object(render):
+    for crd in of_kind(render(), "CustomResourceDefinition"):
+        assert len(json.dumps(crd)) < 256 * 1024
+
+
+def test_options_are_off(render):
+    kinds = {document["kind"] for document in render(crds={"enabled": False})}
+    assert kinds.isdisjoint({"NetworkPolicy", "PodMonitor", "PrometheusRule"})
+    assert [found["metadata"]["name"] for found in of_kind(render(), "ConfigMap")] == ["fw-operator-catalog"]
+
+
+def test_the_operator_can_be_closed_to_all_but_what_it_needs(render):
+    documents = render(
+        networkPolicy={"enabled": True, "apiServer": {"ports": [8443], "cidrs": ["10.1.2.3/32"]}},
+        monitoring={"namespace": "monitoring", "podLabels": {"app": "prometheus"}},
+    )
+    (policy,) = of_kind(documents, "NetworkPolicy")
+    (deployment,) = of_kind(documents, "Deployment")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    (ingress,) = policy["spec"]["ingress"]
+    assert ingress == {
+        "from": [
+            {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+                "podSelector": {"matchLabels": {"app": "prometheus"}},
+            }
+        ],
+        "ports": [{"protocol": "TCP", "port": 8080}],
+    }
+    dns, api, agents = policy["spec"]["egress"]
+    assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
+    assert dns["to"][0]["podSelector"]["matchLabels"] == {"k8s-app": "kube-dns"}
+    assert api == {"to": [{"ipBlock": {"cidr": "10.1.2.3/32"}}], "ports": [{"protocol": "TCP", "port": 8443}]}
+    assert agents["ports"] == [{"protocol": "TCP", "port": names.OPS_PORT}]
+    assert agents["to"] == [{"namespaceSelector": {}, "podSelector": {"matchLabels": AGENT_PODS}}]
+
+
+def test_a_closed_operator_of_some_namespaces_reaches_agents_there_and_is_scraped_by_nobody_unnamed(render):
+    (policy,) = of_kind(render(networkPolicy={"enabled": True}, namespaces=["a", "b"]), "NetworkPolicy")
+    assert policy["spec"]["ingress"] == []
+    (rule,) = policy["spec"]["egress"][2]["to"][0]["namespaceSelector"]["matchExpressions"]
+    assert rule == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+
+
+def test_the_labels_by_which_agents_are_found_are_those_of_their_pods():
+    golden = yaml.safe_load_all((ROOT / "tests/operator/golden/agent-full.yaml").read_text())
+    (deployment,) = (document for document in golden if document["kind"] == "Deployment")
+    assert AGENT_PODS.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
 BAD = [
+    pytest.param({"networkPolicy": {"apiServer": {"cidrs": ["10.0.0.1"]}}}, "cidrs", id="an address that is no range"),
+    pytest.param({"networkPolicy": {"apiServer": {"ports": []}}}, "ports", id="no way to the API server"),
+    pytest.param({"rollouts": 0}, "rollouts", id="no rollout at a time"),
+    pytest.param({"prometheus": {"rules": {"tokenEndsWithin": "1d"}}}, "tokenEndsWithin", id="a misspelt option"),
     pytest.param({"replica": 2}, "replica", id="a misspelt value"),
     pytest.param({"replicas": "two"}, "replicas", id="a number in words"),
     pytest.param({"crds": {"install": True}}, "install", id="an unknown switch"),
     pytest.param({"namespaces": ["Prod"]}, "namespaces", id="a namespace that cannot be"),
+    pytest.param({"cards": {"keyTTL": "90d"}}, "keyTTL", id="a duration in days"),
+    pytest.param({"cards": {"keySetURL": "http://keys"}}, "keySetURL", id="a key set that anybody could replace"),
     pytest.param({"imagePullPolicy": "Sometimes"}, "imagePullPolicy", id="an unknown policy"),
     pytest.param({"catalog": {"models": {"m": {"contextwindow": 1}}}}, "contextwindow", id="a misspelt model fact"),
     pytest.param(

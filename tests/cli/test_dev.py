@@ -1,5 +1,6 @@
 """`fleetwright dev` as its user runs it: a folder in, a fleet that answers, a clear word about a mistake."""
 
+import json
 import os
 import re
 import shutil
@@ -96,6 +97,40 @@ def test_a_server_that_cannot_run_here_is_named(tmp_path):
     assert ended.returncode == 1
     assert "McpServer tools: spec.workload.command" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+HEAD_OF_TOOLS = AGENT.replace("Agent", "McpServer").split("spec:")[0].replace("desk", "tools")
+
+
+def test_a_server_that_needs_a_secret_is_refused_before_anything_starts(tmp_path):
+    header = "headersFrom: [{name: Authorization, secretKeyRef: {name: weather, key: bearer}}]"
+    spec = f"spec: {{remote: {{url: 'https://x.example/mcp', {header}}}}}"
+    (tmp_path / "fleet.yaml").write_text(f"{AGENT}  mcpServers: [{{name: tools}}]\n---\n{HEAD_OF_TOOLS}{spec}\n")
+    words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
+    assert ended.returncode == 1
+    assert "McpServer tools: spec.remote.headersFrom: a local run has no Secrets" in ended.stderr
+
+
+def test_a_stdio_server_runs_behind_the_bridge_here_too(tmp_path):
+    program = "from mcp.server.fastmcp import FastMCP; FastMCP('tools').run()"
+    spec = f'spec: {{workload: {{image: x, transport: Stdio, command: ["{sys.executable}", "-c", "{program}"]}}}}'
+    (tmp_path / "fleet.yaml").write_text(f"{AGENT}  mcpServers: [{{name: tools}}]\n---\n{HEAD_OF_TOOLS}{spec}\n")
+    output = tmp_path / "output"
+    command = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
+    with output.open("w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=_environ())
+    try:
+        _until(lambda: "The fleet goes on" in output.read_text(), process)
+        url = re.search(r"bridge .*--port (\d+)", output.read_text())
+        assert url, output.read_text()
+        server = json.dumps({"name": "tools", "url": f"http://127.0.0.1:{url[1]}/mcp"})
+        look = [sys.executable, "-m", "fleetwright_agent", "probe", "mcp", server]
+        seen = subprocess.run(look, capture_output=True, text=True, timeout=60, check=True)
+        assert json.loads(seen.stdout)["serverInfo"]["name"] == "tools"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
 
 
 def test_a_key_chooses_the_real_provider():

@@ -72,8 +72,12 @@ def test_every_file_that_the_runtime_looks_for_is_mounted_where_it_looks(golden)
     wanted = {layout.config_file, layout.card_file, layout.callers_file}
     wanted |= {layout.peer_token_file(peer.namespace, peer.name) for peer in read.peers}
     wanted |= {layout.skill(skill.name) / "SKILL.md" for skill in read.skills}
-    if read.model.api_key_file:
-        wanted.add(layout.secret(read.model.api_key_file))
+    named = [read.model.api_key_file, read.model.ca_file, read.instructions_file]
+    named += [header.value_file for header in read.model.headers]
+    wanted |= {layout.secret(file) for file in named if file}
+    for server in read.mcp_servers:
+        wanted |= {layout.secret(header.value_file) for header in server.headers}
+        wanted |= {layout.secret(server.ca_file)} if server.ca_file else set()
     assert wanted <= files
     assert layout.memory in {Path(mount["mountPath"]) for mount in _container(golden)["volumeMounts"]}
 

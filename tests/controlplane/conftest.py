@@ -11,11 +11,14 @@ import signal
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +35,7 @@ SYSTEM = "fleetwright-system"
 ACCOUNT = "fleetwright-operator"
 Object = dict[str, Any]
 T = TypeVar("T")
+_EVENTS = "/api/v1/namespaces/{}/events"
 _CORE = ("ConfigMap", "Secret", "Service", "ServiceAccount", "Pod", "PersistentVolumeClaim")
 _PATHS = {
     "Agent": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/agents",
@@ -44,7 +48,11 @@ _PATHS = {
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "Event": _EVENTS,
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "Namespace": "/api/v1/namespaces",
+    "Node": "/api/v1/nodes",
     "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
     **{kind: f"/api/v1/namespaces/{{}}/{kind.lower()}s" for kind in _CORE},
 }
@@ -198,11 +206,73 @@ def _head(kind: str, name: str) -> Object:
     return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": kind, "metadata": {"name": name}}
 
 
+class Logs:
+    """The one door of a kubelet that the API server knocks at: `/containerLogs/<namespace>/<pod>/<container>`."""
+
+    NODE = "logs"
+
+    def __init__(self, folder: Path) -> None:
+        self.lines: dict[str, str] = {}
+        """By pod, named by its namespace and name."""
+        lines = self.lines
+
+        class Door(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                namespace, pod = self.path.split("/")[2:4]
+                line = lines.get(f"{namespace}/{pod}")
+                self.send_response(200 if line is not None else 404)
+                self.end_headers()
+                self.wfile.write((line or "no such pod").encode())
+
+            def log_request(self, code: Any = "-", size: Any = "-") -> None:
+                """Says nothing."""
+
+        key, certificate = folder / "key.pem", folder / "certificate.pem"
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=kubelet"]
+        subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.port = int(self._server.server_address[1])
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def join(self, admin: Admin) -> None:
+        """Makes the node known whose pods have these logs."""
+        admin.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.NODE}})
+        status = {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
+            "conditions": [_ready("True")],
+        }
+        admin.merge("Node", "", self.NODE, {"status": status}, subresource="/status")
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
 @dataclass(frozen=True)
 class Kubelet:
     """What a kubelet would report of pods."""
 
     space: Space
+    logs: Logs
+
+    def probed(self, owner: str, *, says: str = "", refuses: str = "", kind: str = "mcpserver") -> str:
+        """Runs the probe that is under way for an object: it ends with a report, or refuses with last words."""
+        label = f"fleetwright.dev/probed-{kind}"
+        admin, space = self.space.admin, self.space.name
+        pod = self.space.eventually(lambda: self._newest(owner, label), f"a probe of {owner}")
+        target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"name": Logs.NODE}}
+        admin.request("POST", f"{_PATHS['Pod'].format(space)}/{pod}/binding", target)
+        self.logs.lines[f"{space}/{pod}"] = f"{says}\n"
+        ended = {"exitCode": 2 if refuses else 0, "reason": "Error" if refuses else "Completed", "message": refuses}
+        container = {"name": "probe", "image": "img", "imageID": "", "ready": False, "restartCount": 0}
+        phase = "Failed" if refuses else "Succeeded"
+        status = {"phase": phase, "containerStatuses": [{**container, "state": {"terminated": ended}}]}
+        admin.merge("Pod", space, pod, {"status": status}, subresource="/status")
+        return pod
 
     def run(self, agent: str, *, label: str = "fleetwright.dev/agent") -> str:
         """Waits for a pod of the newest template and says that it runs and is ready; its name."""
@@ -215,6 +285,13 @@ class Kubelet:
             container["lastState"] = last
         status = {"phase": "Pending", "conditions": [_ready("False")], "containerStatuses": [container]}
         return self._report(agent, "fleetwright.dev/agent", status)
+
+    def prove(self, agent: str, *, code: int = 0, says: str = "") -> str:
+        """Ends the preflight of an agent's next revision with this exit code."""
+        ended = {"terminated": {"exitCode": code, "message": says, "reason": "Ended"}}
+        container = {"name": "agent", "image": "img", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
+        status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": [container]}
+        return self._report(agent, "fleetwright.dev/probed-agent", status)
 
     def _report(self, owner: str, label: str, status: Object) -> str:
         pod = self.space.eventually(lambda: self._newest(owner, label), f"a pod of {owner}")
@@ -237,7 +314,9 @@ def _ready(status: str) -> Object:
 class Operator:
     """The operator as a process, with its log."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *, identity: str = "first") -> None:
+    def __init__(
+        self, kubeconfig: Path, log: Path, *, identity: str = "first", environment: dict[str, str] | None = None
+    ) -> None:
         self.log = log
         self.port = free_ports().api
         self._environment = {
@@ -246,6 +325,7 @@ class Operator:
             "POD_NAME": identity,
             "POD_NAMESPACE": SYSTEM,
             "FLEETWRIGHT_LEASE_NAME": ACCOUNT,
+            **(environment or {}),
             "FLEETWRIGHT_OPS_PORT": str(self.port),
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -334,11 +414,23 @@ def admin(control_plane: ControlPlane) -> Admin:
 
 
 @pytest.fixture(scope="session")
-def rendered_chart() -> list[Object]:
-    helm = binaries.ensure(["helm"], SILENT)["helm"]
-    command = [helm, "template", "fleetwright", ROOT / "charts" / "fleetwright", f"--namespace={SYSTEM}"]
-    done = subprocess.run([*command, "--kube-version=1.36.0"], capture_output=True, text=True, check=True)
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+def chart_of() -> Callable[..., list[Object]]:
+    """The chart's objects for a release of that name, with these values."""
+
+    def render(release: str, **values: Any) -> list[Object]:
+        helm = binaries.ensure(["helm"], SILENT)["helm"]
+        command = [helm, "template", release, ROOT / "charts" / "fleetwright", f"--namespace={SYSTEM}", "--values=-"]
+        done = subprocess.run(
+            [*command, "--kube-version=1.36.0"], input=json.dumps(values), capture_output=True, text=True, check=True
+        )
+        return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+    return render
+
+
+@pytest.fixture(scope="session")
+def rendered_chart(chart_of: Callable[..., list[Object]]) -> list[Object]:
+    return chart_of("fleetwright")
 
 
 @pytest.fixture(scope="session")
@@ -347,20 +439,40 @@ def kubeconfig(
 ) -> Path:
     """Of the service account, with the chart's rights and no others."""
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
-    for body in rendered_chart:
+    return _account(control_plane, admin, rendered_chart, ACCOUNT, tmp_path_factory.mktemp("operator"))
+
+
+def _account(plane: ControlPlane, admin: Admin, chart: list[Object], account: str, folder: Path) -> Path:
+    for body in chart:
         if body["kind"] == "ServiceAccount" or "rbac" in body["apiVersion"]:
             admin.apply(body)
-    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{ACCOUNT}/token"
+    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
     token = admin.request("POST", path, request)["status"]["token"]
-    file = tmp_path_factory.mktemp("operator") / "kubeconfig"
-    return write_kubeconfig(file, name="operator", server=control_plane.server, ca=control_plane.ca, token=token)
+    return write_kubeconfig(folder / "kubeconfig", name="operator", server=plane.server, ca=plane.ca, token=token)
+
+
+@pytest.fixture
+def another_operator(
+    control_plane: ControlPlane, admin: Admin, chart_of: Callable[..., list[Object]], tmp_path: Path
+) -> Callable[..., Operator]:
+    """Of another release, with the rights and the environment that its values give it; not started yet."""
+
+    def make(release: str, **values: Any) -> Operator:
+        chart = chart_of(release, **values)
+        kubeconfig = _account(control_plane, admin, chart, f"{release}-operator", tmp_path)
+        deployment = next(body for body in chart if body["kind"] == "Deployment")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        said = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
+        said.pop("FLEETWRIGHT_CATALOG_FILE")
+        return Operator(kubeconfig, tmp_path / "operator.log", identity=release, environment=said)
+
+    return make
 
 
 def _is_refusal(line: Object) -> bool:
-    """Whether a line of the operator's log tells of a missing right. A pod that a quota forbids is none of ours."""
-    told_of_a_pod = line["message"] == "condition" and line["reason"] in {"Quota", "PodRefused"}
-    return "forbidden" in str(line).lower() and "being terminated" not in str(line) and not told_of_a_pod
+    """Whether a line of the operator's log tells of a missing right; quotas and admission forbid in other words."""
+    return "forbidden: User" in str(line) and "being terminated" not in str(line)
 
 
 @pytest.fixture(scope="session")
@@ -379,7 +491,19 @@ def operator(kubeconfig: Path) -> Iterator[Operator]:
 
 
 @pytest.fixture
-def space(admin: Admin, request: pytest.FixtureRequest) -> Iterator[Space]:
+def space(admin: Admin) -> Iterator[Space]:
+    with _namespace(admin) as space:
+        yield space
+
+
+@pytest.fixture
+def other_space(admin: Admin) -> Iterator[Space]:
+    with _namespace(admin) as space:
+        yield space
+
+
+@contextmanager
+def _namespace(admin: Admin) -> Iterator[Space]:
     name = "t" + base64.b32encode(os.urandom(5)).decode().lower()
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
@@ -390,8 +514,16 @@ def space(admin: Admin, request: pytest.FixtureRequest) -> Iterator[Space]:
 
 
 @pytest.fixture
-def kubelet(space: Space) -> Kubelet:
-    return Kubelet(space)
+def kubelet(space: Space, logs: Logs) -> Kubelet:
+    return Kubelet(space, logs)
+
+
+@pytest.fixture(scope="session")
+def logs(admin: Admin, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Logs]:
+    logs = Logs(tmp_path_factory.mktemp("kubelet"))
+    logs.join(admin)
+    yield logs
+    logs.stop()
 
 
 @pytest.fixture(name="refusal")

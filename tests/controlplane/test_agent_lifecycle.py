@@ -43,13 +43,34 @@ def test_ready_follows_the_current_revision_and_not_the_old_pod(space, kubelet, 
     first = space.get("Agent", "poet")["status"]["revision"]
 
     space.agent("poet", instructions="Write better.")
-    space.wait("Agent", "poet", "Ready", "False")
+    space.wait("Agent", "poet", "Ready", "False", says=f"revision {first} goes on serving")
+    kubelet.prove("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
     kubelet.run("poet")
     space.wait("Agent", "poet", "Ready", "True")
     second = space.get("Agent", "poet")["status"]["revision"]
     assert second != first
     template = space.get("Deployment", "poet")["spec"]["template"]
     assert template["metadata"]["annotations"]["fleetwright.dev/revision"] == second
+
+
+def test_a_revision_that_cannot_start_leaves_the_old_one_in_its_place(space, kubelet, operator):
+    space.agent("poet")
+    kubelet.run("poet")
+    space.wait("Agent", "poet", "Ready", "True")
+    serving = space.get("Deployment", "poet")["spec"]
+
+    space.agent("poet", instructions="Write better.")
+    kubelet.prove("poet", code=2, says="fleetwright-agent: the runtime cannot be built: ImportError\n")
+    space.wait("Agent", "poet", "Programmed", "False", says="cannot start: the runtime cannot be built: ImportError")
+    assert space.get("Deployment", "poet")["spec"] == serving
+    pod = next(pod for pod in space.all("Pod") if "-probe-" in pod["metadata"]["name"])
+    assert pod["spec"]["restartPolicy"] == "Never"
+
+    space.agent("poet")
+    space.wait("Agent", "poet", "Ready", "True")
+    space.eventually(lambda: "-probe-" not in str([pod["metadata"]["name"] for pod in space.all("Pod")]), "it is gone")
+    assert space.get("Deployment", "poet")["spec"] == serving
 
 
 def test_the_last_three_revisions_are_kept(space, operator):
@@ -62,7 +83,7 @@ def test_the_last_three_revisions_are_kept(space, operator):
 
     def kept() -> bool:
         names = {body["metadata"]["name"] for body in space.all("ConfigMap")}
-        return {name for name in names if name.startswith("poet-")} == wanted
+        return {name for name in names if name.startswith("poet-")} == {*wanted, "poet-card"}
 
     space.eventually(kept, f"only {wanted} are left")
 

@@ -37,7 +37,7 @@ def samples() -> list:
         pytest.param(body, id=f"{where}: {body['kind']} {body['metadata']['name']}")
         for where, text in found
         for body in yaml.safe_load_all(text)
-        if body["apiVersion"].startswith("fleetwright.dev")
+        if body.get("apiVersion", "").startswith("fleetwright.dev")
     ]
 
 
@@ -62,7 +62,54 @@ def _changed(base: dict, path: str, value: object) -> dict:
 BAD = [
     pytest.param(AGENT, "metadata.name", "1st", "start with a letter", id="an agent's name is a service's name"),
     pytest.param(AGENT, "metadata.name", "a.b", "becomes a Service", id="an agent's name has no dot"),
-    pytest.param(AGENT, "spec.instructions", None, "spec.instructions: Required value", id="instructions are required"),
+    pytest.param(
+        AGENT, "spec.instructions", None, "one of instructions and instructionsFrom", id="instructions are required"
+    ),
+    pytest.param(
+        AGENT,
+        "spec.instructionsFrom",
+        {"configMapKeyRef": {"name": "a", "key": "b"}},
+        "one of instructions and instructionsFrom",
+        id="instructions come from one place",
+    ),
+    pytest.param(
+        AGENT,
+        "spec",
+        {"model": {"name": "m"}, "instructionsFrom": {}},
+        "exactly one of configMapKeyRef and secretKeyRef",
+        id="instructions come from somewhere",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.model.headersFrom",
+        [{"name": "Host", "secretKeyRef": {"name": "a", "key": "b"}}],
+        "that the connection itself sets",
+        id="a header of the connection",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.model",
+        {
+            "name": "m",
+            "apiKeySecretRef": {"name": "a"},
+            "headersFrom": [{"name": "authorization", "secretKeyRef": {"name": "a", "key": "b"}}],
+        },
+        "must not hold Authorization beside apiKeySecretRef",
+        id="one credential in one header",
+    ),
+    pytest.param(
+        AGENT, "spec.model.proxyURL", "http://u:p@proxy:1", "without user and path", id="a proxy holds no password"
+    ),
+    pytest.param(
+        AGENT, "spec.skillSelector", {"matchLabels": {}}, "at least 1 properties", id="a selector selects something"
+    ),
+    pytest.param(
+        AGENT,
+        "spec.allowedCallers",
+        {"namespaces": {"from": "All", "selector": {"matchLabels": {"a": "b"}}}},
+        "belongs to from: Selector",
+        id="labels belong to a selector",
+    ),
     pytest.param(AGENT, "spec.model.name", "", "at least 1 chars long", id="a model has a name"),
     pytest.param(AGENT, "spec.model.baseURL", "api.openai.com", "absolute http or https", id="an address has a scheme"),
     pytest.param(AGENT, "spec.model.baseURL", "https://u:p@x/v1", "without user", id="an address holds no password"),
@@ -95,7 +142,7 @@ BAD = [
     ),
     pytest.param(AGENT, "spec.skills", [{"name": "Haiku"}], "the name of a Skill", id="a skill has a real name"),
     pytest.param(AGENT, "spec.peers", [{"name": "a"}], "must not hold the agent itself", id="nobody calls himself"),
-    pytest.param(AGENT, "spec.peers", [{"name": "b"}, {"name": "b"}], "Duplicate value", id="a peer is named once"),
+    pytest.param(AGENT, "spec.peers", [{"name": "b"}, {"name": "b"}], "must differ in name", id="a peer is named once"),
     pytest.param(AGENT, "spec.memory", {"storage": {"size": "much"}}, "such as 1Gi", id="a size is a quantity"),
     pytest.param(
         AGENT,
@@ -124,13 +171,77 @@ BAD = [
     pytest.param(AGENT, "spec.image", "my image", "an image reference", id="an image is a reference"),
     pytest.param(AGENT, "spec.iconURL", "icon.png", "absolute http or https", id="a picture has an address"),
     pytest.param(AGENT, "spec.serviceAccountName", "A B", "of a ServiceAccount", id="an account has a real name"),
+    pytest.param(
+        AGENT,
+        "spec.network",
+        {"policy": "None", "egress": [{"to": {"podSelector": {}}, "ports": [{"port": 1}]}]},
+        "would do nothing",
+        id="additions to no policy",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.network",
+        {"egress": [{"to": {"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}, "ports": [{"port": 1}]}]},
+        "either ipBlock or podSelector",
+        id="a range and pods at once",
+    ),
+    pytest.param(
+        AGENT, "spec.network", {"egress": [{"to": {"podSelector": {}}}]}, "ports: Required", id="egress without a port"
+    ),
     pytest.param(SKILL, "metadata.name", "two--hyphens", "single hyphens", id="a skill's name has single hyphens"),
-    pytest.param(SKILL, "spec.source", {}, "exactly one of inline and configMap", id="a skill has a source"),
+    pytest.param(
+        SKILL,
+        "spec.source",
+        {"git": {"url": "https://git.example.com/skills", "commit": "main"}},
+        "40 hexadecimal digits of a commit",
+        id="a branch is no commit",
+    ),
+    pytest.param(
+        SKILL,
+        "spec.source",
+        {"git": {"url": "https://me:x@git.example.com/skills", "commit": "a" * 40}},
+        "without user, query or fragment",
+        id="a repository's address holds no password",
+    ),
+    pytest.param(
+        SKILL,
+        "spec.source",
+        {"git": {"url": "https://git.example.com/skills", "commit": "a" * 40, "path": "../etc"}},
+        "without '..'",
+        id="a path stays in its repository",
+    ),
+    pytest.param(
+        SKILL,
+        "spec.source",
+        {"image": {"reference": "registry.example.com/skills:1"}},
+        "must end with @sha256:",
+        id="a tag is no image",
+    ),
+    pytest.param(
+        SKILL, "spec.permissions", {"tools": ["refund"]}, "must be <server>/<tool>", id="a skill needs tools of servers"
+    ),
+    pytest.param(
+        SKILL,
+        "spec.permissions",
+        {"egress": [{"host": "a", "ipBlock": {"cidr": "10.0.0.0/8"}, "ports": [1]}]},
+        "exactly one of host and ipBlock",
+        id="a skill's way out has one end",
+    ),
+    pytest.param(
+        SKILL,
+        "spec.permissions",
+        {"egress": [{"host": "https://a", "ports": [1]}]},
+        "a host's name without scheme",
+        id="a skill's host is no address",
+    ),
+    pytest.param(
+        SKILL, "spec.source", {}, "exactly one of inline, configMap, git and image", id="a skill has a source"
+    ),
     pytest.param(
         SKILL,
         "spec.source",
         {"inline": {"files": {"SKILL.md": "x"}}, "configMap": {"name": "x"}},
-        "exactly one of inline and configMap",
+        "exactly one of inline, configMap, git and image",
         id="a skill has one source",
     ),
     pytest.param(

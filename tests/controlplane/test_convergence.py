@@ -19,6 +19,7 @@ def test_a_restart_and_a_second_apply_change_no_resource_version(space, kubelet,
     kubelet.run("poet")
     kubelet.run("helper")
     kubelet.run("tools", label="fleetwright.dev/mcpserver")
+    kubelet.probed("tools", says='{"serverInfo": {}, "tools": [], "toolsDigest": "sha256:0"}')
     space.wait("Agent", "poet", "Ready", "True")
     space.wait("Agent", "helper", "Ready", "True")
     space.wait("McpServer", "tools", "Ready", "True")

@@ -1,5 +1,6 @@
 """What an agent names may be missing, broken or unwilling: a condition says which, and what runs goes on."""
 
+import hashlib
 import json
 
 import pytest
@@ -37,7 +38,7 @@ DANGLING = [
     ),
     pytest.param(
         {"model": {**MODEL, "apiKeySecretRef": {"name": "key", "key": "other"}}},
-        "has no key 'other'; it has: api-key",
+        "names key 'other' of Secret 'key', which has: api-key",
         {**KEY, "stringData": {"other": "x"}},
         id="the Secret has another key",
     ),
@@ -163,3 +164,99 @@ def _may_call(space) -> list[str]:
     policy = space.get("NetworkPolicy", "helper")
     sources = [source["podSelector"] for rule in policy["spec"]["ingress"] for source in rule["from"]]
     return [name for source in sources for part in source.get("matchExpressions", ()) for name in part["values"]]
+
+
+def test_an_agent_of_another_namespace_is_called_by_consent_only(space, other_space, operator):
+    space.agent("helper")
+    peer = {"name": "helper", "namespace": space.name}
+    other_space.agent("poet", peers=[peer])
+    says = f"'{space.name}/helper' does not allow '{other_space.name}/poet'"
+    other_space.wait("Agent", "poet", "ReferencesResolved", "False", says=says)
+
+    space.agent("helper", allowedCallers={"agents": [{"name": "poet", "namespace": other_space.name}]})
+    other_space.wait("Agent", "poet", "Programmed", "True")
+    token = other_space.secret("poet-auth")[f"peer.{space.name}.helper"]
+    digest = hashlib.sha256(token.encode()).hexdigest()
+
+    def accepted() -> bool:
+        callers = json.loads(space.secret("helper-auth")["callers.json"])["callers"]
+        return digest in {caller["sha256"] for caller in callers}
+
+    space.eventually(accepted, "the callee knows the caller's token")
+    space.agent("helper")
+    space.eventually(lambda: not accepted(), "the right is gone")
+
+
+def test_a_label_of_a_namespace_invites_its_agents(space, other_space, operator):
+    chosen = {"from": "Selector", "selector": {"matchLabels": {"guest": space.name}}}
+    space.agent("helper", allowedCallers={"namespaces": chosen})
+    other_space.agent("poet", peers=[{"name": "helper", "namespace": space.name}])
+    other_space.wait("Agent", "poet", "ReferencesResolved", "False")
+    other_space.admin.merge("Namespace", "", other_space.name, {"metadata": {"labels": {"guest": space.name}}})
+    other_space.wait("Agent", "poet", "Programmed", "True")
+
+
+def test_skills_are_found_by_their_labels(space, operator):
+    document = "---\nname: haiku\ndescription: Writes haiku.\n---\nThree lines.\n"
+    skill = {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Skill",
+        "metadata": {"name": "haiku", "labels": {"tone": "calm"}},
+        "spec": {"source": {"inline": {"files": {"SKILL.md": document}}}},
+    }
+    space.agent("poet", skillSelector={"matchLabels": {"tone": "calm"}})
+    space.wait("Agent", "poet", "Programmed", "True")
+    space.apply(skill)
+
+    def mounted() -> bool:
+        return [found["name"] for found in space.get("Agent", "poet")["status"]["skills"]] == ["haiku"]
+
+    space.eventually(mounted, "the skill is found")
+    space.eventually(lambda: space.get("Skill", "haiku")["status"].get("usedBy") == 1, "its user is counted")
+
+
+def test_instructions_and_files_of_the_model_are_mounted_and_never_read(space, operator):
+    space.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prompts"}, "data": {"desk": "Secret plans."}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "gateway"}, "stringData": {"tenant": "blue"}},
+    )
+    header = {"name": "X-Tenant", "secretKeyRef": {"name": "gateway", "key": "tenant"}}
+    body = {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "Agent",
+        "metadata": {"name": "poet"},
+        "spec": {
+            "instructionsFrom": {"configMapKeyRef": {"name": "prompts", "key": "desk"}},
+            "model": {
+                "name": "m",
+                "baseURL": "https://models.example.com/v1",
+                "headersFrom": [header],
+                "proxyURL": "http://192.0.2.7:3128",
+            },
+        },
+    }
+    space.apply(body)
+    space.wait("Agent", "poet", "Programmed", "True")
+    agent = space.get("Agent", "poet")
+    config = space.get("ConfigMap", f"poet-{agent['status']['revision']}")["data"]["agent.json"]
+    assert json.loads(config)["instructionsFile"] == "configmaps/prompts/desk"
+    assert "Secret plans" not in config
+    assert "blue" not in config
+    assert {"to": "192.0.2.7:3128", "why": "model m, through its proxy"} in agent["status"]["egress"]
+
+
+def test_events_tell_what_went_wrong_and_that_it_came_right_and_count_repetitions(space, operator):
+    def told(reason: str) -> list[dict]:
+        events = [event for event in space.all("Event") if event["involvedObject"]["kind"] == "Agent"]
+        return [event for event in events if event["reason"] == reason]
+
+    for round_ in range(1, 3):
+        space.agent("poet", peers=[{"name": "helper"}])
+        space.eventually(lambda times=round_: [e["count"] for e in told("PeerNotFound")] == [times], "it is told, once")
+        space.agent("poet")
+        space.wait("Agent", "poet", "ReferencesResolved", "True")
+    (warning,) = told("PeerNotFound")
+    assert warning["type"] == "Warning"
+    assert "'helper' does not exist" in warning["message"]
+    assert warning["involvedObject"]["uid"] == space.get("Agent", "poet")["metadata"]["uid"]
+    space.eventually(lambda: [event["type"] for event in told("Resolved")] == ["Normal"], "that it came right")

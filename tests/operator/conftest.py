@@ -1,9 +1,11 @@
 """Sample objects, the API's in-memory twin, and the operator running on it without a network."""
 
 import asyncio
+import base64
 import copy
 import itertools
 import json
+import math
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,11 +19,14 @@ from fleetwright_operator import names
 from fleetwright_operator.cluster.port import RESOURCES, Listing, Object, Resource
 from fleetwright_operator.errors import Collision, Missing, Rejected
 from fleetwright_operator.metrics import Metrics
+from fleetwright_operator.moments import moment, written
 from fleetwright_operator.program import Program
+from fleetwright_operator.relations import Key
 from fleetwright_operator.settings import PodsOf, Settings
 
 GOLDEN = Path(__file__).parent / "golden"
 NOW = "2026-03-01T12:00:00Z"
+_OWN_VIEWS = {names.CARD_KEYS: "Secret", names.KEY_SET: "ConfigMap"}
 _KEYS = {
     "containers": ("name",),
     "volumes": ("name",),
@@ -77,6 +82,8 @@ class MemoryApi:
         self.lose: Callable[[int, str], bool] = lambda number, what: False
         """Whether the answer of a write that happened is lost."""
         self.listeners: list[Callable[[str, str, Object], None]] = []
+        self.logs: dict[str, str] = {}
+        """By name of a pod: the last line of its log."""
 
     # What people and controllers do.
 
@@ -96,15 +103,23 @@ class MemoryApi:
         return self._changed(key, "MODIFIED")
 
     def remove(self, kind: str, name: str, *, namespace: str = "shop", silently: bool = False) -> None:
-        """With everything it owns, as the garbage collector would have it."""
+        """With everything that it alone owns, as the garbage collector would have it."""
         key = (kind, namespace, name)
         uid = self._objects[key].uid
         self._changed(key, "SILENT" if silently else "DELETED")
         del self._objects[key]
         for child, stored in list(self._objects.items()):
             owners = stored.body(child)["metadata"].get("ownerReferences", ())
-            if any(owner["uid"] == uid for owner in owners):
+            left = [owner for owner in owners if owner["uid"] != uid]
+            if len(left) == len(owners):
+                continue
+            if not left:
                 self.remove(child[0], child[2], namespace=child[1], silently=silently)
+                continue
+            for part in stored.parts.values():
+                if "ownerReferences" in part.get("metadata", {}):
+                    part["metadata"]["ownerReferences"] = left
+            self._changed(child, "SILENT" if silently else "MODIFIED")
 
     def set_status(self, kind: str, name: str, status: Object, *, namespace: str = "shop") -> None:
         self._objects[kind, namespace, name].status = status
@@ -115,6 +130,23 @@ class MemoryApi:
         generation = self.find("Deployment", name, namespace=namespace)["metadata"]["generation"]
         counts = dict.fromkeys(("replicas", "updatedReplicas", "availableReplicas"), 1)
         self.set_status("Deployment", name, {**counts, "observedGeneration": generation}, namespace=namespace)
+
+    def end_pod(self, name: str, *, says: str = "", refuses: str = "", namespace: str = "shop") -> None:
+        """What a kubelet reports of a pod that ended: with a report as its log, or with last words."""
+        ended = {"exitCode": 2 if refuses else 0, "reason": "Error" if refuses else "Completed", "message": refuses}
+        container = {"name": "probe", "image": "img", "state": {"terminated": ended}}
+        self.logs[name] = says
+        phase = "Failed" if refuses else "Succeeded"
+        self.set_status("Pod", name, {"phase": phase, "containerStatuses": [container]}, namespace=namespace)
+
+    def probes(self, owner: str) -> list[str]:
+        """The names of the pods that look at something for an object of that name."""
+        pods = [body["metadata"] for body in self.all("Pod")]
+        return [
+            pod["name"]
+            for pod in pods
+            if pod["labels"].get(names.COMPONENT) == names.PROBE and pod["labels"][names.NAME] == owner
+        ]
 
     def find(self, kind: str, name: str, *, namespace: str = "shop") -> Object:
         key = (kind, namespace, name)
@@ -136,11 +168,13 @@ class MemoryApi:
     # What the operator asks for.
 
     async def list(self, resource: Resource, *, namespace: str | None = None) -> Listing:
-        kind = resource.kind.removesuffix("Metadata")
+        kind = _OWN_VIEWS.get(resource.kind, resource.kind.removesuffix("Metadata"))
         items = [
             _seen(resource, stored.body(key))
             for key, stored in sorted(self._objects.items())
-            if key[0] == kind and (namespace is None or key[1] == namespace)
+            if key[0] == kind
+            and (namespace is None or key[1] == namespace)
+            and (not resource.field or resource.field == f"metadata.name={key[2]}")
         ]
         ours = [item for item in items if not resource.selector or _is_ours(item)]
         return Listing(items=ours, resource_version=str(next(self._versions)))
@@ -190,7 +224,8 @@ class MemoryApi:
         key = (resource.kind, namespace, name)
         if key not in self._objects:
             raise Missing("gone")
-        clean = {"metadata": {"annotations": patch["metadata"]["annotations"]}}
+        metadata = {k: v for k, v in patch.get("metadata", {}).items() if k not in {"uid", "resourceVersion"}}
+        clean = {**patch, "metadata": metadata}
 
         def write() -> Object:
             self._objects[key].own("merge", clean)
@@ -201,13 +236,22 @@ class MemoryApi:
     async def take_over(self, resource: Resource, body: Object) -> Object:
         return await self.apply(resource, body)
 
-    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
+    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
         def write() -> Object:
             self.remove(resource.kind, name, namespace=namespace)
             return {}
 
         if self.has(resource.kind, name, namespace=namespace):
             self._write("delete", {"kind": resource.kind, "metadata": {"name": name}}, write)
+        return {}
+
+    async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
+        self.gets.append(f"log {pod}")
+        if not self.has("Pod", pod, namespace=namespace):
+            raise Missing(f"Pod {pod} not found")
+        if pod not in self.logs:
+            raise Rejected("the pod has no log")
+        return self.logs[pod][:limit]
 
     async def watch(
         self, resource: Resource, *, namespace: str | None, resource_version: str
@@ -228,8 +272,11 @@ class MemoryApi:
 
     def _guard_apply(self, key: tuple[str, str, str], metadata: Mapping[str, Any]) -> None:
         stored = self._objects.get(key)
-        if metadata.get("resourceVersion") == "1" and stored is not None:
+        version = metadata.get("resourceVersion")
+        if version == "1" and stored is not None:
             raise Collision("exists already")
+        if version not in {None, "1"} and (stored is None or stored.version != version):
+            raise Collision("the object has been modified")
         if "uid" in metadata and stored is None:
             raise Collision("gone")
         if "uid" in metadata and stored is not None and stored.uid != metadata["uid"]:
@@ -361,19 +408,26 @@ class World:
 
     def __init__(self, api: MemoryApi, settings: Settings) -> None:
         self.api = api
+        self.moment = moment(NOW)
+        self._rung: dict[Key, tuple[asyncio.TimerHandle, int]] = {}
+        self.seconds = 0.0
+        """The clock by which things are looked at again."""
         minted = itertools.count(1)
         self.program = Program(
             api,
             settings=settings,
             metrics=Metrics(CollectorRegistry()),
-            now=lambda: NOW,
+            now=lambda: written(self.moment),
             mint=lambda: f"token-{next(minted)}".ljust(43, "x"),
+            new_secret=lambda: base64.urlsafe_b64encode(self.moment.to_bytes(32, "big")).decode(),
+            clock=lambda: self.seconds,
         )
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        await self.program.synchronise()
         self.api.listeners.append(self._hear)
+        await self.program.synchronise()
+        await self.program.prepare()
         self._tasks = [asyncio.create_task(worker) for worker in self.program.workers()]
 
     async def stop(self) -> None:
@@ -383,9 +437,12 @@ class World:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _hear(self, event: str, kind: str, body: Object) -> None:
-        resource = RESOURCES[kind]
-        if not resource.selector or _is_ours(body):
+        resource = RESOURCES.get(kind)
+        if resource is not None and (not resource.selector or _is_ours(body)):
             self.program.feed.event(kind, event, body)
+        if (body["metadata"]["namespace"], body["metadata"]["name"]) == self.program.settings.card_keys_place:
+            own = {"Secret": names.CARD_KEYS, "ConfigMap": names.KEY_SET}[kind]
+            self.program.feed.event(own, event, body)
         if f"{kind}Metadata" in RESOURCES:
             metadata_only = {"kind": kind, "metadata": body["metadata"]}
             self.program.feed.event(f"{kind}Metadata", event, metadata_only)
@@ -399,9 +456,32 @@ class World:
             same = count == len(self.api.writes) and self.program.queue.depth == 0
             quiet = quiet + 1 if same else 0
             count = len(self.api.writes)
-            if quiet > 3 and not self.program.queue.pausing:
+            if quiet > 3 and self.soonest() > seconds:
                 return
         pytest.fail(f"never settles; last writes: {self.api.writes[-10:]}")
+
+    def soonest(self) -> float:
+        """Seconds until a key comes back by itself; endless where none does."""
+        now = asyncio.get_running_loop().time()
+        return min((timer.when() - now for timer in self.program.queue._timers.values()), default=math.inf)
+
+    def _due(self) -> dict[Key, int]:
+        """When each key comes back, by the clock that the operator is shown; a timer knows only the real one."""
+        now = asyncio.get_running_loop().time()
+        for key, timer in self.program.queue._timers.items():
+            if self._rung.get(key, (None, 0))[0] is not timer:
+                self._rung[key] = (timer, self.moment + math.ceil(timer.when() - now))
+        return {key: self._rung[key][1] for key in self.program.queue._timers}
+
+    async def later(self, seconds: float) -> None:
+        """Time passes, and whoever wants to be looked at meanwhile is, each at its moment."""
+        end = self.moment + int(seconds)
+        while (due := self._due()) and min(due.values()) <= end:
+            self.moment = max(self.moment, min(due.values()))
+            for key in [key for key, at in due.items() if at <= self.moment]:
+                self.program.queue.add(key)
+            await self.settle()
+        self.moment = end
 
     async def until(self, look: Callable[[], bool], *, seconds: float = 5.0) -> None:
         for _ in range(int(seconds / 0.02)):
@@ -439,8 +519,8 @@ async def world(api: MemoryApi, settings: Settings) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-def make_world(settings: Settings) -> Callable[[MemoryApi], World]:
-    return lambda api: World(api, settings)
+def make_world(settings: Settings) -> Callable[..., World]:
+    return lambda api, other=settings: World(api, other)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 import pytest
+import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -106,6 +107,23 @@ async def test_a_write_is_a_forced_apply_by_our_manager(api, stub):
     assert stub.asked[0].headers["Content-Type"] == "application/apply-patch+yaml"
 
 
+LETTERS = [
+    pytest.param("🦊 🏳️‍🌈 𝔸", id="beyond the first plane"),
+    pytest.param("a\u2028b\u2029c\u0085d", id="ends of lines that are none in JSON"),
+    pytest.param("\ufeffa\x7f\x9f\uffff\u202e", id="marks that are nothing to print"),
+    pytest.param('tab\t, quote ", back\\slash, line\n, bell\x07', id="what JSON escapes itself"),
+]
+
+
+@pytest.mark.parametrize("text", LETTERS)
+async def test_an_apply_means_the_same_read_as_yaml_and_as_json(api, stub, text):
+    stub.answers.append(answer(metadata={}))
+    body = {"metadata": {"namespace": "shop", "name": "c"}, "data": {"a": text}}
+    await api.apply(CONFIG_MAPS, body)
+    assert json.loads(stub.bodies[0]) == body
+    assert yaml.safe_load(stub.bodies[0]) == body
+
+
 async def test_a_rotated_token_is_read_again_once(api, stub):
     stub.answers += [answer(401, message="expired"), answer(metadata={})]
     await api.get(AGENTS, "shop", "poet")
@@ -137,8 +155,8 @@ async def test_an_answer_becomes_an_error_by_its_consequence(api, stub, status, 
 
 async def test_deleting_what_is_gone_is_no_error_and_names_the_very_object(api, stub):
     stub.answers.append(answer(404, message="gone"))
-    await api.delete(AGENTS, "shop", "poet", uid="u1")
-    assert json.loads(stub.bodies[0])["preconditions"] == {"uid": "u1"}
+    await api.delete(AGENTS, "shop", "poet", uid="u1", version="7")
+    assert json.loads(stub.bodies[0])["preconditions"] == {"uid": "u1", "resourceVersion": "7"}
 
 
 async def test_a_watch_yields_events_and_says_when_it_is_too_old(api, stub):
@@ -198,3 +216,24 @@ def _reader(pods: list[Entry], heard: list[object], now: list[float], port: int 
     return AgentStatusReader(
         lambda: pods, on_status=lambda _, document: heard.append(document), clock=clock, port=port or 0
     )
+
+
+async def test_the_last_line_of_a_log_is_asked_for_as_text(api, stub):
+    stub.answers += [web.Response(text='{"tools": []}\n'), answer(400, message="container is waiting to start")]
+    assert await api.read_log("shop", "tools-probe-1", limit=100) == '{"tools": []}\n'
+    assert stub.asked[0].path == "/api/v1/namespaces/shop/pods/tools-probe-1/log"
+    assert dict(stub.asked[0].query) == {"tailLines": "1", "limitBytes": "100"}
+    with pytest.raises(Rejected, match="waiting to start"):
+        await api.read_log("shop", "tools-probe-1", limit=100)
+
+
+async def test_a_deletion_says_what_is_left_for_a_while(api, stub):
+    stub.answers += [
+        answer(metadata={"name": "p", "deletionGracePeriodSeconds": 5}),
+        answer(metadata={"name": "p", "deletionGracePeriodSeconds": 0}),
+        answer(kind="Status"),
+        answer(404, message="gone"),
+    ]
+    left = [await api.delete(CONFIG_MAPS, "shop", "p", uid="u", version="7") for _ in range(4)]
+    assert [bool(each) for each in left] == [True, False, False, False]
+    assert left[0]["kind"] == "ConfigMap"

@@ -91,6 +91,7 @@ async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(wo
     await world.start()
     await world.settle()
     assert world.conditions("McpServer", "weather")["Available"][:2] == ("Unknown", "NotObserved")
+    api.put({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "labels": dict(_pod().labels)}})
     pod = _pod()
     world.program.agent_said(pod, {"mcpServers": [{"name": "weather", "reachable": False, "message": "refused"}]})
     await world.settle()
@@ -101,15 +102,13 @@ async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(wo
         "agent 'poet' cannot reach it: refused",
     )
     world.program.agent_said(pod, {"mcpServers": [{"name": "weather", "reachable": True}]})
+    (probe,) = api.probes("weather")
+    api.end_pod(probe, says='{"serverInfo": {}, "tools": [], "toolsDigest": "sha256:0"}')
     await world.settle()
     assert "Degraded" not in world.conditions("Agent", "poet")
     assert world.conditions("McpServer", "weather")["Ready"][0] == "True"
 
-    api.remove("Agent", "poet")
-    await world.settle()
-    assert world.conditions("McpServer", "weather")["Available"][:2] == ("Unknown", "NotObserved")
-
 
 def _pod():
-    labels = {names.AGENT_LABEL: "poet"}
+    labels = names.labels(names.AGENT, "poet")
     return Entry(kind="Pod", namespace="shop", name="p", uid="u", resource_version="1", labels=labels)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fleetwright_operator import names
+from fleetwright_operator.bearer import Bearer, Retired, Token
 from fleetwright_operator.catalog import parse_catalog
 from fleetwright_operator.desired.addresses import ServiceFacts
 from fleetwright_operator.desired.agent import AgentParts, agent_children
@@ -12,6 +13,7 @@ from fleetwright_operator.desired.callers import Tokens
 from fleetwright_operator.desired.deployment import Snapshot
 from fleetwright_operator.desired.mcpserver import server_children
 from fleetwright_operator.desired.skill import skill_snapshot
+from fleetwright_operator.moments import moment
 from fleetwright_operator.skill_document import read_skill
 
 FULL = {
@@ -24,42 +26,83 @@ FULL = {
         "name": "priced",
         "baseURL": "http://llm.models.svc/v1",
         "apiKeySecretRef": {"name": "openai", "key": "token"},
+        "headersFrom": [{"name": "X-Tenant", "secretKeyRef": {"name": "gateway", "key": "tenant"}}],
+        "caSecretRef": {"name": "gateway"},
         "temperature": "0.5",
         "timeout": "2m",
     },
     "skills": [{"name": "haiku"}],
     "mcpServers": [{"name": "tools", "tools": {"allow": ["add"], "deny": ["drop"]}}, {"name": "weather"}],
-    "peers": [{"name": "helper"}],
+    "peers": [{"name": "helper"}, {"name": "critic", "namespace": "press"}],
     "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}},
     "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},
     "limits": {"maxToolCalls": 3},
-    "auth": {"clients": [{"name": "web"}, {"name": "ops"}]},
+    "auth": {"clients": [{"name": "web"}, {"name": "ops"}], "apiKey": True},
     "resources": {"limits": {"memory": "1Gi"}},
     "drainSeconds": 90,
     "image": "registry.example.com/poet:1",
     "imagePullSecrets": [{"name": "registry"}],
     "serviceAccountName": "poets",
+    "network": {
+        "ingress": [{"from": {"namespaceSelector": {"matchLabels": {"team": "web"}}}}],
+        "egress": [
+            {"to": {"ipBlock": {"cidr": "0.0.0.0/0"}}, "ports": [{"port": 25}], "why": "mail"},
+            {"to": {"podSelector": {"matchLabels": {"app": "db"}}}, "ports": [{"protocol": "UDP", "port": 53}]},
+        ],
+    },
+    "podTemplate": {
+        "metadata": {"labels": {"team": "poets"}},
+        "spec": {
+            "nodeSelector": {"pool": "agents"},
+            "terminationGracePeriodSeconds": 300,
+            "containers": [
+                {"name": "agent", "env": [{"name": "TZ", "value": "UTC"}]},
+                {"name": "proxy", "image": "registry.example.com/proxy:1"},
+            ],
+        },
+    },
 }
+
+
+NOW = "2026-03-01T12:00:00Z"
+DAY = 24 * 3600
+
+
+def bearer(text: str) -> Bearer:
+    return Bearer(Token(text, moment(NOW), moment(NOW) + 33 * DAY))
+
+
+def turning(name: str) -> Bearer:
+    """In the middle of a rotation, and shortly after another."""
+    following = Token(f"{name}-next-token", moment(NOW) + DAY, moment(NOW) + 34 * DAY)
+    return replace(bearer(f"{name}-token"), next=following, previous=Retired("0" * 64, moment(NOW) + DAY))
 
 
 @pytest.fixture
 def full(objects) -> AgentParts:
     haiku = objects.skill()
     content = read_skill("haiku", haiku["spec"]["source"]["inline"]["files"])
-    weather = objects.custom(names.MCP_SERVER, "weather", {"remote": {"url": "https://weather.example.com/mcp"}})
+    header = {"name": "Authorization", "secretKeyRef": {"name": "weather", "key": "bearer"}}
+    remote = {"url": "https://weather.example.com/mcp", "headersFrom": [header], "caSecretRef": {"name": "openai"}}
+    weather = objects.custom(names.MCP_SERVER, "weather", {"remote": remote})
     return AgentParts(
         agent=objects.agent(**FULL),
         skills={"haiku": content},
         snapshots={"haiku": Snapshot(name="haiku-skill-0123456789", keys=("SKILL.md", "references..form.md"))},
         servers={"tools": objects.server(port=9000), "weather": weather},
-        peers={"helper": objects.agent("helper", description="Helps.")},
-        callers=("editor",),
+        peers={
+            "helper": objects.agent("helper", description="Helps."),
+            "critic": objects.agent("critic", namespace="press"),
+        },
+        callers=(("press", "critic"), ("shop", "editor")),
         services={("models", "llm"): ServiceFacts(selector={"app": "llm"}, ports={80: "http"})},
         tokens=Tokens(
-            clients={"web": "web-token", "ops": "ops-token"},
-            callers={"shop/editor": "editor-token"},
-            peers={"shop/helper": "helper-token"},
+            clients={"web": bearer("web-token"), "ops": turning("ops")},
+            callers={"shop/editor": turning("editor")},
+            peers={"shop/helper": turning("helper"), "press/critic": bearer("critic-token")},
         ),
+        pending={Token("ops-next-token").sha256: NOW},
+        sign=lambda card: [{"protected": "e30", "signature": f"of-{card['name']}"}],
     )
 
 
@@ -74,7 +117,7 @@ def test_an_agent_with_every_field(full, priced, golden):
 
 
 def test_an_agent_with_the_least(objects, settings, golden):
-    parts = AgentParts(agent=objects.agent(), tokens=Tokens(clients={"default": "a-token"}))
+    parts = AgentParts(agent=objects.agent(), tokens=Tokens(clients={"default": bearer("a-token")}))
     golden("agent-least", agent_children(parts, settings).manifests)
 
 
@@ -94,13 +137,13 @@ def test_equal_input_gives_equal_bytes_and_any_change_of_meaning_another_revisio
     assert agent_children(full, priced).manifests == first.manifests
     edited = replace(full, agent=objects.agent(**{**FULL, "instructions": "Other."}))
     assert agent_children(edited, priced).rendered.revision != first.rendered.revision
-    helped = replace(full, peers={"helper": objects.agent("helper", description="Helps more.")})
+    helped = replace(full, peers={**full.peers, "helper": objects.agent("helper", description="Helps more.")})
     assert agent_children(helped, priced).rendered.revision != first.rendered.revision
 
 
 def test_tokens_change_credentials_only(full, priced):
     first = agent_children(full, priced)
-    renewed = agent_children(replace(full, tokens=Tokens(clients={"web": "x", "ops": "y"})), priced)
+    renewed = agent_children(replace(full, tokens=Tokens(clients={"web": bearer("x"), "ops": bearer("y")})), priced)
     assert renewed.rendered.revision == first.rendered.revision
     changed = [
         before["kind"] for before, after in zip(first.manifests, renewed.manifests, strict=True) if before != after
@@ -111,7 +154,7 @@ def test_tokens_change_credentials_only(full, priced):
 def test_no_credential_is_written_outside_a_secret(full, priced):
     rest = [body for body in agent_children(full, priced).manifests if body["kind"] != "Secret"]
     assert not any(token in str(rest) for token in ("web-token", "ops-token", "editor-token", "helper-token"))
-    assert "token" not in repr(full.tokens)
+    assert "token'" not in repr(full.tokens)
 
 
 def test_an_ephemeral_memory_has_no_claim(objects, settings):

@@ -3,6 +3,7 @@
 import pytest
 
 from fleetwright_operator import names
+from fleetwright_operator.bearer import Bearer, Token
 from fleetwright_operator.desired.callers import Tokens, callers_document
 from fleetwright_operator.edges import allowed_peers, callers_of
 from fleetwright_operator.tokens import is_token, mint_token
@@ -20,19 +21,51 @@ CONSENT = [
 def test_an_edge_needs_both_ends_and_both_see_it_alike(objects, allowed, wanted):
     spec = {} if allowed is None else {"allowedCallers": allowed}
     callee, caller = objects.agent("helper", **spec), objects.agent("poet", peers=[{"name": "helper"}])
-    assert callers_of(callee, [caller]) == (("poet",) if wanted else ())
-    assert allowed_peers(caller, {"helper": callee}) == (("helper",) if wanted else ())
+    assert callers_of(callee, [caller], {}) == ((("shop", "poet"),) if wanted else ())
+    assert allowed_peers(caller, {("shop", "helper"): callee}, {}) == ((("shop", "helper"),) if wanted else ())
+
+
+LABELS = {"shop": {"team": "a"}, "press": {"team": "b"}}
+ACROSS = [
+    pytest.param(None, False, id="silence is no consent to another namespace"),
+    pytest.param({"agents": [{"name": "poet"}]}, False, id="a namesake of the own namespace is meant"),
+    pytest.param({"agents": [{"name": "poet", "namespace": "press"}]}, True, id="named with its namespace"),
+    pytest.param({"namespaces": {"from": "Same"}}, False, id="only the own namespace"),
+    pytest.param({"namespaces": {"from": "All"}}, True, id="every namespace"),
+    pytest.param(
+        {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "b"}}}}, True, id="a label that it has"
+    ),
+    pytest.param(
+        {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "a"}}}}, False, id="a label of others"
+    ),
+]
+
+
+@pytest.mark.parametrize(("allowed", "wanted"), ACROSS)
+def test_another_namespace_is_allowed_by_consent_only(objects, allowed, wanted):
+    spec = {} if allowed is None else {"allowedCallers": allowed}
+    callee = objects.agent("helper", **spec)
+    caller = objects.agent("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
+    assert callers_of(callee, [caller], LABELS) == ((("press", "poet"),) if wanted else ())
+    assert allowed_peers(caller, {("shop", "helper"): callee}, LABELS) == ((("shop", "helper"),) if wanted else ())
+
+
+def test_labels_that_nobody_could_look_at_match_no_selector(objects):
+    invitation = {"from": "Selector", "selector": {"matchLabels": {"team": "b"}}}
+    callee = objects.agent("helper", allowedCallers={"namespaces": invitation})
+    caller = objects.agent("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}])
+    assert callers_of(callee, [caller], {}) == ()
 
 
 def test_an_agent_that_does_not_name_its_peer_is_no_caller(objects):
     callee = objects.agent("helper", allowedCallers={"agents": [{"name": "poet"}]})
-    assert callers_of(callee, [objects.agent("poet")]) == ()
+    assert callers_of(callee, [objects.agent("poet")], {}) == ()
 
 
 def test_nobody_is_a_caller_of_himself(objects):
     narcissus = objects.agent("poet", peers=[{"name": "poet"}])
-    assert callers_of(narcissus, [narcissus]) == ()
-    assert allowed_peers(narcissus, {"poet": narcissus}) == ()
+    assert callers_of(narcissus, [narcissus], {}) == ()
+    assert allowed_peers(narcissus, {("shop", "poet"): narcissus}, {}) == ()
 
 
 def test_a_minted_token_is_a_token_and_never_the_same():
@@ -46,7 +79,8 @@ def test_what_is_damaged_is_no_token(text):
 
 
 def test_callers_hold_digests_and_no_token():
-    document = callers_document(Tokens(clients={"b": "tb", "a": "ta"}, callers={"shop/poet": "tp"}))
+    held = {name: Bearer(Token(f"t{name}")) for name in ("a", "b", "p")}
+    document = callers_document(Tokens(clients={"b": held["b"], "a": held["a"]}, callers={"shop/poet": held["p"]}))
     assert [(each["kind"], each["name"]) for each in document["callers"]] == [
         ("client", "a"),
         ("client", "b"),

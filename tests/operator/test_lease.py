@@ -4,7 +4,7 @@ import pytest
 
 from fleetwright_operator.cluster.port import LEASES
 from fleetwright_operator.errors import api_error
-from fleetwright_operator.lease import Lease, LeaseLost
+from fleetwright_operator.lease import Lease, LeaseLapsed, LeaseLost
 
 
 class Clock:
@@ -93,9 +93,31 @@ async def test_whoever_cannot_renew_stops_before_others_may_start(api, clock, le
     first = lease("a")
     await first.acquire()
     api.fault = lambda number, what: api_error(503, "away")
-    with pytest.raises(LeaseLost, match="could not be renewed"):
+    with pytest.raises(LeaseLapsed, match="could not be renewed"):
         await first.hold()
     assert clock.now < 15
+    assert not first.in_hand
+
+
+async def test_whoever_could_not_renew_takes_it_up_again_at_once_if_nobody_had_it(api, clock, lease):
+    first = lease("a")
+    await first.acquire()
+    api.fault = lambda number, what: api_error(503, "away")
+    with pytest.raises(LeaseLapsed):
+        await first.hold()
+    api.fault = lambda number, what: None
+    before = clock.now
+    await first.acquire()
+    assert (holder(api), clock.now, first.in_hand) == ("a", before, True)
+
+
+async def test_whoever_slept_past_the_lease_knows_it_before_the_server_says_so(api, clock, lease):
+    first = lease("a")
+    await first.acquire()
+    await clock.sleep(14)
+    assert first.in_hand
+    await clock.sleep(2)
+    assert not first.in_hand
 
 
 async def test_a_short_absence_of_the_server_is_no_loss(api, clock, lease):

@@ -14,7 +14,6 @@ from fleetwright_operator.catalog import ModelDefaults, parse_catalog
 from fleetwright_operator.logs import JsonFormatter
 from fleetwright_operator.metrics import Metrics
 from fleetwright_operator.ops_server import ops_app
-from fleetwright_operator.reports import Reports, parse_report
 from fleetwright_operator.settings import PodsOf, settings_from
 from fleetwright_operator.vitals import Vitals
 
@@ -47,6 +46,8 @@ def test_settings_come_from_the_environment(tmp_path):
         ("FLEETWRIGHT_AGENT_RESOURCES", "[]"),
         ("FLEETWRIGHT_DNS_PODS", '{"labels": {}}'),
         ("FLEETWRIGHT_CATALOG_FILE", "/does/not/exist"),
+        ("FLEETWRIGHT_CARD_KEY_TTL", "90d"),
+        ("FLEETWRIGHT_CARD_KEY_OVERLAP", "9999h"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(name, value):
@@ -118,34 +119,6 @@ def test_a_log_line_is_json_with_the_objects_key_and_the_trace():
     assert (line["level"], line["logger"], line["message"], line["object"]) == ("error", "a.b", "pass failed", "poet")
     assert "ValueError: broken" in line["trace"]
     assert set(line) == {"time", "level", "logger", "message", "object", "trace"}
-
-
-SAID = [
-    pytest.param(None, {}, id="nothing"),
-    pytest.param({"mcpServers": "all"}, {}, id="no list"),
-    pytest.param({"mcpServers": [{"name": "a", "reachable": True}]}, {"a": ""}, id="one that was reached"),
-    pytest.param(
-        {"mcpServers": [{"name": "a", "reachable": False, "message": "x" * 999}, {"reachable": True}, 7]},
-        {"a": "x" * 300},
-        id="a long reason and things that do not fit",
-    ),
-    pytest.param({"mcpServers": [{"name": "a"}]}, {"a": "no connection"}, id="no word on whether it was reached"),
-]
-
-
-@pytest.mark.parametrize(("document", "wanted"), SAID)
-def test_of_what_an_agent_says_only_what_fits_is_kept(document, wanted):
-    assert parse_report(document) == wanted
-
-
-def test_only_news_concern_somebody():
-    reports = Reports()
-    assert reports.put("shop", "poet", {"a": "", "b": "down"}) == {"a", "b"}
-    assert reports.put("shop", "poet", {"a": "", "b": ""}) == {"b"}
-    assert reports.unreachable("shop", "poet") == {}
-    assert reports.put("shop", "poet", {"a": ""}) == {"b"}
-    reports.forget("shop", "poet")
-    assert reports.of("shop", "poet") == {}
 
 
 async def test_objects_are_counted_by_condition(world, api, objects):

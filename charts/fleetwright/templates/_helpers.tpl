@@ -7,6 +7,10 @@
 {{ .Release.Namespace }}-{{ include "fleetwright.name" . }}
 {{- end }}
 
+{{- define "fleetwright.cardKeys" -}}
+{{ include "fleetwright.name" . }}-card-keys
+{{- end }}
+
 {{- define "fleetwright.selector" -}}
 app.kubernetes.io/name: fleetwright-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -37,10 +41,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch]
-# An annotation makes the kubelet re-read mounted credentials at once.
+# An annotation makes the kubelet re-read mounted credentials at once; probes are pods that we start, hear and end.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+# What happened to an object, for kubectl describe; an equal one is counted.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
@@ -51,4 +62,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "fleetwright.pods" -}}
 {{ dict "namespace" .namespace "labels" (.podLabels | default dict) | toJson }}
+{{- end }}
+
+{{/* Those pods, as a NetworkPolicy names them. */}}
+{{- define "fleetwright.peer" -}}
+namespaceSelector:
+  matchLabels: {kubernetes.io/metadata.name: {{ .namespace }}}
+{{- with .podLabels }}
+podSelector:
+  matchLabels: {{- toYaml . | nindent 4 }}
+{{- end }}
+{{- end }}
+
+{{/* The pods of every agent. */}}
+{{- define "fleetwright.agents" -}}
+app.kubernetes.io/managed-by: fleetwright
+app.kubernetes.io/component: agent
 {{- end }}

@@ -1,6 +1,6 @@
 """`fleetwright-operator`: settings, logs, probes, Lease, then the work.
 
-Ends with 1 when the Lease is lost, so that the pod starts again and stands by.
+Ends with 1 when another process holds the Lease, so that the pod starts again and stands by.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from fleetwright_operator.cluster.api import KubernetesApi
 from fleetwright_operator.cluster.feed import LOST
 from fleetwright_operator.cluster.login import login
 from fleetwright_operator.errors import OperatorError
-from fleetwright_operator.lease import Lease
+from fleetwright_operator.lease import Lease, LeaseLapsed
 from fleetwright_operator.metrics import Metrics
 from fleetwright_operator.ops_server import ops_app, serve
 from fleetwright_operator.program import Program, lead, microseconds_now
@@ -34,7 +34,7 @@ async def run(settings: Settings) -> None:
     vitals = Vitals(clock=time.monotonic, resync_seconds=settings.resync_seconds)
     runner = await serve(ops_app(vitals, metrics.registry), settings.ops_port)
     try:
-        async with KubernetesApi(login) as api:
+        async with KubernetesApi(login, request_seconds=settings.request_seconds) as api:
             lease = Lease(
                 api,
                 namespace=settings.lease_namespace,
@@ -44,17 +44,32 @@ async def run(settings: Settings) -> None:
                 clock=time.monotonic,
                 on_contact=vitals.lease_contact,
             )
-            logger.info("standing by", extra={"identity": settings.identity})
-            await lease.acquire()
-            logger.info("leading", extra={"identity": settings.identity})
-            vitals.leading = True
-            metrics.leader.set(1)
-            try:
-                await lead(Program(api, settings=settings, metrics=metrics), vitals, lease.hold())
-            finally:
-                await lease.release()
+            await _stand_by_and_lead(api, lease, settings, metrics, vitals)
     finally:
         await runner.cleanup()
+
+
+async def _stand_by_and_lead(
+    api: KubernetesApi, lease: Lease, settings: Settings, metrics: Metrics, vitals: Vitals
+) -> None:
+    """Until SIGTERM. Who could not renew stands by again, with nothing kept of what he knew."""
+    while True:
+        logger.info("standing by", extra={"identity": settings.identity})
+        await lease.acquire()
+        logger.info("leading", extra={"identity": settings.identity})
+        vitals.lead(True)
+        metrics.leader.set(1)
+        try:
+            program = Program(api, settings=settings, metrics=metrics, may_write=lambda: lease.in_hand)
+            await lead(program, vitals, lease.hold())
+            return
+        except LeaseLapsed as lapsed:
+            logger.warning("leading no more", extra={"why": str(lapsed)})
+        finally:
+            vitals.lead(False)
+            metrics.leader.set(0)
+            if lease.in_hand:
+                await lease.release()
 
 
 def main() -> None:

@@ -1,28 +1,37 @@
 """The pass of one Agent: what was seen becomes children, credentials and a status."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from fleetwright_operator import names
+from fleetwright_operator import names, preflights
 from fleetwright_operator.canonical import short_hash
 from fleetwright_operator.checks import ACCEPTED, RESOLVED, violations
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.credentials import tokens_for
+from fleetwright_operator.credentials import Credentials, credentials_for
+from fleetwright_operator.desired.additions import is_managed
 from fleetwright_operator.desired.agent import AgentChildren, AgentParts, agent_children, agent_credentials
-from fleetwright_operator.desired.callers import Tokens, client_names
+from fleetwright_operator.desired.callers import client_names
 from fleetwright_operator.desired.deployment import Snapshot, is_suspended
-from fleetwright_operator.desired.secrets import auth_files
+from fleetwright_operator.desired.permissions import permissions_status
+from fleetwright_operator.desired.skill_source import Foreign
 from fleetwright_operator.desired.volume import is_ephemeral
+from fleetwright_operator.ending import Ending
+from fleetwright_operator.keyring import card_signatures
+from fleetwright_operator.knowledge import degraded, drift, tools_of
+from fleetwright_operator.moments import moment, written
 from fleetwright_operator.observe import ObservedAgent, observe_agent
+from fleetwright_operator.probing import clear
+from fleetwright_operator.proving import prove
 from fleetwright_operator.reports import Reports
 from fleetwright_operator.rollout import deployment_health
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import SkillContent
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
-from fleetwright_operator.writing import prune, prune_history, write_children
+from fleetwright_operator.writing import prune, prune_history, prune_released, unseen_secrets_first, write_children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,61 +42,80 @@ class AgentPass:
     now: Callable[[], str]
     mint: Callable[[], str]
 
-    async def __call__(self, entry: Entry) -> bool:
-        """Whether everything was written that should be."""
+    async def __call__(self, entry: Entry) -> Ending:
+        """What is left to do until something changes."""
         seen = observe_agent(
             self.cluster.cache,
             entry,
             settings=self.settings,
-            unreachable=self.reports.unreachable(entry.namespace, entry.name),
+            said=self.reports.said(entry.namespace, entry.name),
         )
         accepted = violations(ACCEPTED, seen, self.settings)
         resolved = None if accepted else violations(RESOLVED, seen, self.settings)
-        tokens = tokens_for(seen, mint=self.mint)
+        now = self.now()
+        held = credentials_for(seen, settings=self.settings, now=now, mint=self.mint)
         if accepted or resolved:
-            outcome = await self._withhold(seen, tokens, accepted, resolved)
+            outcome = await self._withhold(seen, held, accepted, resolved)
         else:
-            outcome = await self._write(seen, tokens)
-        status = custom_status(
-            entry.facts["status"], outcome, generation=entry.generation, now=self.now(), rolls_out=True
-        )
+            outcome = await self._write(seen, held)
+        status = custom_status(entry.facts["status"], outcome, generation=entry.generation, now=now, rolls_out=True)
         await self.cluster.write_status(entry, status)
-        return outcome.programmed is None
+        await prune_released(self.cluster, entry)
+        stopped = outcome.programmed
+        due = None if held.next_turn is None else held.next_turn - moment(now)
+        return Ending(settled=stopped is None or stopped.reason in preflights.REASONS, again_after=due)
 
     async def _withhold(
         self,
         seen: ObservedAgent,
-        tokens: Tokens,
+        held: Credentials,
         accepted: Sequence[Violation],
         resolved: Sequence[Violation] | None,
     ) -> Outcome:
         """What runs stays as it is, except for credentials: who lost a right loses it now."""
-        stopped = await write_children(self.cluster, agent_credentials(seen.agent, tokens))
-        if stopped is None:
-            await self._refresh_pods(seen, tokens)
+        credentials = agent_credentials(seen.agent, held.tokens, pending=held.pending)
+        stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, credentials))
+        await self._refresh_pods(seen)
         return Outcome(accepted=accepted, resolved=resolved, programmed=stopped, serving=self._serving(seen))
 
-    async def _write(self, seen: ObservedAgent, tokens: Tokens) -> Outcome:
-        children = agent_children(_parts(seen, tokens), self.settings)
+    async def _write(self, seen: ObservedAgent, held: Credentials) -> Outcome:
+        children = agent_children(_parts(seen, held, self.settings), self.settings)
         revision = children.rendered.revision
-        stopped = await write_children(self.cluster, children.manifests)
+        stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, children.mounted))
+        stopped = stopped or await self._prove(seen, children)
+        stopped = stopped or await write_children(self.cluster, children.serving)
+        await self._refresh_pods(seen)
         if stopped is not None:
             return Outcome(resolved=(), programmed=stopped, serving=self._serving(seen))
+        await clear(self.cluster, seen.entry)
         await prune(self.cluster, seen.entry, children.manifests)
         await prune_history(self.cluster, seen.entry, current=names.agent_config(seen.entry.name, revision))
-        await self._refresh_pods(seen, tokens)
+        status = seen.entry.facts["status"]
+        tools = tools_of(status, seen.said, servers=tuple(seen.servers), revision=revision)
         return Outcome(
             resolved=(),
             written=f"revision {revision}",
             health=self._health(seen, revision),
-            degraded=_degraded(seen),
-            facts=self._facts(seen, children),
+            unheard=seen.said is None and any(not pod.deleting for pod in seen.of_kind("Pod")),
+            degraded=degraded(seen.said, tools, servers=tuple(seen.servers)),
+            drift=self._drift(seen, children),
+            facts={**self._facts(seen, children, held), "tools": tools or None},
         )
 
-    async def _refresh_pods(self, seen: ObservedAgent, tokens: Tokens) -> None:
-        """Mounted Secrets reach a pod within a minute by themselves, and at once when an annotation changes."""
-        key_version = seen.key_secret.resource_version if seen.key_secret else ""
-        wanted = {names.REFRESH_ANNOTATION: short_hash([auth_files(tokens), key_version])}
+    async def _prove(self, seen: ObservedAgent, children: AgentChildren) -> Violation | None:
+        most, serving = self.settings.rollouts, self._serving(seen)
+        return await prove(self.cluster, seen, children, most_at_once=most, serving=serving)
+
+    async def _refresh_pods(self, seen: ObservedAgent) -> None:
+        """What is mounted reaches a pod within a minute by itself, and at once when an annotation changes.
+
+        Goes by what was written, not by what is wanted: something may have stopped the writing halfway.
+        """
+        cache, space, name = self.cluster.cache, seen.entry.namespace, seen.entry.name
+        auth = cache.get("Secret", space, names.agent_auth(name))
+        card = cache.get("ConfigMap", space, names.agent_card(name))
+        versions = [mounted.resource_version if mounted else "" for mounted in (auth, card)]
+        wanted = {names.REFRESH_ANNOTATION: short_hash([*versions, *seen.referenced_versions])}
         for pod in seen.of_kind("Pod"):
             if not pod.deleting and not wanted.items() <= pod.annotations.items():
                 await self.cluster.annotate(pod, wanted)
@@ -102,25 +130,37 @@ class AgentPass:
             suspended=is_suspended(seen.agent),
         )
 
+    def _drift(self, seen: ObservedAgent, children: AgentChildren) -> Violation | None:
+        wanted = children.card.digest
+        another = self.reports.serves_another_card(seen.entry.namespace, seen.entry.name, wanted=wanted)
+        return drift(seen.said, wanted=wanted, revision=children.rendered.revision, serves_another=another)
+
     def _serving(self, seen: ObservedAgent) -> str:
         deployment = seen.child("Deployment", seen.entry.name)
         if deployment is None or not deployment.facts["status"].get("availableReplicas"):
             return ""
         return f"; revision {deployment.facts['revision']} goes on serving"
 
-    def _facts(self, seen: ObservedAgent, children: AgentChildren) -> dict[str, Any]:
+    def _facts(self, seen: ObservedAgent, children: AgentChildren, held: Credentials) -> dict[str, Any]:
         rendered = children.rendered
         return {
             "url": rendered.config["url"],
             "revision": rendered.revision,
-            "card": {"digest": rendered.card_digest, "skills": len(rendered.card["skills"])},
+            "previousRevision": _previous(seen.agent["status"], rendered.revision),
+            "card": {
+                "digest": children.card.digest,
+                "skills": len(rendered.card["skills"]),
+                **({"signedBy": [key.key.kid for key in seen.card_keys]} if seen.card_keys else {}),
+            },
             "skills": [{key: skill[key] for key in ("name", "digest")} for skill in rendered.config["skills"]],
             "clients": [
                 {"name": client, "secret": names.agent_client(seen.entry.name, client)}
                 for client in client_names(seen.agent)
             ],
+            "credentials": {"expires": written(held.expires)} if held.expires is not None else None,
             "memory": self._memory(seen),
-            "egress": [{"to": route.to, "why": route.why} for route in children.routes],
+            "egress": _egress(seen, children),
+            "permissions": _permissions(seen),
         }
 
     def _memory(self, seen: ObservedAgent) -> dict[str, Any] | None:
@@ -132,29 +172,51 @@ class AgentPass:
         return {"claim": name, **({"reattached": True} if older else {})}
 
 
-def _parts(seen: ObservedAgent, tokens: Tokens) -> AgentParts:
+def _previous(status: Mapping[str, Any], revision: str) -> str | None:
+    """The revision before this one; applying its spec again brings it back."""
+    last = status.get("revision")
+    previous: str | None = status.get("previousRevision") if last == revision else last
+    return previous
+
+
+def _permissions(seen: ObservedAgent) -> dict[str, Any] | None:
+    servers = {name: server for name, server in seen.servers.items() if server is not None}
+    return permissions_status(seen.agent, servers, seen.needs)
+
+
+def _egress(seen: ObservedAgent, children: AgentChildren) -> list[dict[str, str]]:
+    if not is_managed(seen.agent):
+        return [{"to": "wherever other policies allow", "why": "spec.network.policy is None"}]
+    return [{"to": route.to, "why": route.why} for route in children.routes]
+
+
+def _parts(seen: ObservedAgent, held: Credentials, settings: Settings) -> AgentParts:
     """Everything is there: the checks have passed."""
     skills = {name: skill.facts["status"] for name, skill in seen.skills.items() if skill is not None}
     return AgentParts(
         agent=seen.agent,
         skills={
-            name: SkillContent(name=name, description=status["description"], digest=status["digest"])
+            name: SkillContent(
+                name=name,
+                description=status["description"],
+                digest=status["digest"],
+                permissions=seen.needs.get(name, {}),
+            )
             for name, status in skills.items()
         },
         snapshots={
-            name: Snapshot(name=snapshot.name, keys=snapshot.facts["keys"]) for name, snapshot in seen.snapshots.items()
+            **{name: Snapshot(name=held.name, keys=held.facts["keys"]) for name, held in seen.snapshots.items()},
+            **{
+                name: Foreign(source=status["source"], digest=status["digest"])
+                for name, status in skills.items()
+                if "source" in status
+            },
         },
         servers={name: server for name, server in seen.servers.items() if server is not None},
-        peers={name: peer for name, peer in seen.peers.items() if peer is not None},
+        peers={peer[1]: agent for peer, agent in seen.peers.items() if agent is not None},
         callers=seen.callers,
         services=seen.services,
-        tokens=tokens,
+        tokens=held.tokens,
+        pending=held.pending,
+        sign=partial(card_signatures, ring=seen.card_keys, jku=settings.key_set_url),
     )
-
-
-def _degraded(seen: ObservedAgent) -> Violation | None:
-    used = {name: why for name, why in seen.unreachable.items() if name in seen.servers}
-    if not used:
-        return None
-    text = "; ".join(f"McpServer {name!r} cannot be reached: {why}" for name, why in sorted(used.items()))
-    return Violation("McpServerUnreachable", text)

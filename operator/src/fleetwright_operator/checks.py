@@ -4,14 +4,25 @@
 `RESOLVED` needs what the object refers to.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from fleetwright_operator import durations
+from fleetwright_operator import durations, names
+from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.desired.additions import range_problems
 from fleetwright_operator.desired.addresses import Address, UnusableAddress, destination, parse_address
-from fleetwright_operator.desired.config import api_key_reference, model_base_url
+from fleetwright_operator.desired.config import model_base_url
+from fleetwright_operator.desired.deployment import agent_template
 from fleetwright_operator.desired.egress import Services, named_addresses
-from fleetwright_operator.edges import allows, peer_names
+from fleetwright_operator.desired.manifest import owner_of
+from fleetwright_operator.desired.mcpserver import environment_sources, is_stdio
+from fleetwright_operator.desired.permissions import widened
+from fleetwright_operator.desired.pod_template import template_problems
+from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
+from fleetwright_operator.desired.terms import declared_rotation
+from fleetwright_operator.desired.tool_access import SecretKey, allowed_tools, credential_keys
+from fleetwright_operator.discovery import awaits_pin, drift
+from fleetwright_operator.edges import allows, identity_of, peers_of, selects_namespaces
 from fleetwright_operator.observe import ObservedAgent
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.violation import Violation
@@ -20,7 +31,15 @@ Check = Callable[[ObservedAgent, Settings], Iterator[Violation]]
 
 
 def instructions_are_written(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    if not seen.agent["spec"].get("instructions", "").strip():
+    spec = seen.agent["spec"]
+    if "instructionsFrom" in spec:
+        if "instructions" in spec:
+            message = "spec has both instructions and instructionsFrom: remove one of them"
+            yield Violation("InstructionsAmbiguous", message)
+        elif instructions_file(seen.agent) is None:
+            message = "spec.instructionsFrom needs exactly one of configMapKeyRef and secretKeyRef"
+            yield Violation("InstructionsMissing", message)
+    elif not spec.get("instructions", "").strip():
         yield Violation("InstructionsMissing", "spec.instructions is empty: say what the agent is for")
 
 
@@ -30,6 +49,8 @@ def model_is_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violati
         yield Violation("ModelMissing", "spec.model.name is empty: name the model as its provider does")
         return
     yield from _usable("spec.model.baseURL", model_base_url(seen.agent, settings.catalog), seen.agent, settings)
+    if "proxyURL" in model:
+        yield from _usable("spec.model.proxyURL", model["proxyURL"], seen.agent, settings)
     defaults = settings.catalog.lookup(model["name"])
     window = model.get("contextWindow", defaults.context_window)
     output = model.get("maxOutputTokens", defaults.max_output_tokens)
@@ -51,21 +72,70 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
             yield Violation("InvalidDuration", f"{place}: {error}")
 
 
+def callers_can_be_judged(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    if settings.namespaces and selects_namespaces(seen.agent):
+        message = (
+            "spec.allowedCallers.namespaces: this installation looks after a list of namespaces and cannot read their "
+            "labels; name the agents, or use from: Same or All"
+        )
+        yield Violation("NamespaceSelector", message)
+
+
+def additions_are_harmless(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    for problem in range_problems(seen.agent):
+        yield Violation("InvalidRange", problem)
+    patch = seen.agent["spec"].get("podTemplate")
+    if patch is None:
+        return
+    template = agent_template(
+        owner_of(seen.agent), seen.agent, revision="", snapshots={}, servers={}, settings=settings
+    )
+    for problem in template_problems(patch, template):
+        yield Violation("PodTemplate", f"spec.{problem}")
+
+
+def rotation_is_possible(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    try:
+        declared_rotation(seen.agent["spec"].get("auth", {}), settings.token_rotation)
+    except ValueError as error:
+        yield Violation("InvalidDuration", str(error))
+
+
 def peers_are_others(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    if seen.entry.name in peer_names(seen.agent):
+    if identity_of(seen.agent) in peers_of(seen.agent):
         yield Violation("PeerIsSelf", "spec.peers names the agent itself: remove that entry")
 
 
 def skills_are_ready(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     for name, skill in seen.skills.items():
         if skill is None:
-            yield Violation("SkillNotFound", f"Skill {name!r} does not exist in namespace {seen.entry.namespace!r}")
+            yield Violation("SkillNotFound", _skill_not_found(seen, name))
             continue
         ready = _ready(skill.facts)
         if ready.get("observedGeneration") == skill.generation and ready.get("status") != "True":
             yield Violation("SkillNotReady", f"Skill {name!r} is not ready: {ready['message']}")
-        elif name not in seen.snapshots:
+        elif not _is_held(seen, name):
             yield Violation("SkillPending", f"Skill {name!r} is still being read")
+
+
+def _skill_not_found(seen: ObservedAgent, name: str) -> str:
+    missing = f"Skill {name!r} does not exist in namespace {seen.entry.namespace!r}"
+    deployment = seen.child("Deployment", seen.entry.name)
+    if deployment is None or name not in seen.mounted_snapshots:
+        return missing
+    return f"{missing}; revision {deployment.facts['revision']} goes on serving with the files that it had"
+
+
+def _is_held(seen: ObservedAgent, skill: str) -> bool:
+    """Whether its files stay though the Skill may be deleted the next moment: only then may a pod need them."""
+    entry = seen.skills[skill]
+    if entry is not None and "source" in entry.facts["status"]:
+        return True  # its pods fetch them, whether the Skill is there or not
+    snapshot = seen.snapshots.get(skill)
+    if snapshot is None:
+        return False
+    held = any(holder.uid == seen.entry.uid for holder in snapshot.holders)
+    return held or seen.mounted_snapshots.get(skill) == snapshot
 
 
 def servers_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
@@ -76,38 +146,61 @@ def servers_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Viol
             continue
         for violation in server_accepted(server, settings):
             yield Violation("McpServerInvalid", f"McpServer {name!r}: {violation.message}")
+        for violation in secrets_exist(credential_keys(server), seen.server_secrets):
+            yield Violation(violation.reason, f"McpServer {name!r}: {violation.message}")
 
 
-def peers_exist_and_agree(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for name, peer in seen.peers.items():
+def tools_are_as_pinned(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for use in (widened(use, seen.needs) for use in seen.agent["spec"].get("mcpServers", ())):
+        name, server = use["name"], seen.servers[use["name"]]
+        if server is None:
+            continue
+        if awaits_pin(server):
+            yield Violation("McpServerPending", f"McpServer {name!r} is pinned, and its tools were not looked at yet")
+        if changed := drift(server):
+            yield Violation("McpServerToolsChanged", f"McpServer {name!r}: {changed}")
+        if allowed_tools(use, server) == []:
+            remedy = "allow one of the same tools in both, or drop it from spec.mcpServers"
+            yield Violation("NoToolAllowed", f"the agent and McpServer {name!r} allow no tool in common: {remedy}")
+
+
+def peers_exist_and_agree(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    me = identity_of(seen.agent)
+    for (space, name), peer in seen.peers.items():
         if peer is None:
-            yield Violation("PeerNotFound", f"Agent {name!r} does not exist in namespace {seen.entry.namespace!r}")
-        elif not allows(peer, seen.entry.name):
-            message = f"Agent {name!r} does not allow {seen.entry.name!r}: add it to allowedCallers.agents there"
+            hidden = settings.namespaces and space not in settings.namespaces
+            why = "is not among those this installation looks at" if hidden else "has no such agent"
+            yield Violation("PeerNotFound", f"Agent {name!r} does not exist: namespace {space!r} {why}")
+        elif not allows(peer, me, seen.namespace_labels):
+            caller = seen.entry.name if space == me[0] else names.qualified(*me)
+            callee = names.qualified(space, name)
+            message = f"Agent {callee!r} does not allow {caller!r}: add it to allowedCallers there"
             yield Violation("PeerNotAllowed", message)
 
 
-def key_exists(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    reference = api_key_reference(seen.agent)
-    if reference is None:
+def mounted_files_exist(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for reference in file_references(seen.agent):
+        yield from _file_exists(reference, seen.referenced[reference.object], seen.entry.namespace)
+
+
+def _file_exists(reference: FileReference, found: Entry | None, namespace: str) -> Iterator[Violation]:
+    kind, name, key = reference.kind, reference.name, reference.key
+    if found is None:
+        message = f"{reference.field} names {kind} {name!r}, which does not exist in namespace {namespace!r}"
+        yield Violation(f"{kind}NotFound", message)
         return
-    secret, key = reference
-    if seen.key_secret is None or seen.key_secret.deleting:
-        message = f"Secret {secret!r} with the model's key does not exist in namespace {seen.entry.namespace!r}"
-        yield Violation("SecretNotFound", message)
-        return
-    keys = seen.key_secret.facts["keys"]
+    keys = found.facts["keys"]
     if keys is not None and key not in keys:
         known = ", ".join(sorted(keys)) or "none"
-        message = f"Secret {secret!r} has no key {key!r}; it has: {known}. Add it, or name another in apiKeySecretRef"
-        yield Violation("SecretKeyNotFound", message)
+        message = f"{reference.field} names key {key!r} of {kind} {name!r}, which has: {known}. Add it or name another"
+        yield Violation(f"{kind}KeyNotFound", message)
 
 
 def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     servers = {
         name: server for name, server in seen.servers.items() if server and not list(server_accepted(server, settings))
     }
-    for field, address in named_addresses(seen.agent, servers, settings):
+    for field, address in named_addresses(seen.agent, servers, seen.needs, settings):
         yield from _resolved(field, address, seen.services, settings)
 
 
@@ -115,12 +208,16 @@ ACCEPTED: tuple[Check, ...] = (
     instructions_are_written,
     model_is_usable,
     durations_are_durations,
+    callers_can_be_judged,
+    additions_are_harmless,
+    rotation_is_possible,
     peers_are_others,
 )
 RESOLVED: tuple[Check, ...] = (
-    key_exists,
+    mounted_files_exist,
     skills_are_ready,
     servers_are_usable,
+    tools_are_as_pinned,
     peers_exist_and_agree,
     addresses_resolve,
 )
@@ -139,6 +236,36 @@ def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[V
         yield from _usable("spec.remote.url", remote["url"], server, settings)
     elif not (workload or {}).get("image"):
         yield Violation("ImageMissing", "spec.workload.image is empty: name the image that serves MCP")
+    elif is_stdio(workload or {}) and not (workload or {}).get("command"):
+        message = "spec.workload.command is empty: a Stdio server is started by it, behind the bridge of its image"
+        yield Violation("CommandMissing", message)
+
+
+def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, Entry | None]) -> Iterator[Violation]:
+    """Whether every key is there, as far as metadata tell."""
+    for name, key in keys:
+        secret = secrets.get(name)
+        if secret is None:
+            yield Violation("SecretNotFound", f"Secret {name!r} does not exist in its namespace")
+        else:
+            yield from _has_key(secret, key, field="spec.remote")
+
+
+def environment_exists(
+    server: Mapping[str, Any], objects: Mapping[tuple[str, str], Entry | None]
+) -> Iterator[Violation]:
+    """`objects` are by (kind, name), as `desired.mcpserver.environment_sources` names them."""
+    for kind, name in environment_sources(server):
+        if objects.get((kind, name)) is None:
+            yield Violation(f"{kind}NotFound", f"spec.workload.envFrom names {kind} {name!r}, which does not exist")
+
+
+def _has_key(secret: Entry, key: str, *, field: str) -> Iterator[Violation]:
+    keys = secret.facts["keys"]
+    if keys is not None and key not in keys:
+        known = ", ".join(sorted(keys)) or "none"
+        message = f"Secret {secret.name!r} has no key {key!r}; it has: {known}. Add it, or name another in {field}"
+        yield Violation("SecretKeyNotFound", message)
 
 
 def server_resolved(server: Mapping[str, Any], services: Services, settings: Settings) -> Iterator[Violation]:

@@ -24,6 +24,11 @@ CONFLICT = "Conflict"
 DEGRADED = "Degraded"
 """Abnormal-true, present only when true: the agent runs, without something it should have."""
 
+CARD_DRIFT = "CardDrift"
+"""Abnormal-true, present only when true: the running agent serves another card than was compiled for it."""
+
+ABNORMAL = {CONFLICT, DEGRADED, CARD_DRIFT}
+
 _MESSAGE_LIMIT = 4096
 
 

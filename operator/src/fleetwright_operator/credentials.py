@@ -1,26 +1,71 @@
-"""Which tokens an agent's edges have: the stored ones as long as they can be used, fresh ones otherwise.
+"""The credentials around one agent in this pass: as they were found, or turned if their time has come.
 
-Runs before `desired/`, because minting is not pure. A pair has a token only if the callee allows the caller.
+Runs before `desired/`, because minting is not pure. A pair has a token only if the callee allows the caller; how
+long it lives, the callee says.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from fleetwright_operator import names
+from fleetwright_operator.bearer import Bearer, next_turn, turned
 from fleetwright_operator.desired.callers import Tokens, client_names
-from fleetwright_operator.edges import allowed_peers
+from fleetwright_operator.desired.terms import token_rotation
+from fleetwright_operator.edges import Agent, Identity, allowed_peers
+from fleetwright_operator.held import Held
+from fleetwright_operator.moments import moment, written
 from fleetwright_operator.observe import ObservedAgent
-from fleetwright_operator.tokens import is_token
+from fleetwright_operator.rotation import Rotation
+from fleetwright_operator.settings import Settings
 
 
-def tokens_for(seen: ObservedAgent, *, mint: Callable[[], str]) -> Tokens:
-    existing = {name: peer for name, peer in seen.peers.items() if peer is not None}
-    peers = [names.qualified(seen.entry.namespace, name) for name in allowed_peers(seen.agent, existing)]
-    return Tokens(
-        clients=_kept_or_minted(client_names(seen.agent), seen.client_tokens, mint),
-        callers={caller: token for caller, token in seen.caller_tokens.items() if is_token(token)},
-        peers=_kept_or_minted(tuple(peers), seen.own_tokens, mint),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    tokens: Tokens
+    pending: Mapping[str, str]
+    """By digest of each token that is not in use yet: since when the agent lists it."""
+    next_turn: int | None
+    """The moment at which one of them is due; None where there are none."""
+    expires: int | None
+    """The earliest end of one that is in use, if nobody turned it before."""
+
+
+def credentials_for(seen: ObservedAgent, *, settings: Settings, now: str, mint: Callable[[], str]) -> Credentials:
+    own = token_rotation(seen.agent, settings)
+    clients = {name: (seen.client_tokens.get(name, Held()), own) for name in client_names(seen.agent)}
+    peers = {names.qualified(*identity): token_rotation(peer, settings) for identity, peer in _allowing(seen).items()}
+    edges = {peer: (seen.own_tokens.get(peer, Held()), rotation) for peer, rotation in peers.items()}
+    tokens = Tokens(
+        clients=_turned(clients, moment(now), mint),
+        callers=seen.caller_tokens,
+        peers=_turned(edges, moment(now), mint),
+    )
+    held = [(tokens.clients[name], *found) for name, found in clients.items()]
+    held += [(tokens.peers[name], *found) for name, found in edges.items()]
+    turns = [next_turn(bearer, rotation=rotation, listed=found.listed) for bearer, found, rotation in held]
+    ends = [bearer.current.expires for bearer, _, _ in held if bearer.current.expires is not None]
+    return Credentials(
+        tokens=tokens,
+        pending=_pending(seen, tokens, moment(now)),
+        next_turn=min(turns, default=None),
+        expires=min(ends, default=None),
     )
 
 
-def _kept_or_minted(wanted: tuple[str, ...], stored: Mapping[str, str], mint: Callable[[], str]) -> dict[str, str]:
-    return {name: stored[name] if is_token(stored.get(name)) else mint() for name in wanted}
+def _pending(seen: ObservedAgent, tokens: Tokens, now: int) -> dict[str, str]:
+    bearers = [*tokens.clients.values(), *tokens.callers.values()]
+    waiting = [bearer.next.sha256 for bearer in bearers if bearer.next]
+    since = {sha256: seen.own_list.since(sha256) for sha256 in waiting}
+    return {sha256: written(now if known is None else min(known, now)) for sha256, known in since.items()}
+
+
+def _allowing(seen: ObservedAgent) -> dict[Identity, Agent]:
+    existing = {peer: agent for peer, agent in seen.peers.items() if agent is not None}
+    return {peer: existing[peer] for peer in allowed_peers(seen.agent, existing, seen.namespace_labels)}
+
+
+def _turned(held: Mapping[str, tuple[Held, Rotation]], now: int, mint: Callable[[], str]) -> dict[str, Bearer]:
+    return {
+        name: turned(found.bearer, now=now, rotation=rotation, mint=mint, listed=found.listed, asked=found.asked)
+        for name, (found, rotation) in held.items()
+    }

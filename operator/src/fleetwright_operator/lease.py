@@ -1,7 +1,8 @@
 """One operator at a time: a Lease of coordination.k8s.io, held, renewed, lost or given back.
 
 Expiry is measured from when this process saw the record change, so clocks of other machines do not matter.
-Whoever loses it must stop writing at once: the process ends.
+Whoever loses it to another must stop writing at once: the process ends. Whoever only could not renew it stops as well,
+and stands by: as long as the API server is away, nobody else can have it.
 """
 
 import asyncio
@@ -18,7 +19,11 @@ logger = logging.getLogger(__name__)
 
 
 class LeaseLost(OperatorError):  # noqa: N818 - named by what happened
-    """Somebody else holds the Lease, or it could not be renewed in time."""
+    """Somebody else holds the Lease."""
+
+
+class LeaseLapsed(OperatorError):  # noqa: N818 - named by what happened
+    """It could not be renewed in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,12 @@ class Lease:
         self._on_contact = on_contact
         self._times = times or LeaseTimes()
         self._seen: tuple[str, float] = ("", 0.0)
+        self._renewed: float | None = None
+
+    @property
+    def in_hand(self) -> bool:
+        """Whether nobody else can have it yet. A process that was stopped for a while asks before it writes."""
+        return self._renewed is not None and self._clock() - self._renewed < self._times.duration
 
     async def acquire(self) -> None:
         """Returns when this process holds the Lease."""
@@ -72,7 +83,8 @@ class Lease:
         """Renews until it is lost.
 
         Raises:
-            LeaseLost: Stop writing now.
+            LeaseLost: Stop writing now; another process may write.
+            LeaseLapsed: Stop writing now, and acquire it again.
         """
         renewed = self._clock()
         while True:
@@ -84,7 +96,8 @@ class Lease:
                 renewed = self._clock()
             except (Collision, *LOST) as error:
                 if self._clock() - renewed > self._times.deadline:
-                    raise LeaseLost(f"the Lease could not be renewed: {error}") from error
+                    self._renewed = None
+                    raise LeaseLapsed(f"the Lease could not be renewed: {str(error) or repr(error)}") from error
 
     async def release(self) -> None:
         """Lets the next one in without waiting; failing to is no harm."""
@@ -97,20 +110,24 @@ class Lease:
 
     async def _try(self) -> bool:
         """Takes or renews the Lease; False while somebody else holds it."""
+        asked = self._clock()
         try:
             lease = await self._api.get(LEASES, self._namespace, self._name)
         except Missing:
             await self._api.create(LEASES, self._fresh())
             self._on_contact()
+            self._renewed = asked
             return True
         self._on_contact()
         spec = lease["spec"]
         holder = spec.get("holderIdentity", "")
         if holder and holder != self._identity and not self._expired(lease):
+            self._renewed = None
             return False
         moved = {} if holder == self._identity else self._taken(spec)
         renewed = {**spec, **moved, "renewTime": self._now(), "leaseDurationSeconds": self._times.duration}
         await self._api.replace(LEASES, {**lease, "spec": renewed})
+        self._renewed = asked
         return True
 
     def _expired(self, lease: Object) -> bool:

@@ -1,16 +1,20 @@
 """Every Prometheus name of the operator. Names and labels are an API: dashboards and alerts depend on them.
 
-No label ever holds the name of an object: their number has no bound.
+No label holds the name of an object, for their number has no bound. Only the ends of clients' tokens have one: an
+alert must say whose runs out. They are read from the cache at each scrape, and go with their objects.
 """
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from fleetwright_operator import names
 from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.moments import moment
 
 _SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
 
@@ -31,10 +35,44 @@ class Metrics:
             "fleetwright_api_writes_total", "Writes to the API server.", ["verb", "kind"], registry=registry
         )
         self.leader = Gauge("fleetwright_leader", "1 while this process holds the Lease.", registry=registry)
+        self._objects: Callable[[], Iterable[Entry]] = tuple
+        self._secrets: Callable[[], Iterable[Entry]] = tuple
+        registry.register(_Objects(lambda: self._objects()))
+        registry.register(_Expiries(lambda: self._secrets()))
 
     def count_objects(self, objects: Callable[[], Iterable[Entry]]) -> None:
-        """Counts objects by true condition whenever somebody scrapes."""
-        self.registry.register(_Objects(objects))
+        """Counts these by true condition whenever somebody scrapes; whoever leads anew says anew which."""
+        self._objects = objects
+
+    def tell_expiries(self, secrets: Callable[[], Iterable[Entry]]) -> None:
+        """Says whenever somebody scrapes when each client's token ends; whoever leads anew says anew where to look."""
+        self._secrets = secrets
+
+
+class _Expiries(Collector):
+    def __init__(self, secrets: Callable[[], Iterable[Entry]]) -> None:
+        self._secrets = secrets
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        yield self._family()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = self._family()
+        for secret in self._secrets():
+            agent = secret.labels.get(names.AGENT_LABEL, "")
+            client = secret.name.removeprefix(names.agent_client(agent, ""))
+            with suppress(KeyError, ValueError):  # not a client's, or edited: the next pass mends it
+                end = moment(secret.annotations[names.EXPIRES_ANNOTATION])
+                family.add_metric([secret.namespace, agent, client], end)
+        yield family
+
+    @staticmethod
+    def _family() -> GaugeMetricFamily:
+        return GaugeMetricFamily(
+            "fleetwright_credential_expiry_timestamp_seconds",
+            "When a client's token ends, were it not rotated before.",
+            labels=["namespace", "agent", "client"],
+        )
 
 
 class _Objects(Collector):

@@ -12,6 +12,9 @@ FIELD_MANAGER = "fleetwright"
 AGENT = "Agent"
 SKILL = "Skill"
 MCP_SERVER = "McpServer"
+CARD_KEYS = "CardKeys"
+"""The one Secret with the keys that sign cards, as the cache calls it; `KEY_SET` is the ConfigMap of that name."""
+KEY_SET = "KeySet"
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 NAME = "app.kubernetes.io/name"
@@ -22,23 +25,44 @@ SKILL_LABEL = f"{GROUP}/skill"
 MAY_CALL_LABEL = f"{GROUP}/may-call"
 """On a pod: the agent of the same namespace whose A2A port this pod may reach."""
 
+PROBE_LABEL = f"{GROUP}/probe"
+"""On a probe's pod: the question it was started for, by which its own policy finds it."""
+PROBE = "probe"
+"""The component of pods that look at one thing and end; no Service and no other policy selects them."""
+
 OWN_OBJECTS = f"{MANAGED_BY}={FIELD_MANAGER}"
 """The selector of every list and watch of children: foreign objects never enter memory."""
 
 HASH_ANNOTATION = f"{GROUP}/desired-hash"
 REVISION_ANNOTATION = f"{GROUP}/revision"
-TOKEN_DIGEST_ANNOTATION = f"{GROUP}/token-sha256"
+TEMPLATE_ANNOTATION = f"{GROUP}/template-hash"
+"""On a Deployment: the hash of its pod template, so that another one is told from another number of replicas."""
+RECORDS_ANNOTATION = f"{GROUP}/credentials"
+"""On Secrets with tokens: what is known of each beside its text, see `bearer`."""
+EXPIRES_ANNOTATION = f"{GROUP}/expires"
+PENDING_ANNOTATION = f"{GROUP}/pending"
+"""On the Secret with an agent's list of callers: since when it has known each token that is not in use yet."""
+ROTATE_ANNOTATION = f"{GROUP}/rotate"
+"""Set on a Secret with tokens by whoever wants others there soon; every new value is one wish."""
 SKILL_DIGEST_ANNOTATION = f"{GROUP}/skill-digest"
+HISTORICAL = frozenset({REVISION_ANNOTATION, SKILL_DIGEST_ANNOTATION})
+"""Whatever carries one of them is one version among others, and a former one may go."""
 REFRESH_ANNOTATION = f"{GROUP}/refresh"
 """On agents' pods: changing it makes the kubelet re-read mounted Secrets at once instead of within a minute."""
+
+ENVIRONMENT_ANNOTATION = f"{GROUP}/environment"
+"""On a workload's template: the versions of what its environment comes from."""
 
 A2A_PORT = 7870
 OPS_PORT = 7871
 SERVICE_PORT = 80
 TOKEN_KEY = "token"  # noqa: S105 - the name of a Secret's key, not a credential
+NEXT_KEY = "next"
 CALLERS_KEY = "callers.json"
 CONFIG_KEY = "agent.json"
 CARD_KEY = "agent-card.json"
+RING_KEY = "keys.json"
+KEY_SET_KEY = "jwks.json"
 USER_ID = 65532
 
 _KIND_LABELS = {AGENT: AGENT_LABEL, MCP_SERVER: MCP_SERVER_LABEL, SKILL: SKILL_LABEL}
@@ -48,8 +72,25 @@ def labels(kind: str, name: str) -> dict[str, str]:
     return {MANAGED_BY: FIELD_MANAGER, NAME: name, _KIND_LABELS[kind]: name}
 
 
+def probed_label(kind: str) -> str:
+    """On probes: whose they are. Not the label that finds the object's own pods."""
+    return f"{GROUP}/probed-{kind.lower()}"
+
+
+def probe_labels(kind: str, name: str) -> dict[str, str]:
+    return {MANAGED_BY: FIELD_MANAGER, NAME: name, COMPONENT: PROBE, probed_label(kind): name}
+
+
+def probe(name: str, question: str) -> str:
+    return f"{name}-probe-{question}"
+
+
 def agent_config(agent: str, revision: str) -> str:
     return f"{agent}-{revision}"
+
+
+def agent_card(agent: str) -> str:
+    return f"{agent}-card"
 
 
 def agent_auth(agent: str) -> str:
@@ -78,14 +119,26 @@ def peer_token_key(namespace: str, name: str) -> str:
     return f"peer.{namespace}.{name}"
 
 
+def next_token_key(namespace: str, name: str) -> str:
+    return f"next.{namespace}.{name}"
+
+
 def peer_of_token_key(key: str) -> tuple[str, str] | None:
     """The inverse of `peer_token_key`: (namespace, name), or None for another key."""
     parts = key.split(".")
     return (parts[1], parts[2]) if len(parts) == 3 and parts[0] == "peer" else None
 
 
-def secret_file(secret: str, key: str) -> str:
-    return f"secrets/{secret}/{key}"
+_FOLDERS = {"Secret": "secrets", "ConfigMap": "configmaps"}
+
+
+def mounted_folder(kind: str, name: str) -> str:
+    """Below the configuration folder: where a Secret or a ConfigMap of somebody else is mounted."""
+    return f"{_FOLDERS[kind]}/{name}"
+
+
+def mounted_file(kind: str, name: str, key: str) -> str:
+    return f"{mounted_folder(kind, name)}/{key}"
 
 
 def qualified(namespace: str, name: str) -> str:

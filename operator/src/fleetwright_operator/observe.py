@@ -3,19 +3,33 @@
 Reads the cache only: a pass that changes nothing makes no request.
 """
 
-import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_operator import names
+from fleetwright_operator.bearer import Bearer
 from fleetwright_operator.cluster.cache import Cache
 from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.desired.addresses import Address, ServiceFacts, UnusableAddress
-from fleetwright_operator.desired.config import api_key_reference
+from fleetwright_operator.desired.addresses import Address, ServiceFacts, UnusableAddress, parse_address
 from fleetwright_operator.desired.egress import Services, named_addresses
-from fleetwright_operator.edges import Agent, callers_of, peer_names
+from fleetwright_operator.desired.mcpserver import environment_sources
+from fleetwright_operator.desired.permissions import Needs
+from fleetwright_operator.desired.references import file_references
+from fleetwright_operator.desired.tool_access import SecretKey, credential_keys
+from fleetwright_operator.edges import Agent, Identity, NamespaceLabels, callers_of, peers_of
+from fleetwright_operator.held import (
+    CallersList,
+    Held,
+    caller_tokens,
+    callers_list,
+    client_tokens,
+    peer_tokens,
+    stored_ring,
+)
+from fleetwright_operator.keyring import Ring
+from fleetwright_operator.reports import Said
+from fleetwright_operator.selection import skill_names
 from fleetwright_operator.settings import Settings
 
 
@@ -27,25 +41,43 @@ class ObservedAgent:
     skills: Mapping[str, Entry | None]
     snapshots: Mapping[str, Entry]
     """By skill: the ConfigMap that the skill's status names, where it exists."""
+    mounted_snapshots: Mapping[str, Entry]
+    """By skill: the ConfigMap of its files that the Deployment mounts, also when the skill is no more."""
     servers: Mapping[str, Agent | None]
-    peers: Mapping[str, Agent | None]
-    callers: tuple[str, ...]
+    peers: Mapping[Identity, Agent | None]
+    namespace_labels: NamespaceLabels
+    """Of the namespaces of this agent and of those that name it."""
+    callers: tuple[Identity, ...]
     """The agents that may call this one and want to."""
-    key_secret: Entry | None
-    """Metadata of the Secret that holds the provider's key."""
+    referenced: Mapping[tuple[str, str], Entry | None]
+    """By (kind, name): metadata of the Secrets and ConfigMaps whose files the pod mounts."""
+    server_secrets: Mapping[str, Entry | None]
+    """Metadata of the Secrets that the McpServers' credentials come from."""
     services: Services
-    client_tokens: Mapping[str, str]
-    own_tokens: Mapping[str, str]
+    client_tokens: Mapping[str, Held]
+    own_tokens: Mapping[str, Held]
     """By `<namespace>/<name>` of a peer: what lies in this agent's auth Secret."""
-    caller_tokens: Mapping[str, str]
+    caller_tokens: Mapping[str, Bearer]
     """By `<namespace>/<name>` of a caller: what it holds for this agent."""
+    own_list: CallersList
     children: tuple[Entry, ...]
-    unreachable: Mapping[str, str]
-    """By McpServer: why the running agent could not reach it, as far as it said so."""
+    card_keys: Ring
+    said: Said | None
+    """What the agent's present pod said of itself; None before it was read."""
 
     @property
     def agent(self) -> Agent:
         return self.entry.facts
+
+    @property
+    def needs(self) -> Needs:
+        return needs_of(self.skills)
+
+    @property
+    def referenced_versions(self) -> list[str]:
+        """Of everything of others that the pod mounts and reads again."""
+        mounted = [*sorted(self.referenced.items()), *sorted(self.server_secrets.items())]
+        return [_version(entry) for _, entry in mounted]
 
     def child(self, kind: str, name: str) -> Entry | None:
         return next((child for child in self.children if (child.kind, child.name) == (kind, name)), None)
@@ -54,30 +86,87 @@ class ObservedAgent:
         return [child for child in self.children if child.kind == kind]
 
 
-def observe_agent(cache: Cache, entry: Entry, *, settings: Settings, unreachable: Mapping[str, str]) -> ObservedAgent:
+def observe_agent(cache: Cache, entry: Entry, *, settings: Settings, said: Said | None) -> ObservedAgent:
     space, agent = entry.namespace, entry.facts
     spec = agent["spec"]
-    skills = {use["name"]: _live(cache, names.SKILL, space, use["name"]) for use in spec.get("skills", ())}
+    skills = {name: _live(cache, names.SKILL, space, name) for name in skill_names(agent, _skill_labels(cache, agent))}
     servers = {use["name"]: _live(cache, names.MCP_SERVER, space, use["name"]) for use in spec.get("mcpServers", ())}
-    peers = {name: _live(cache, names.AGENT, space, name) for name in peer_names(agent)}
+    peers = {peer: _live(cache, names.AGENT, *peer) for peer in peers_of(agent)}
     calling = [caller.facts for caller in cache.find("calls", space, entry.name) if not caller.deleting]
-    callers = callers_of(agent, calling)
-    key = api_key_reference(agent)
+    labels = _namespace_labels(cache, {space, *(caller["metadata"]["namespace"] for caller in calling)})
+    callers = callers_of(agent, calling, labels)
     server_facts = _facts(servers)
+    children = tuple(cache.find("child-of", *entry.id))
     return ObservedAgent(
         entry=entry,
         skills=skills,
         snapshots=_snapshots(cache, skills),
+        mounted_snapshots=_mounted_snapshots(cache, entry),
         servers=server_facts,
-        peers=_facts(peers),
+        peers={peer: found.facts if found else None for peer, found in peers.items()},
+        namespace_labels=labels,
         callers=callers,
-        key_secret=cache.get("SecretMetadata", space, key[0]) if key else None,
-        services=observe_services(cache, _addresses(agent, server_facts, settings)),
-        client_tokens=_client_tokens(cache, entry),
-        own_tokens=_peer_tokens(cache, space, entry.name),
-        caller_tokens=_caller_tokens(cache, entry, callers),
-        children=tuple(cache.find("child-of", *entry.id)),
-        unreachable=unreachable,
+        referenced={
+            place: _metadata(cache, space, *place)
+            for place in {reference.object for reference in file_references(agent)}
+        },
+        server_secrets=observe_secrets(
+            cache, space, [key for server in server_facts.values() if server for key in credential_keys(server)]
+        ),
+        services=observe_services(cache, _addresses(agent, server_facts, needs_of(skills), settings)),
+        client_tokens=client_tokens(cache, entry),
+        own_tokens=peer_tokens(cache, space, entry.name),
+        own_list=callers_list(cache, space, entry.name),
+        caller_tokens=caller_tokens(cache, entry, callers),
+        children=children,
+        card_keys=stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)),
+        said=said if said and _is_of(said, children) else None,
+    )
+
+
+def _is_of(said: Said, children: Iterable[Entry]) -> bool:
+    """Of a pod that is still there: what one of its predecessors said is over."""
+    return any(child.kind == "Pod" and child.name == said.pod and not child.deleting for child in children)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedServer:
+    """One McpServer and what it refers to."""
+
+    entry: Entry
+    users: list[str]
+    services: Services
+    secrets: Mapping[str, Entry | None]
+    environment: Mapping[tuple[str, str], Entry | None]
+    """By kind and name: metadata of what the workload's environment comes from."""
+    pods: list[Entry]
+
+    @property
+    def server(self) -> Agent:
+        return self.entry.facts
+
+    @property
+    def environment_versions(self) -> list[str]:
+        return [_version(entry) for _, entry in sorted(self.environment.items())]
+
+    @property
+    def answer_depends_on(self) -> list[str]:
+        """The processes that serve (one that was started anew may offer other tools) and the credentials."""
+        serving = [f"{pod.uid} {_restarts(pod)}" for pod in self.pods if not pod.deleting]
+        return [*serving, *(_version(secret) for _, secret in sorted(self.secrets.items()))]
+
+
+def observe_server(cache: Cache, entry: Entry, *, settings: Settings) -> ObservedServer:
+    server, space = entry.facts, entry.namespace
+    # A server that has just become somebody else's may have a pod left, which answers no longer.
+    children = cache.find("child-of", *entry.id) if "workload" in server["spec"] else []
+    return ObservedServer(
+        entry=entry,
+        users=[user.name for user in cache.find("uses", *entry.id)],
+        services=observe_services(cache, _remote_address(server, settings)),
+        secrets=observe_secrets(cache, space, credential_keys(server)),
+        environment={place: _metadata(cache, space, *place) for place in environment_sources(server)},
+        pods=[child for child in children if child.kind == "Pod"],
     )
 
 
@@ -92,21 +181,79 @@ def observe_services(cache: Cache, addresses: Iterable[Address]) -> dict[tuple[s
     }
 
 
+def _metadata(cache: Cache, namespace: str, kind: str, name: str) -> Entry | None:
+    return _live(cache, f"{kind}Metadata", namespace, name)
+
+
+def observe_secrets(cache: Cache, namespace: str, keys: Iterable[SecretKey]) -> dict[str, Entry | None]:
+    """Metadata of the Secrets that hold these keys, by name."""
+    return {secret: _live(cache, "SecretMetadata", namespace, secret) for secret, _ in keys}
+
+
 def _live(cache: Cache, kind: str, namespace: str, name: str) -> Entry | None:
     entry = cache.get(kind, namespace, name)
     return None if entry is None or entry.deleting else entry
+
+
+def _skill_labels(cache: Cache, agent: Agent) -> dict[str, Mapping[str, str]]:
+    """Of the Skills that a selector may find; nobody else's concern."""
+    if "skillSelector" not in agent["spec"]:
+        return {}
+    skills = cache.find("in", names.SKILL, agent["metadata"]["namespace"])
+    return {skill.name: skill.labels for skill in skills if not skill.deleting}
+
+
+def _namespace_labels(cache: Cache, namespaces: Iterable[str]) -> dict[str, Mapping[str, str]]:
+    found = {name: cache.get("NamespaceMetadata", "", name) for name in namespaces}
+    return {name: entry.labels for name, entry in found.items() if entry is not None}
 
 
 def _facts(entries: Mapping[str, Entry | None]) -> dict[str, Agent | None]:
     return {name: entry.facts if entry else None for name, entry in entries.items()}
 
 
-def _addresses(agent: Agent, servers: Mapping[str, Agent | None], settings: Settings) -> list[Address]:
-    found = {name: server for name, server in servers.items() if server is not None}
+def _restarts(pod: Entry) -> int:
+    return sum(container.get("restartCount", 0) for container in pod.facts.get("containerStatuses", ()))
+
+
+def _version(entry: Entry | None) -> str:
+    return f"{entry.uid} {entry.resource_version}" if entry else ""
+
+
+def _remote_address(server: Agent, settings: Settings) -> list[Address]:
+    remote = server["spec"].get("remote")
+    if remote is None:
+        return []
+    space, domain = server["metadata"]["namespace"], settings.cluster_domain
     try:
-        return [address for _, address in named_addresses(agent, found, settings)]
+        return [parse_address(remote["url"], namespace=space, cluster_domain=domain)]
     except UnusableAddress:
         return []  # checks.py says which
+
+
+def needs_of(skills: Mapping[str, Entry | None]) -> Needs:
+    """What a Skill's pass has found good, together with the files that its digest names."""
+    return {name: _needs(skill.facts["status"]) for name, skill in skills.items() if skill is not None}
+
+
+def _needs(status: Mapping[str, Any]) -> dict[str, Any]:
+    git = status.get("source", {}).get("git")
+    return {**status.get("permissions", {}), **({"fetchedFrom": git["url"]} if git else {})}
+
+
+def _addresses(agent: Agent, servers: Mapping[str, Agent | None], needs: Needs, settings: Settings) -> list[Address]:
+    found = {name: server for name, server in servers.items() if server is not None}
+    try:
+        return [address for _, address in named_addresses(agent, found, needs, settings)]
+    except UnusableAddress:
+        return []  # checks.py says which
+
+
+def _mounted_snapshots(cache: Cache, agent: Entry) -> dict[str, Entry]:
+    deployment = cache.get("Deployment", agent.namespace, agent.name)
+    mounts = deployment.facts["mounts"] if deployment else frozenset()
+    found = [cache.get("ConfigMap", agent.namespace, name) for name in sorted(mounts)]
+    return {entry.labels[names.SKILL_LABEL]: entry for entry in found if entry and names.SKILL_LABEL in entry.labels}
 
 
 def _snapshots(cache: Cache, skills: Mapping[str, Entry | None]) -> dict[str, Entry]:
@@ -116,35 +263,3 @@ def _snapshots(cache: Cache, skills: Mapping[str, Entry | None]) -> dict[str, En
         if skill is not None
     }
     return {name: entry for name, entry in found.items() if entry is not None and not entry.deleting}
-
-
-def _client_tokens(cache: Cache, entry: Entry) -> dict[str, str]:
-    prefix = names.agent_client(entry.name, "")
-    return {
-        secret.name.removeprefix(prefix): _decoded(secret, names.TOKEN_KEY)
-        for secret in cache.find("child-of", *entry.id)
-        if secret.kind == "Secret" and secret.name.startswith(prefix)
-    }
-
-
-def _peer_tokens(cache: Cache, namespace: str, agent: str) -> dict[str, str]:
-    secret = cache.get("Secret", namespace, names.agent_auth(agent))
-    if secret is None or not secret.is_ours:
-        return {}
-    peers = {key: names.peer_of_token_key(key) for key in secret.facts["data"]}
-    return {names.qualified(*peer): _decoded(secret, key) for key, peer in peers.items() if peer}
-
-
-def _caller_tokens(cache: Cache, callee: Entry, callers: tuple[str, ...]) -> dict[str, str]:
-    own = names.qualified(callee.namespace, callee.name)
-    held = {caller: _peer_tokens(cache, callee.namespace, caller).get(own) for caller in callers}
-    return {names.qualified(callee.namespace, caller): token for caller, token in held.items() if token}
-
-
-def _decoded(secret: Entry, key: str) -> str:
-    """The text of a key, or nothing that anybody would take for a token."""
-    data: Mapping[str, Any] = secret.facts["data"]
-    try:
-        return base64.b64decode(data.get(key, "")).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""

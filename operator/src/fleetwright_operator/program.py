@@ -1,10 +1,11 @@
-"""Puts the operator together and runs it: Lease, barrier, workers, watches. Decides nothing about objects."""
+"""Puts the operator together and runs it: barrier, workers, watches. Decides nothing about objects."""
 
 import asyncio
 import logging
 import os
+import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,16 +14,21 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_operator import names
 from fleetwright_operator.cluster.agent_status import AgentStatusReader
+from fleetwright_operator.cluster.announcing import Announcer
 from fleetwright_operator.cluster.cache import Cache, Change
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.cluster.feed import LOST, Feed
-from fleetwright_operator.cluster.port import OBSERVED, WATCHED, Api
+from fleetwright_operator.cluster.port import OBSERVED, WATCHED, Api, Resource, own_card_keys, own_key_set
+from fleetwright_operator.events import event_manifest, notices
 from fleetwright_operator.handlers import kopf_settings, register
+from fleetwright_operator.jws import new_secret
 from fleetwright_operator.metrics import Metrics
+from fleetwright_operator.moments import moment
 from fleetwright_operator.reconcile import Reconciler
 from fleetwright_operator.relations import OWN_KINDS, Key, Relations
 from fleetwright_operator.reports import Reports, parse_report
+from fleetwright_operator.rounds import Rounds
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.tokens import mint_token
 from fleetwright_operator.vitals import Vitals
@@ -30,6 +36,8 @@ from fleetwright_operator.worker import work
 from fleetwright_operator.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
+_SOON_SECONDS = 10.0
+_WATCH_PAUSE_SECONDS = 2.0
 
 
 def seconds_now() -> str:
@@ -53,47 +61,111 @@ class Program:
         metrics: Metrics | None = None,
         now: Callable[[], str] = seconds_now,
         mint: Callable[[], str] = mint_token,
+        new_secret: Callable[[], str] = new_secret,
+        clock: Callable[[], float] = time.monotonic,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self.settings = settings
         self.metrics = metrics or Metrics(CollectorRegistry())
-        self.queue: WorkQueue[Key] = WorkQueue()
-        self.reports = Reports()
+        self.queue: WorkQueue[Key] = WorkQueue(cap_seconds=settings.retry_cap_seconds)
+        self.reports = Reports(lambda: moment(now()))
         self._relations = Relations(settings)
         self._live = False
         self.cache = Cache(terms=self._relations.terms)
         self.feed = Feed(api, self.cache, namespaces=settings.namespaces, on_change=self._changed)
-        cluster = Cluster(api, self.cache, on_change=self._changed, on_write=self._count_write)
-        self.reconcile = Reconciler(cluster, settings=settings, reports=self.reports, now=now, mint=mint)
+        self._now = now
+        self.announcer = Announcer(api, on_write=self._count_write)
+        cluster = Cluster(
+            api,
+            self.cache,
+            on_change=self._changed,
+            on_write=self._count_write,
+            on_status=self._announce,
+            may_write=may_write,
+        )
+        name = settings.card_keys_name
+        self._own = (own_card_keys(name), own_key_set(name))
+        self._own_feed = Feed(api, self.cache, namespaces=(settings.lease_namespace,), on_change=self._changed)
+        self.reconcile = Reconciler(
+            cluster,
+            settings=settings,
+            reports=self.reports,
+            now=now,
+            mint=mint,
+            new_secret=new_secret,
+            rounds=Rounds(every=settings.discovery_seconds, clock=clock, jitter=random.random),
+        )
         self.metrics.queue_depth.set_function(lambda: self.queue.depth)
+        self.metrics.tell_expiries(lambda: self.cache.all("Secret"))
         self.metrics.count_objects(lambda: (entry for kind in OWN_KINDS for entry in self.cache.all(kind)))
 
-    async def synchronise(self) -> None:
-        """The barrier: everything is known before anything is written."""
-        await self.feed.list_all((*WATCHED, *OBSERVED))
+    async def synchronise(self) -> set[str]:
+        """The barrier: everything is known before anything is written. The kinds that may not be."""
+        forbidden = await self._list_all()
         self._live = True
+        return forbidden
+
+    async def prepare(self) -> None:
+        """The keys come before the first card: signing later would write every card twice. Without them, unsigned."""
+        key = (names.CARD_KEYS, *self.settings.card_keys_place)
+        self.queue.add(key)
+        try:
+            await self.reconcile(key)
+        except LOST as error:
+            logger.warning("cards are not signed yet", extra={"why": str(error) or repr(error)})
+
+    async def watch(self, forbidden: set[str]) -> None:
+        """Until cancelled; everything but what kopf watches."""
+        kopfs = _kopfs(forbidden)
+        ours = [resource for resource in (*WATCHED, *OBSERVED) if resource not in kopfs]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.feed.watch_all(ours))
+            group.create_task(self._own_feed.watch_all(self._own))
 
     async def resync(self, *, every: float, on_done: Callable[[], None]) -> None:
-        """Lists everything again and again, for what a watch missed; until cancelled."""
+        """Lists everything again and again, for what a watch missed; until cancelled.
+
+        The first time soon: what went between our list and that of kopf, kopf never tells of.
+        """
+        await asyncio.sleep(min(every, _SOON_SECONDS))
+        await self._listed_again()
         while True:
             await asyncio.sleep(every)
-            try:
-                await self.feed.list_all((*WATCHED, *OBSERVED))
-            except LOST as error:
-                logger.warning("resync failed", extra={"why": str(error) or repr(error)})
+            if not await self._listed_again():
                 continue
             on_done()
             for kind in OWN_KINDS:
                 for entry in self.cache.all(kind):
                     self.queue.add(entry.id, fresh=False)
 
+    async def _listed_again(self) -> bool:
+        try:
+            await self._list_all()
+        except LOST as error:
+            logger.warning("resync failed", extra={"why": str(error) or repr(error)})
+            return False
+        return True
+
+    async def _list_all(self) -> set[str]:
+        refused = await asyncio.gather(self.feed.list_all((*WATCHED, *OBSERVED)), self._own_feed.list_all(self._own))
+        return set.union(*refused)
+
     def workers(self) -> list[Coroutine[Any, Any, None]]:
-        return [work(self.queue, self.reconcile, metrics=self.metrics) for _ in range(self.settings.workers)]
+        stalled = self.settings.stalled_seconds
+        return [
+            work(self.queue, self.reconcile, metrics=self.metrics, stalled_seconds=stalled)
+            for _ in range(self.settings.workers)
+        ]
 
     def agent_said(self, pod: Entry, document: Any) -> None:
         """An agent's own status; those that it concerns look again."""
         agent = pod.labels[names.AGENT_LABEL]
-        servers = self.reports.put(pod.namespace, agent, parse_report(document))
-        if servers:
+        before, said = self.reports.said(pod.namespace, agent), parse_report(document, pod=pod.name)
+        servers = self.reports.put(pod.namespace, agent, said)
+        entry = self.cache.get(names.AGENT, pod.namespace, agent)
+        compiled = entry.facts["status"].get("card", {}).get("digest") if entry else None
+        # The same word about another card is news when it comes late.
+        if said != before or (entry and said.card_digest != compiled):
             self.queue.add((names.AGENT, pod.namespace, agent))
         for server in servers:
             if self.cache.get(names.MCP_SERVER, pod.namespace, server):
@@ -105,7 +177,13 @@ class Program:
     def _changed(self, change: Change) -> None:
         for key in self._relations.affected(change, self.cache):
             if self.cache.get(*key) or key == change.entry.id:
-                self.queue.add(key, fresh=self._live)
+                self.queue.add(key, fresh=self._live and change.entry.kind != names.CARD_KEYS)
+
+    def _announce(self, entry: Entry, status: Mapping[str, Any]) -> None:
+        about = {"kind": entry.kind, "namespace": entry.namespace, "name": entry.name, "uid": entry.uid}
+        before = entry.facts["status"].get("conditions", ())
+        for notice in notices(before, status["conditions"]):
+            self.announcer.announce(event_manifest(notice, about, now=self._now()))
 
     def _count_write(self, verb: str, kind: str) -> None:
         self.metrics.api_writes.labels(verb=verb, kind=kind).inc()
@@ -116,46 +194,86 @@ async def lead(program: Program, vitals: Vitals, hold: Coroutine[Any, Any, None]
 
     Raises:
         LeaseLost: Another process may be writing already.
+        LeaseLapsed: The API server is out of reach; nobody writes.
     """
-    settings = program.settings
-    reader = AgentStatusReader(program.pods, on_status=program.agent_said, clock=time.monotonic)
     holding = asyncio.create_task(hold)
-    await program.synchronise()
-    vitals.listed()
-    parts = [
-        *program.workers(),
-        program.feed.watch_all(OBSERVED),
-        program.resync(every=settings.resync_seconds, on_done=vitals.listed),
-        reader.run(),
-    ]
-    tasks = [holding, *(asyncio.create_task(part) for part in parts)]
-    await asyncio.sleep(0)  # kopf cancels what starts after it
-    tasks.append(asyncio.create_task(_watch(program)))
+    listing = asyncio.create_task(_listed(program))
+    tasks: list[asyncio.Task[Any]] = [holding, listing]
     try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in ended:
-            task.result()
+        await _first(tasks)
+        vitals.listed()
+        await program.prepare()
+        tasks.remove(listing)
+        tasks += [asyncio.create_task(part) for part in _parts(program, vitals, listing.result())]
+        await asyncio.sleep(0)  # kopf cancels what starts after it
+        tasks.append(asyncio.create_task(_watch(program, listing.result())))
+        await _first(tasks)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _watch(program: Program) -> None:
-    registry = kopf.OperatorRegistry()
-    register(registry, program.feed, WATCHED)
+async def _first(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Returns or raises as the first that ends."""
+    ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in ended:
+        task.result()
+
+
+async def _listed(program: Program) -> set[str]:
+    """The barrier, however often it has to be tried."""
+    while True:
+        try:
+            return await program.synchronise()
+        except LOST as error:
+            logger.warning("cannot list yet", extra={"why": str(error) or repr(error)})
+            await asyncio.sleep(1)
+
+
+def _parts(program: Program, vitals: Vitals, forbidden: set[str]) -> list[Coroutine[Any, Any, None]]:
+    reader = AgentStatusReader(program.pods, on_status=program.agent_said, clock=time.monotonic)
+    return [
+        *program.workers(),
+        program.watch(forbidden),
+        program.resync(every=program.settings.resync_seconds, on_done=vitals.listed),
+        reader.run(),
+        program.announcer.run(),
+    ]
+
+
+async def _watch(program: Program, forbidden: set[str]) -> None:
+    """Until SIGTERM. A watch that kopf gives up ends kopf: then all are begun anew, each from a list."""
     # kopf names itself after its user, and ends where the pod's uid has no name.
     os.environ.setdefault("LOGNAME", "fleetwright")
+    while True:
+        try:
+            await _watch_once(program, forbidden)
+            return
+        except Exception as error:  # kopf's own errors have no public names
+            logger.warning("watches broken", extra={"why": str(error) or repr(error)})
+            await asyncio.sleep(_WATCH_PAUSE_SECONDS)
+
+
+async def _watch_once(program: Program, forbidden: set[str]) -> None:
+    watched = _kopfs(forbidden)
+    registry = kopf.OperatorRegistry()
+    register(registry, program.feed, watched)
     try:
         await kopf.operator(
             registry=registry,
-            settings=kopf_settings(WATCHED),
+            settings=kopf_settings(request_seconds=program.settings.request_seconds),
             standalone=True,
             clusterwide=not program.settings.namespaces,
             namespaces=program.settings.namespaces,
         )
     finally:
         asyncio.get_running_loop().set_exception_handler(_leaving)
+
+
+def _kopfs(forbidden: set[str]) -> list[Resource]:
+    """What people write, as far as it may be listed: kopf would give up on the rest."""
+    return [resource for resource in WATCHED if resource.kind in OWN_KINDS and resource.kind not in forbidden]
 
 
 def _leaving(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -2,22 +2,29 @@
 
     observe ─▶ check ─▶ credentials ─▶ desired ─▶ write ─▶ status
 
-The steps of each kind stand in `agents`, `skills` and `servers`.
+The steps of each kind stand in `agents`, `skills`, `servers` and `cardkeys`.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from fleetwright_operator import names
 from fleetwright_operator.agents import AgentPass
+from fleetwright_operator.cardkeys import CardKeysPass
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.relations import Key
+from fleetwright_operator.ending import Ending
+from fleetwright_operator.relations import MALFORMED, Key
 from fleetwright_operator.reports import Reports
+from fleetwright_operator.rounds import Rounds
 from fleetwright_operator.servers import ServerPass
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skills import SkillPass
+from fleetwright_operator.status import Outcome, custom_status
+from fleetwright_operator.violation import Violation
 
-Pass = Callable[[Entry], Awaitable[bool]]
+logger = logging.getLogger(__name__)
+Pass = Callable[[Entry], Awaitable[Ending]]
 
 
 class Reconciler:
@@ -29,28 +36,53 @@ class Reconciler:
         reports: Reports,
         now: Callable[[], str],
         mint: Callable[[], str],
+        new_secret: Callable[[], str],
+        rounds: Rounds,
     ) -> None:
         self._cluster = cluster
+        self._rounds = rounds
+        self._now = now
         self._reports = reports
+        self._card_keys = CardKeysPass(cluster=cluster, settings=settings, now=now, new_secret=new_secret)
         self._passes: Mapping[str, Pass] = {
             names.AGENT: AgentPass(cluster=cluster, settings=settings, reports=reports, now=now, mint=mint),
-            names.SKILL: SkillPass(cluster=cluster, now=now),
-            names.MCP_SERVER: ServerPass(cluster=cluster, settings=settings, reports=reports, now=now),
+            names.SKILL: SkillPass(cluster=cluster, settings=settings, now=now, rounds=rounds),
+            names.MCP_SERVER: ServerPass(cluster=cluster, settings=settings, reports=reports, now=now, rounds=rounds),
         }
 
-    async def __call__(self, key: Key) -> bool:
-        """Whether the object is as it should be; if not, a condition says why and a person may have to act.
+    async def __call__(self, key: Key) -> Ending:
+        """One pass.
 
         Raises:
             Waiting: Come back after a while.
             ApiError: A write failed; come back with backoff.
         """
+        if key[0] == names.CARD_KEYS:
+            return await self._card_keys()
         entry = self._cluster.cache.get(*key)
         if entry is None:
             # Children go with their owner: the garbage collector sees to it.
             if key[0] == names.AGENT:
                 self._reports.forget(key[1], key[2])
-            return True
+            self._rounds.forget(key)
+            return Ending()
         if entry.deleting:
-            return True
-        return await self._passes[entry.kind](entry)
+            return Ending()
+        try:
+            return await self._passes[entry.kind](entry)
+        except MALFORMED as error:
+            logger.exception("unreadable", extra={"kind": key[0], "namespace": key[1], "object": key[2]})
+            await self._tell_unreadable(entry, error)
+            return Ending(settled=False)
+
+    async def _tell_unreadable(self, entry: Entry, error: Exception) -> None:
+        """Asking again would not help: the object has to change, or the operator."""
+        message = f"the spec does not have the shape of its CRD, {type(error).__name__}: {error}. Apply a valid one"
+        status = custom_status(
+            entry.facts["status"],
+            Outcome(accepted=[Violation("Malformed", message)]),
+            generation=entry.generation,
+            now=self._now(),
+            rolls_out=entry.kind != names.SKILL,
+        )
+        await self._cluster.write_status(entry, status)

@@ -8,15 +8,30 @@ from fleetwright_operator.cluster.cache import Cache, Change, Term
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.cluster.port import RESOURCES
 from fleetwright_operator.desired.addresses import UnusableAddress, parse_address
-from fleetwright_operator.desired.config import api_key_reference, model_base_url
-from fleetwright_operator.edges import peer_names
+from fleetwright_operator.desired.config import model_destination
+from fleetwright_operator.desired.manifest import Owner, owner_of
+from fleetwright_operator.desired.mcpserver import environment_sources
+from fleetwright_operator.desired.references import file_references
+from fleetwright_operator.desired.skill_source import git_secret
+from fleetwright_operator.desired.tool_access import credential_keys
+from fleetwright_operator.edges import peers_of, selects_namespaces
+from fleetwright_operator.held import stored_ring
+from fleetwright_operator.preflights import is_running_preflight
+from fleetwright_operator.selection import selects
 from fleetwright_operator.settings import Settings
 
 Key = tuple[str, str, str]
 """(kind, namespace, name) of an Agent, a Skill or an McpServer."""
 
+MALFORMED = (KeyError, TypeError, AttributeError, ValueError)
+"""What comes of reading a spec that does not have the shape of its CRD, which an older CRD may have let in."""
 OWN_KINDS = (names.AGENT, names.SKILL, names.MCP_SERVER)
-_LABELS = {names.AGENT_LABEL: names.AGENT, names.MCP_SERVER_LABEL: names.MCP_SERVER, names.SKILL_LABEL: names.SKILL}
+_LABELS = {
+    names.AGENT_LABEL: names.AGENT,
+    names.MCP_SERVER_LABEL: names.MCP_SERVER,
+    names.SKILL_LABEL: names.SKILL,
+    **{names.probed_label(kind): kind for kind in OWN_KINDS},
+}
 
 
 class Relations:
@@ -24,17 +39,40 @@ class Relations:
         self._settings = settings
 
     def terms(self, entry: Entry) -> Iterator[Term]:
-        yield ("in", entry.kind, entry.namespace)
         if entry.kind not in OWN_KINDS:
+            # A probe concerns its owner, and is none of the pods and policies that make the owner.
+            term = "probe-of" if entry.is_probe else "child-of"
             for owner in _owners(entry):
-                yield ("child-of", *owner)
-        elif entry.kind == names.AGENT:
+                yield (term, *owner)
+            for holder in _holders(entry):
+                yield ("held-by", *holder)
+            for config_map in entry.facts.get("mounts", ()):
+                yield ("mounted", entry.namespace, config_map)
+            if is_running_preflight(entry):
+                yield ("running-preflight",)
+            return
+        try:
+            yield from list(self._own_terms(entry))
+        except MALFORMED:
+            return  # its own pass says so; the others must not suffer for it
+
+    def _own_terms(self, entry: Entry) -> Iterator[Term]:
+        if entry.kind == names.AGENT:
             yield from self._agent_terms(entry)
         elif entry.kind == names.SKILL:
+            yield ("in", names.SKILL, entry.namespace)
             if source := entry.facts["spec"].get("source", {}).get("configMap"):
                 yield ("source", entry.namespace, source["name"])
-        elif remote := entry.facts["spec"].get("remote"):
-            yield from self._reaches(entry, remote["url"])
+            spec = entry.facts["spec"]
+            if secret := git_secret(spec):
+                yield ("mounts", "Secret", entry.namespace, secret)
+            if git := spec.get("source", {}).get("git"):
+                yield from self._reaches(entry, git["url"])
+            for need in entry.facts["status"].get("permissions", {}).get("egress", ()):
+                if host := need.get("host"):
+                    yield from self._reaches(entry, f"https://{host}")
+        else:
+            yield from self._server_terms(entry)
 
     def affected(self, change: Change, cache: Cache) -> set[Key]:
         """Everybody who may decide differently now."""
@@ -43,23 +81,36 @@ class Relations:
         match entry.kind:
             case names.AGENT:
                 return self._by_agent(change, cache)
-            case names.SKILL | names.MCP_SERVER:
-                return {entry.id, *_keys(cache, "uses", entry.kind, space, name)}
+            case names.SKILL:
+                return {entry.id, *_keys(cache, "uses", *entry.id), *_keys(cache, "selects-skills", space)}
+            case names.MCP_SERVER:
+                return {entry.id, *_keys(cache, "uses", *entry.id)}
+            case "NamespaceMetadata":
+                return _by_namespace(change, cache)
+            case names.CARD_KEYS:
+                # Without keys there is nothing to sign with: agents look again when there are.
+                signs = stored_ring(change.after)
+                return {entry.id, *(agent.id for agent in cache.all(names.AGENT) if signs)}
+            case names.KEY_SET:
+                return {(names.CARD_KEYS, space, name)}
             case "SecretMetadata":
-                return _keys(cache, "key", space, name)
+                return _with_users(cache, _keys(cache, "mounts", "Secret", space, name))
             case "ConfigMapMetadata":
-                return _keys(cache, "source", space, name)
+                mounting = _keys(cache, "mounts", "ConfigMap", space, name)
+                return _keys(cache, "source", space, name) | _with_users(cache, mounting)
             case "Service":
                 namesakes = {(names.AGENT, space, name), (names.MCP_SERVER, space, name.removesuffix("-mcp"))}
                 return set(_owners(entry)) | self._by_service(cache, space, name) | namesakes
             case "Secret":
-                return set(_owners(entry)) | _token_holders(change)
+                return set(_owners(entry)) | _token_holders(change) | _waiting_callers(change, cache)
             case "ConfigMap":
                 owners = set(_owners(entry))
                 users = (_keys(cache, "uses", *owner) for owner in owners if owner[0] == names.SKILL)
-                return owners.union(*users)
+                return owners.union(_holders(entry), *users)
+            case "Deployment":
+                return _sides_owners(change) | _skills_of(change, cache)
             case _:
-                return {owner for side in (change.before, change.after) if side for owner in _owners(side)}
+                return _sides_owners(change)
 
     def _agent_terms(self, entry: Entry) -> Iterator[Term]:
         agent = entry.facts
@@ -68,11 +119,24 @@ class Relations:
             yield ("uses", names.SKILL, space, skill["name"])
         for server in agent["spec"].get("mcpServers", ()):
             yield ("uses", names.MCP_SERVER, space, server["name"])
-        for peer in peer_names(agent):
-            yield ("calls", space, peer)
-        if key := api_key_reference(agent):
-            yield ("key", space, key[0])
-        yield from self._reaches(entry, model_base_url(agent, self._settings.catalog))
+        if "skillSelector" in agent["spec"]:
+            yield ("selects-skills", space)
+        if selects_namespaces(agent):
+            yield ("selects-namespaces",)
+        for peer in peers_of(agent):
+            yield ("calls", *peer)
+        for reference in file_references(agent):
+            yield ("mounts", reference.kind, space, reference.name)
+        yield from self._reaches(entry, model_destination(agent, self._settings.catalog))
+
+    def _server_terms(self, entry: Entry) -> Iterator[Term]:
+        server = entry.facts
+        for secret, _ in credential_keys(server):
+            yield ("mounts", "Secret", entry.namespace, secret)
+        for kind, name in environment_sources(server):
+            yield ("mounts", kind, entry.namespace, name)
+        if remote := server["spec"].get("remote"):
+            yield from self._reaches(entry, remote["url"])
 
     def _reaches(self, entry: Entry, url: str) -> Iterator[Term]:
         try:
@@ -90,16 +154,48 @@ class Relations:
         neighbours = {
             term[-3:] if term[0] == "uses" else (names.AGENT, *term[1:])
             for side in sides
-            for term in self._agent_terms(side)
+            for term in self.terms(side)
             if term[0] in {"uses", "calls"}
         }
         callers = _keys(cache, "calls", entry.namespace, entry.name)
-        return {entry.id, *callers} | {(str(kind), str(space), str(name)) for kind, space, name in neighbours}
+        selected = _selectable(cache, sides)
+        named = {(str(kind), str(space), str(name)) for kind, space, name in neighbours}
+        return {entry.id, *callers, *selected, *named}
 
     def _by_service(self, cache: Cache, space: str, name: str) -> set[Key]:
-        found = _keys(cache, "reaches", space, name)
-        users = (_keys(cache, "uses", *key) for key in found if key[0] == names.MCP_SERVER)
-        return found.union(*users)
+        return _with_users(cache, _keys(cache, "reaches", space, name))
+
+
+def users_of_skill(cache: Cache, skill: Entry) -> list[Entry]:
+    """The agents that name it, and those whose selector finds it."""
+    named = cache.find("uses", *skill.id)
+    found = [agent for agent in cache.find("selects-skills", skill.namespace) if selects(agent.facts, skill.labels)]
+    return list({agent.id: agent for agent in [*named, *found]}.values())
+
+
+def holders_of_snapshot(cache: Cache, skill: Entry, snapshot: str) -> list[Owner]:
+    """Its users, from before they mount it, and those whose pods still do though they name the Skill no longer."""
+    deployments = cache.find("mounted", skill.namespace, snapshot)
+    mounting = [deployment.controller for deployment in deployments if deployment.controller]
+    owners = [cache.get(owner.kind, skill.namespace, owner.name) for owner in mounting]
+    alive = [agent for agent, owner in zip(owners, mounting, strict=True) if agent and agent.uid == owner.uid]
+    return list({agent.uid: owner_of(agent.facts) for agent in [*users_of_skill(cache, skill), *alive]}.values())
+
+
+def _selectable(cache: Cache, agents: list[Entry]) -> set[Key]:
+    """The Skills whose number of users an agent with a selector may have changed."""
+    spaces = {agent.namespace for agent in agents if "skillSelector" in agent.facts["spec"]}
+    return {skill.id for space in spaces for skill in cache.find("in", names.SKILL, space)}
+
+
+def _by_namespace(change: Change, cache: Cache) -> set[Key]:
+    """Labels of a namespace decide for both ends: those who invite by labels, and those who want to call them."""
+    before, after = (side.labels if side else {} for side in (change.before, change.after))
+    if before == after:
+        return set()
+    inviting = cache.find("selects-namespaces")
+    calling = (_keys(cache, "calls", agent.namespace, agent.name) for agent in inviting)
+    return {agent.id for agent in inviting}.union(*calling)
 
 
 def _owners(entry: Entry) -> list[Key]:
@@ -115,6 +211,29 @@ def _owners(entry: Entry) -> list[Key]:
     return sorted(set(owners))
 
 
+def _sides_owners(change: Change) -> set[Key]:
+    return {owner for side in (change.before, change.after) if side for owner in _owners(side)}
+
+
+def _holders(entry: Entry) -> list[Key]:
+    held = entry.holders if entry.is_ours else ()
+    return sorted((holder.kind, entry.namespace, holder.name) for holder in held if holder.kind in OWN_KINDS)
+
+
+def _skills_of(change: Change, cache: Cache) -> set[Key]:
+    """The Skills whose snapshots a Deployment began or ceased to mount: who holds them follows."""
+    before, after = (side.facts["mounts"] if side else frozenset() for side in (change.before, change.after))
+    found = [cache.get("ConfigMap", change.entry.namespace, name) for name in before ^ after]
+    return {owner for entry in found if entry for owner in _owners(entry) if owner[0] == names.SKILL}
+
+
+def _with_users(cache: Cache, found: set[Key]) -> set[Key]:
+    """What concerns an McpServer or a Skill concerns the agents that use it."""
+    used = found.union(*(_keys(cache, "uses", *key) for key in found if key[0] == names.MCP_SERVER))
+    skills = [cache.get(*key) for key in found if key[0] == names.SKILL]
+    return used.union(*({user.id for user in users_of_skill(cache, skill)} for skill in skills if skill))
+
+
 def _keys(cache: Cache, *term: str) -> set[Key]:
     return {entry.id for entry in cache.find(*term)}
 
@@ -124,6 +243,17 @@ def _token_holders(change: Change) -> set[Key]:
     sides: list[dict[str, Any]] = [side.facts["data"] for side in (change.before, change.after) if side]
     peers = [names.peer_of_token_key(key) for data in sides for key in data]
     return {(names.AGENT, *peer) for peer in peers if peer}
+
+
+def _waiting_callers(change: Change, cache: Cache) -> set[Key]:
+    """The agents that hold a token which they use as soon as this agent lists it."""
+    agent = change.entry.labels.get(names.AGENT_LABEL, "")
+    if change.entry.name != names.agent_auth(agent):
+        return set()
+    waiting = names.next_token_key(change.entry.namespace, agent)
+    callers = cache.find("calls", change.entry.namespace, agent)
+    secrets = {caller.id: cache.get("Secret", caller.namespace, names.agent_auth(caller.name)) for caller in callers}
+    return {caller for caller, secret in secrets.items() if secret and waiting in secret.facts["data"]}
 
 
 def _respecified(change: Change) -> bool:

@@ -5,11 +5,11 @@ call whom, `mint_token` (in `tokens`) makes what is missing. Whoever runs agents
 says where through `Endpoints`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleetwright_operator.canonical import digest, short_hash
+from fleetwright_operator.canonical import short_hash
 from fleetwright_operator.desired.callers import Tokens, callers_document, peer_token_files
 from fleetwright_operator.desired.card import agent_card
 from fleetwright_operator.desired.config import agent_config
@@ -27,8 +27,7 @@ class Rendered:
     config: dict[str, Any]
     """`/etc/fleetwright/agent.json`"""
     card: dict[str, Any]
-    """`/etc/fleetwright/card/agent-card.json`"""
-    card_digest: str
+    """`/etc/fleetwright/card/agent-card.json`, before anybody signed it"""
     callers: dict[str, Any] = field(repr=False)
     """`/etc/fleetwright/auth/callers.json`"""
     peer_tokens: dict[str, str] = field(repr=False)
@@ -51,14 +50,14 @@ def render_agent(
 
     Args:
         agent: The Agent object, with metadata.name, metadata.namespace and a valid spec.
-        skills: By name; must hold every skill that the agent names.
+        skills: By name: exactly those that the agent has, in their order.
         servers: McpServer objects by name; must hold every one that the agent names.
         peers: Agent objects by name; must hold every peer that the agent names.
         endpoints: Where agents, servers and models are reached.
         settings: The catalog and the drain time.
         tokens: Credentials of this agent's edges.
     """
-    mounted = _mounted(agent, skills)
+    mounted = list(skills.values())
     config = agent_config(
         agent,
         skills=mounted,
@@ -73,12 +72,7 @@ def render_agent(
         revision=revision,
         config={**config, "revision": revision},
         card=card,
-        card_digest=digest(card),
         callers=callers_document(tokens),
         peer_tokens=peer_token_files(tokens),
         skill_files={skill.name: skill.files for skill in mounted},
     )
-
-
-def _mounted(agent: Agent, skills: Mapping[str, SkillContent]) -> Sequence[SkillContent]:
-    return [skills[use["name"]] for use in agent["spec"].get("skills", ())]

@@ -1,47 +1,117 @@
-"""What running agents say of the McpServers they use: the operator opens no connection to an address from a spec.
+"""What running agents say of themselves on :7871/status, as it was read last; who reads it lies in `cluster/`.
 
-An agent serves `{"mcpServers": [{"name", "reachable", "message"}]}` on :7871/status. This file holds what was
-read last; who reads it lies in `cluster/`. Refuses anything else an agent may say.
+The operator opens no connection to an address from a spec: what it knows of an agent's servers, it has from here.
+An agent is code that somebody else wrote, so each field is taken by itself, bounded, or left out.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 _MESSAGE_LIMIT = 300
 _SERVERS_LIMIT = 64
+_MISSING_LIMIT = 20
+_COUNT_LIMIT = 100_000
+CARD_PATIENCE = 90
+"""Seconds from another card to the first report that must know it: a kubelet that nobody woke takes a minute."""
+
+_REVISION = re.compile(r"[0-9a-f]{1,64}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_TOOL = re.compile(r"[!-~]{1,128}")
 
 Report = Mapping[str, str]
 """By McpServer: empty when it was reached, else why not."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerReport:
+    unreachable: str = ""
+    """Why it could not be reached."""
+    tools: int | None = None
+    """How many the agent may use; None before it shook hands."""
+    missing: tuple[str, ...] = ()
+    """Tools that are allowed and not offered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What one pod said. Empty texts where it said nothing that fits."""
+
+    pod: str = ""
+    revision: str = ""
+    card_digest: str = ""
+    servers: Mapping[str, ServerReport] = field(default_factory=dict)
+
+
 class Reports:
-    def __init__(self) -> None:
-        self._by_agent: dict[tuple[str, str], Report] = {}
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._said: dict[tuple[str, str], tuple[Said, int]] = {}
+        self._wanted: dict[tuple[str, str], tuple[str, int]] = {}
+
+    def said(self, namespace: str, agent: str) -> Said | None:
+        """Nothing before an agent was read for the first time in this process."""
+        found = self._said.get((namespace, agent))
+        return found[0] if found else None
 
     def of(self, namespace: str, agent: str) -> Report:
-        return self._by_agent.get((namespace, agent), {})
+        said = self.said(namespace, agent)
+        return {name: server.unreachable for name, server in said.servers.items()} if said else {}
 
-    def unreachable(self, namespace: str, agent: str) -> dict[str, str]:
-        return {server: why for server, why in self.of(namespace, agent).items() if why}
-
-    def put(self, namespace: str, agent: str, report: Report) -> set[str]:
-        """The servers of which the agent says something new."""
+    def put(self, namespace: str, agent: str, said: Said) -> set[str]:
+        """The servers that the agent reaches, or does not reach, differently from before."""
         before = self.of(namespace, agent)
-        self._by_agent[namespace, agent] = report
+        self._said[namespace, agent] = (said, self._now())
+        report = self.of(namespace, agent)
         return {server for server in {*before, *report} if before.get(server) != report.get(server)}
 
+    def serves_another_card(self, namespace: str, agent: str, *, wanted: str) -> bool:
+        """Whether the last report names another card than this one, and was made when it had to name this one."""
+        now = self._now()
+        if self._wanted.get((namespace, agent), ("", 0))[0] != wanted:
+            self._wanted[namespace, agent] = (wanted, now)
+        since = self._wanted[namespace, agent][1]
+        said, read = self._said.get((namespace, agent), (Said(), 0))
+        return bool(said.card_digest) and said.card_digest != wanted and read - since >= CARD_PATIENCE
+
     def forget(self, namespace: str, agent: str) -> None:
-        self._by_agent.pop((namespace, agent), None)
+        self._said.pop((namespace, agent), None)
+        self._wanted.pop((namespace, agent), None)
 
 
-def parse_report(document: Any) -> Report:
-    """An agent is code that somebody else wrote: what does not fit is left out."""
-    servers = document.get("mcpServers") if isinstance(document, Mapping) else None
-    if not isinstance(servers, list):
+def parse_report(document: Any, *, pod: str = "") -> Said:
+    if not isinstance(document, Mapping):
+        return Said(pod=pod)
+    return Said(
+        pod=pod,
+        revision=_matching(_REVISION, document.get("revision")),
+        card_digest=_matching(_DIGEST, document.get("cardDigest")),
+        servers=_servers(document.get("mcpServers")),
+    )
+
+
+def _servers(listed: Any) -> dict[str, ServerReport]:
+    if not isinstance(listed, list):
         return {}
-    report: dict[str, str] = {}
-    for server in servers[:_SERVERS_LIMIT]:
-        if isinstance(server, Mapping) and isinstance(server.get("name"), str):
-            message = str(server.get("message") or "no connection")[:_MESSAGE_LIMIT]
-            report[server["name"]] = "" if server.get("reachable") is True else message
-    return report
+    return {
+        server["name"]: _server(server)
+        for server in listed[:_SERVERS_LIMIT]
+        if isinstance(server, Mapping) and isinstance(server.get("name"), str)
+    }
+
+
+def _server(server: Mapping[str, Any]) -> ServerReport:
+    count, missing = server.get("tools"), server.get("missing")
+    names = [_matching(_TOOL, name) for name in missing[:_MISSING_LIMIT]] if isinstance(missing, list) else []
+    return ServerReport(
+        unreachable=""
+        if server.get("reachable") is True
+        else str(server.get("message") or "no connection")[:_MESSAGE_LIMIT],
+        tools=count if type(count) is int and 0 <= count <= _COUNT_LIMIT else None,
+        missing=tuple(name for name in names if name),
+    )
+
+
+def _matching(shape: re.Pattern[str], value: Any) -> str:
+    return value if isinstance(value, str) and shape.fullmatch(value) else ""

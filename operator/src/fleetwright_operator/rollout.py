@@ -37,7 +37,7 @@ def deployment_health(
     if not current or status.get("observedGeneration", 0) < deployment.generation:
         return Health(False, "RollingOut", "the rollout of this revision has not begun")
     newest = sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.created, reverse=True)
-    causes = [cause for pod in newest for cause in _pod_causes(pod, claim)]
+    causes = [cause for pod in newest for cause in pod_causes(pod, claim)]
     return (
         next(iter(causes), None) or _refused(status) or Health(False, "RollingOut", "waiting for the pod to be ready")
     )
@@ -54,7 +54,8 @@ def _rolled_out(deployment: Entry, status: Mapping[str, Any]) -> bool:
     return status.get("observedGeneration", 0) >= deployment.generation and all(status.get(key) == 1 for key in wanted)
 
 
-def _pod_causes(pod: Entry, claim: Entry | None) -> Iterator[Health]:
+def pod_causes(pod: Entry, claim: Entry | None = None) -> Iterator[Health]:
+    """Why a pod does not run, as far as its status tells."""
     for condition in pod.facts.get("conditions", ()):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             yield _unscheduled(condition.get("message", ""), claim)

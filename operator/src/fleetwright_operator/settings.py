@@ -11,10 +11,13 @@ from typing import Any
 
 import yaml
 
+from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog, parse_catalog
+from fleetwright_operator.rotation import Rotation
 
 DEFAULT_AGENT_IMAGE = "docker.io/fleetwright/agent:0.1.0"
 _AGENT_RESOURCES = {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
+_DAY = 24 * 3600
 _SERVER_RESOURCES = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 
 
@@ -36,6 +39,8 @@ class Settings:
     agent_resources: Mapping[str, Any] = field(default_factory=lambda: _AGENT_RESOURCES)
     server_resources: Mapping[str, Any] = field(default_factory=lambda: _SERVER_RESOURCES)
     drain_seconds: int = 30
+    token_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=30 * _DAY, overlap=3 * _DAY))
+    """Of callers' tokens where an Agent does not say."""
     dns: PodsOf = field(default_factory=lambda: PodsOf(namespace="kube-system", labels={"k8s-app": "kube-dns"}))
     monitoring: PodsOf | None = None
     """Who may scrape agents; unset: nobody."""
@@ -45,9 +50,31 @@ class Settings:
     """This process among those that want the Lease."""
     lease_namespace: str = "fleetwright-system"
     lease_name: str = "fleetwright-operator"
-    workers: int = 8
+    card_keys_name: str = "fleetwright-operator-card-keys"
+    """Of the Secret with the keys and of the ConfigMap with the key set, both beside the Lease."""
+    card_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=90 * _DAY, overlap=_DAY))
+    key_set_url: str = ""
+    """Where the installation publishes the key set; named in every signature, and by nobody followed unasked."""
+    workers: int = 24
+    """How many objects are worked on at once; fewer than connections, so that the Lease never waits for one."""
+    rollouts: int = 10
+    """How many serving agents are given another revision at a time."""
     resync_seconds: float = 180.0
+    """How often everything is listed again, for what a watch missed."""
+    discovery_seconds: float = 3600.0
+    """How often the tools of an McpServer are looked at when nothing changed."""
+    request_seconds: float = 15.0
+    """For how long an answer of the API server is waited for."""
+    stalled_seconds: float = 60.0
+    """How soon something that a person must mend is looked at again, if no event comes first."""
+    retry_cap_seconds: float = 120.0
+    """The longest pause of an object whose passes fail."""
     ops_port: int = 8080
+
+    @property
+    def card_keys_place(self) -> tuple[str, str]:
+        """(namespace, name)"""
+        return (self.lease_namespace, self.card_keys_name)
 
 
 def settings_from(environ: Mapping[str, str]) -> Settings:
@@ -64,6 +91,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         catalog=_catalog(environ.get("FLEETWRIGHT_CATALOG_FILE")),
         agent_resources=_json(environ, "FLEETWRIGHT_AGENT_RESOURCES", base.agent_resources),
         server_resources=_json(environ, "FLEETWRIGHT_SERVER_RESOURCES", base.server_resources),
+        token_rotation=_rotation(environ, "FLEETWRIGHT_TOKEN", base.token_rotation),
         drain_seconds=int(_number(environ, "FLEETWRIGHT_DRAIN_SECONDS", base.drain_seconds)),
         dns=_pods(environ, "FLEETWRIGHT_DNS_PODS") or base.dns,
         monitoring=_pods(environ, "FLEETWRIGHT_MONITORING_PODS"),
@@ -71,8 +99,16 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         identity=environ.get("POD_NAME", base.identity),
         lease_namespace=environ.get("POD_NAMESPACE", base.lease_namespace),
         lease_name=environ.get("FLEETWRIGHT_LEASE_NAME", base.lease_name),
+        rollouts=int(_number(environ, "FLEETWRIGHT_ROLLOUTS", base.rollouts)),
+        card_keys_name=environ.get("FLEETWRIGHT_CARD_KEYS_NAME", base.card_keys_name),
+        card_rotation=_rotation(environ, "FLEETWRIGHT_CARD_KEY", base.card_rotation),
+        key_set_url=environ.get("FLEETWRIGHT_KEY_SET_URL", base.key_set_url),
         workers=int(_number(environ, "FLEETWRIGHT_WORKERS", base.workers)),
         resync_seconds=_number(environ, "FLEETWRIGHT_RESYNC_SECONDS", base.resync_seconds),
+        discovery_seconds=_number(environ, "FLEETWRIGHT_DISCOVERY_SECONDS", base.discovery_seconds),
+        request_seconds=_number(environ, "FLEETWRIGHT_REQUEST_SECONDS", base.request_seconds),
+        stalled_seconds=_number(environ, "FLEETWRIGHT_STALLED_SECONDS", base.stalled_seconds),
+        retry_cap_seconds=_number(environ, "FLEETWRIGHT_RETRY_CAP_SECONDS", base.retry_cap_seconds),
         ops_port=int(_number(environ, "FLEETWRIGHT_OPS_PORT", base.ops_port)),
     )
 
@@ -85,6 +121,21 @@ def _number(environ: Mapping[str, str], name: str, default: float) -> float:
     if value <= 0:
         raise ValueError(f"{name} must be above zero")
     return value
+
+
+def _rotation(environ: Mapping[str, str], name: str, base: Rotation) -> Rotation:
+    ttl = _duration(environ, f"{name}_TTL", base.ttl)
+    overlap = _duration(environ, f"{name}_OVERLAP", base.overlap)
+    if overlap > ttl:
+        raise ValueError(f"{name}_OVERLAP must not be longer than {name}_TTL")
+    return Rotation(ttl=ttl, overlap=overlap)
+
+
+def _duration(environ: Mapping[str, str], name: str, default: int) -> int:
+    try:
+        return durations.seconds(environ[name]) if name in environ else default
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def _json(environ: Mapping[str, str], name: str, default: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ and `fleetwright dev` on the terminal.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,14 +32,26 @@ class SkillContent:
     description: str
     digest: str
     files: Mapping[str, str] = field(default_factory=dict)
+    permissions: Mapping[str, Any] = field(default_factory=dict)
+    """What the Skill says it needs of its agents."""
 
 
-def read_skill(name: str, files: Mapping[str, str]) -> SkillContent:
+def read_skill(name: str, files: Mapping[str, str], *, permissions: Mapping[str, Any] | None = None) -> SkillContent:
     """Checks the files of the Skill object `name`.
 
     Raises:
         InvalidSkill: A rule is broken.
     """
+    return SkillContent(
+        name=name,
+        description=_check(files, name),
+        digest=digest(dict(files)),
+        files=dict(files),
+        permissions=permissions or {},
+    )
+
+
+def _check(files: Mapping[str, str], name: str) -> str:
     if DOCUMENT not in files:
         raise InvalidSkill(f"{DOCUMENT} is missing: a skill needs one at its top")
     if len(files) > MAX_FILES:
@@ -53,7 +65,18 @@ def read_skill(name: str, files: Mapping[str, str]) -> SkillContent:
     _text(front, "license", limit=500, required=False)
     _text(front, "allowed-tools", limit=4096, required=False)
     _check_metadata(front.get("metadata"))
-    return SkillContent(name=name, description=description, digest=digest(dict(files)), files=dict(files))
+    return description
+
+
+def read_head(name: str, head: str, paths: Sequence[str]) -> str:
+    """Checks what is known of files that lie elsewhere, `head` being SKILL.md up to the end of its fields.
+
+    Returns: the description.
+
+    Raises:
+        InvalidSkill: A rule is broken.
+    """
+    return _check({path: head if path == DOCUMENT else "" for path in paths}, name)
 
 
 def path_to_key(path: str) -> str:

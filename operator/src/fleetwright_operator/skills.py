@@ -1,14 +1,29 @@
-"""The pass of one Skill: its files are read, checked, and kept as an immutable snapshot that agents mount."""
+"""The pass of one Skill: its files are read, checked, and kept as an immutable snapshot that agents mount.
+
+Files that lie in git or in an image are looked at by a probe; agents get them from there themselves.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleetwright_operator import names
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.desired.addresses import UnusableAddress, destination
+from fleetwright_operator.desired.permissions import permission_problems
 from fleetwright_operator.desired.skill import skill_snapshot
+from fleetwright_operator.desired.skill_source import foreign_source, git_address, git_secret, skill_probe
+from fleetwright_operator.ending import Ending
 from fleetwright_operator.errors import Missing
+from fleetwright_operator.observe import observe_services
+from fleetwright_operator.probes import Pending
+from fleetwright_operator.probing import ask, clear
+from fleetwright_operator.relations import holders_of_snapshot, users_of_skill
+from fleetwright_operator.rounds import Rounds
+from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import InvalidSkill, SkillContent, key_to_path, read_skill
+from fleetwright_operator.skill_looks import answered, has_failed, look_outcome, looked_at
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
 from fleetwright_operator.writing import prune_history, write_children
@@ -19,14 +34,15 @@ Files = Mapping[str, str]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillPass:
     cluster: Cluster
+    settings: Settings
     now: Callable[[], str]
+    rounds: Rounds
     read_before: dict[tuple[str, str], tuple[str, int, Files]] = field(default_factory=dict)
     """By namespace and name of a source ConfigMap: its uid, resource version and files."""
 
-    async def __call__(self, entry: Entry) -> bool:
-        """Whether everything was written that should be."""
+    async def __call__(self, entry: Entry) -> Ending:
         outcome = await self._outcome(entry)
-        used_by = len(self.cluster.cache.find("uses", *entry.id))
+        used_by = len(users_of_skill(self.cluster.cache, entry))
         status = custom_status(
             entry.facts["status"],
             Outcome(
@@ -41,23 +57,61 @@ class SkillPass:
             rolls_out=False,
         )
         await self.cluster.write_status(entry, status)
-        return outcome.programmed is None
+        # Only now: until the status holds an answer, nobody but the pod that gave it knows it.
+        foreign = foreign_source(entry.facts["spec"])
+        if "look" in outcome.facts:
+            self.rounds.answered(entry.id, failed=has_failed(status))
+        pending = any(violation.reason == "SourcePending" for violation in outcome.resolved or ())
+        if not pending:
+            await clear(self.cluster, entry)
+        return Ending(settled=outcome.programmed is None and not (foreign and has_failed(status)))
 
     async def _outcome(self, entry: Entry) -> Outcome:
+        permissions = entry.facts["spec"].get("permissions", {})
+        domain = self.settings.cluster_domain
+        if problems := list(permission_problems(permissions, namespace=entry.namespace, cluster_domain=domain)):
+            return Outcome(accepted=[Violation("InvalidPermission", problem) for problem in problems])
+        if source := foreign_source(entry.facts["spec"]):
+            return await self._look(entry, source)
         files = await self._files(entry)
         if isinstance(files, Violation):
             return Outcome(resolved=[files])
         try:
-            content = read_skill(entry.name, files)
+            content = read_skill(entry.name, files, permissions=permissions)
         except InvalidSkill as invalid:
             return Outcome(accepted=[Violation("InvalidSkill", str(invalid))])
-        snapshot = skill_snapshot(entry.facts, content)
-        name = snapshot["metadata"]["name"]
-        stopped = await write_children(self.cluster, [snapshot])
+        name = names.skill_snapshot(entry.name, content.digest)
+        holders = holders_of_snapshot(self.cluster.cache, entry, name)
+        stopped = await write_children(self.cluster, [skill_snapshot(entry.facts, content, holders=holders)])
         if stopped is not None:
             return Outcome(resolved=(), programmed=stopped)
         await prune_history(self.cluster, entry, current=name)
         return Outcome(resolved=(), written=f"snapshot {name}", facts=_facts(content, name))
+
+    async def _look(self, entry: Entry, source: Mapping[str, Any]) -> Outcome:
+        """Asks where the answer is not known, or was none and is due again."""
+        skill, cache = entry.facts, self.cluster.cache
+        try:
+            address = git_address(skill, self.settings)
+        except UnusableAddress as error:
+            return Outcome(accepted=[Violation("InvalidAddress", f"spec.source.git.url: {error}")])
+        services = observe_services(cache, [address] if address else [])
+        found = destination(address, services) if address else None
+        if isinstance(found, str):
+            return Outcome(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")])
+        secret = git_secret(skill["spec"])
+        held = cache.get("SecretMetadata", entry.namespace, secret) if secret else None
+        if secret and (held is None or held.deleting):
+            message = f"spec.source.git.secretRef names Secret {secret!r}, which does not exist in its namespace"
+            return Outcome(resolved=[Violation("SecretNotFound", message)])
+        about = [f"{held.uid} {held.resource_version}"] if held else []
+        probe = skill_probe(skill, about=about, services=services, settings=self.settings)
+        failed = has_failed(skill["status"])
+        if answered(skill["status"], probe.question) and not (failed and self.rounds.is_due(entry.id, failed=True)):
+            return look_outcome(skill, probe.question, {}, None)
+        answer = await ask(self.cluster, probe)
+        facts = looked_at(skill, source, probe.question, answer)
+        return look_outcome(skill, probe.question, facts, answer if isinstance(answer, Pending) else None)
 
     async def _files(self, entry: Entry) -> Files | Violation:
         source = entry.facts["spec"]["source"]
@@ -89,4 +143,7 @@ def _facts(content: SkillContent, snapshot: str) -> dict[str, Any]:
         "description": content.description,
         "digest": content.digest,
         "snapshot": snapshot,
+        "source": None,
+        "look": None,
+        "permissions": dict(content.permissions) or None,
     }

@@ -10,6 +10,7 @@ from typing import Any
 from fleetwright_operator.conditions import (
     ACCEPTED,
     AVAILABLE,
+    CARD_DRIFT,
     CONFLICT,
     DEGRADED,
     PROGRAMMED,
@@ -35,6 +36,9 @@ class Outcome:
     """A word on what was written; empty when it was not tried or was stopped."""
     health: Health | None = None
     degraded: Violation | None = None
+    drift: Violation | None = None
+    unheard: bool = False
+    """The running agent was not read yet: what it said before stands."""
     serving: str = ""
     """What still runs while something is blocked."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -48,7 +52,8 @@ def custom_status(
     stages = [_accepted(outcome), _resolved(outcome), _programmed(outcome)]
     if rolls_out:
         stages.append(_available(outcome))
-    abnormal = [*_conflict(outcome), *_degraded(outcome)]
+    heard = _kept(previous) if outcome.unheard else [*_degraded(outcome), *_drift(outcome)]
+    abnormal = [*_conflict(outcome), *heard]
     kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
     facts = {key: value for key, value in {**kept, **outcome.facts}.items() if value is not None}
     conditions = condition_list(
@@ -93,6 +98,16 @@ def _conflict(outcome: Outcome) -> list[Condition]:
 def _degraded(outcome: Outcome) -> list[Condition]:
     found = outcome.degraded
     return [Condition(DEGRADED, True, found.reason, found.message)] if found else []
+
+
+def _drift(outcome: Outcome) -> list[Condition]:
+    found = outcome.drift
+    return [Condition(CARD_DRIFT, True, found.reason, found.message)] if found else []
+
+
+def _kept(previous: Mapping[str, Any]) -> list[Condition]:
+    said = [condition for condition in previous.get("conditions", ()) if condition["type"] in {DEGRADED, CARD_DRIFT}]
+    return [Condition(old["type"], True, old["reason"], old["message"]) for old in said]
 
 
 def _from_violations(kind: str, found: Sequence[Violation], *, good: str) -> Condition:

@@ -11,6 +11,11 @@ class Vitals:
         self._listed: float | None = None
         self.leading = False
 
+    def lead(self, leading: bool) -> None:
+        """Whether it leads from now on; what was listed before counts no more."""
+        self.leading = leading
+        self._listed = None
+
     def lease_contact(self) -> None:
         """The Lease was read or renewed."""
         self._contact = self._clock()

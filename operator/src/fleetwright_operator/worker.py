@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from fleetwright_operator.cluster.feed import LOST
+from fleetwright_operator.ending import Ending
 from fleetwright_operator.errors import ApiError, Waiting
 from fleetwright_operator.metrics import Metrics
 from fleetwright_operator.relations import Key
@@ -12,40 +13,43 @@ from fleetwright_operator.workqueue import WorkQueue
 
 logger = logging.getLogger(__name__)
 
-STALLED_SECONDS = 60.0
-"""How soon something that a person must mend is looked at again, if no event comes first."""
+_SHORTEST_PAUSE = 1.0
+"""Moments are whole seconds: a pass that wants to be looked at within one would only see the same again."""
 
 
 async def work(
     queue: WorkQueue[Key],
-    reconcile: Callable[[Key], Awaitable[bool]],
+    reconcile: Callable[[Key], Awaitable[Ending]],
     *,
     metrics: Metrics,
+    stalled_seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """One worker; any number may share a queue."""
+    """One worker; any number may share a queue. What a person must mend is looked at again after `stalled_seconds`."""
     while True:
         key = await queue.get()
         started = clock()
         try:
-            outcome = await _attempt(queue, reconcile, key)
+            outcome = await _attempt(queue, reconcile, key, stalled_seconds)
         finally:
             queue.done(key)
         metrics.reconciles.labels(kind=key[0], outcome=outcome).inc()
         metrics.reconcile_seconds.labels(kind=key[0]).observe(clock() - started)
 
 
-async def _attempt(queue: WorkQueue[Key], reconcile: Callable[[Key], Awaitable[bool]], key: Key) -> str:
+async def _attempt(
+    queue: WorkQueue[Key], reconcile: Callable[[Key], Awaitable[Ending]], key: Key, stalled_seconds: float
+) -> str:
     about = {"kind": key[0], "namespace": key[1], "object": key[2]}
     try:
-        settled = await reconcile(key)
+        ending = await reconcile(key)
     except Waiting as waiting:
         logger.info("waiting", extra={**about, "why": str(waiting), "seconds": waiting.seconds})
         queue.add_after(key, waiting.seconds)
         return "waiting"
     except LOST as error:
         wanted = error.retry_after if isinstance(error, ApiError) else None
-        pause = queue.retry(key, at_least=wanted or 0.0)
+        pause = queue.retry(key, at_least=wanted or 0.0, not_its_fault=True)
         logger.warning("API not obliging", extra={**about, "why": str(error) or repr(error), "seconds": pause})
         return "error"
     except Exception:
@@ -53,7 +57,7 @@ async def _attempt(queue: WorkQueue[Key], reconcile: Callable[[Key], Awaitable[b
         logger.exception("pass failed", extra={**about, "seconds": pause})
         return "error"
     queue.forget(key)
-    if settled:
-        return "done"
-    queue.add_after(key, STALLED_SECONDS)
-    return "stalled"
+    pauses = [ending.again_after, None if ending.settled else stalled_seconds]
+    if known := [pause for pause in pauses if pause is not None]:
+        queue.add_after(key, max(min(known), _SHORTEST_PAUSE))
+    return "done" if ending.settled else "stalled"

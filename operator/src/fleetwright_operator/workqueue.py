@@ -1,7 +1,8 @@
 """Keys that wait for work: each once, one worker at a time per key, the fresh before the backlog.
 
 Knows nothing of Kubernetes. A key that failed comes back after an exponential pause with jitter; new news of
-it comes at once.
+it comes at once. Where somebody else is at fault, who may be well again at any moment, pauses stay short for as long
+as few keys fail: then what failed for half a minute is back within two seconds.
 """
 
 import asyncio
@@ -11,6 +12,9 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
+_SOON = 1.8
+_RATE = 20
+"""So many keys a second may come back together."""
 
 
 class WorkQueue(Generic[Key]):
@@ -30,7 +34,8 @@ class WorkQueue(Generic[Key]):
         self._queued: set[Key] = set()
         self._running: set[Key] = set()
         self._again: dict[Key, bool] = {}
-        self._failures: dict[Key, int] = {}
+        self._failures: dict[Key, tuple[int, float]] = {}
+        """How often in a row, and since when."""
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._available = asyncio.Semaphore(0)
 
@@ -67,11 +72,15 @@ class WorkQueue(Generic[Key]):
         self._cancel_timer(key)
         self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._ring, key)
 
-    def retry(self, key: Key, *, at_least: float = 0.0) -> float:
+    def retry(self, key: Key, *, at_least: float = 0.0, not_its_fault: bool = False) -> float:
         """Queues a failed key after its next pause, and says how long that is."""
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
+        now = asyncio.get_running_loop().time()
+        failures, since = self._failures.get(key, (0, now))
+        self._failures[key] = (failures + 1, since)
         whole = min(self._cap, self._base * float(2 ** min(failures, 30)))
+        if not_its_fault:
+            # Neither may many keys together ask too often, nor one for ever.
+            whole = min(whole, max(_SOON, (now - since) / 15, self.pausing / _RATE))
         pause = max(at_least, whole * (0.5 + self._jitter() / 2))
         self.add_after(key, pause)
         return pause

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from fleetwright_operator import names
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.manifest import Manifest
@@ -28,6 +29,20 @@ async def write_children(cluster: Cluster, manifests: Sequence[Manifest]) -> Vio
     return None
 
 
+def unseen_secrets_first(cluster: Cluster, manifests: Sequence[Manifest]) -> list[Manifest]:
+    """In their order, but for Secrets that were not seen: who looked too early learns of them before writing others.
+
+    A token that exists must never be missing from a list that was made without knowing of it.
+    """
+
+    def seen(manifest: Manifest) -> bool:
+        metadata = manifest["metadata"]
+        known = cluster.cache.get(manifest["kind"], metadata["namespace"], metadata["name"]) is not None
+        return known or manifest["kind"] != "Secret"
+
+    return sorted(manifests, key=seen)
+
+
 async def prune(cluster: Cluster, owner: Entry, manifests: Sequence[Manifest]) -> None:
     """Deletes what the owner controls and no longer wants."""
     wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
@@ -37,16 +52,26 @@ async def prune(cluster: Cluster, owner: Entry, manifests: Sequence[Manifest]) -
             await cluster.delete(child)
 
 
+async def prune_released(cluster: Cluster, holder: Entry) -> None:
+    """Deletes what the holder kept from a Skill that is no more, once no Deployment mounts it."""
+    cache = cluster.cache
+    for held in cache.find("held-by", *holder.id):
+        if held.kind != "ConfigMap" or names.SKILL_LABEL not in held.labels:
+            continue
+        skill = cache.get(names.SKILL, held.namespace, held.labels[names.SKILL_LABEL])
+        orphaned = skill is None or held.controller is None or held.controller.uid != skill.uid
+        if orphaned and not held.deleting and not cache.find("mounted", held.namespace, held.name):
+            await cluster.delete(held)
+
+
 async def prune_history(cluster: Cluster, owner: Entry, *, current: str) -> None:
     """Keeps the current ConfigMap, the last of those before it, and every one that a Deployment still mounts."""
     cache = cluster.cache
-    mounted = {
-        name for deployment in cache.find("in", "Deployment", owner.namespace) for name in deployment.facts["mounts"]
-    }
     history = [
         child
         for child in cache.find("child-of", *owner.id)
         if child.kind == "ConfigMap" and child.controller is not None and child.controller.uid == owner.uid
+        if not names.HISTORICAL.isdisjoint(child.annotations)
     ]
     old = sorted(
         (child for child in history if child.name != current and not child.deleting),
@@ -54,5 +79,5 @@ async def prune_history(cluster: Cluster, owner: Entry, *, current: str) -> None
         reverse=True,
     )
     for child in old[HISTORY - 1 :]:
-        if child.name not in mounted:
+        if not cache.find("mounted", owner.namespace, child.name):
             await cluster.delete(child)

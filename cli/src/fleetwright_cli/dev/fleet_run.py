@@ -140,11 +140,19 @@ def _command(name: str, workload: Manifest, port: int) -> list[str]:
     """
     if not workload.get("command"):
         raise InvalidFleet(f"McpServer {name}: spec.workload.command: a local run needs it, for no image runs here")
-    words = [*workload["command"], *workload.get("args", ())]
+    words = [*_bridge(workload), *workload["command"], *workload.get("args", ())]
     expanded = [word.replace("$(PORT)", str(port)).replace("$(HOST)", _HOST) for word in words]
     if expanded[:1] == ["fleetwright"]:
         return [sys.executable, "-m", "fleetwright_cli", *expanded[1:]]
     return expanded
+
+
+def _bridge(workload: Manifest) -> list[str]:
+    """What stands before the command of a stdio server, as it does in a pod."""
+    if workload.get("transport") != "Stdio":
+        return []
+    bridge = [sys.executable, "-m", "fleetwright_agent", "bridge", "--host", _HOST, "--port", "$(PORT)"]
+    return [*bridge, "--path", workload.get("path", "/mcp"), "--"]
 
 
 def _write(root: Path, files: Mapping[str, str]) -> None:

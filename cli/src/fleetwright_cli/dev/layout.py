@@ -13,12 +13,16 @@ from pydantic import ValidationError
 from fleetwright_agent.config import AgentConfig
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, Provider, with_provider
+from fleetwright_operator.bearer import Bearer, Token
 from fleetwright_operator.catalog import Catalog
 from fleetwright_operator.desired.callers import Tokens, client_names
 from fleetwright_operator.desired.deployment import is_suspended
-from fleetwright_operator.edges import allowed_peers, callers_of
+from fleetwright_operator.desired.mounted_files import CONFIG_MAP
+from fleetwright_operator.desired.references import instructions_file
+from fleetwright_operator.edges import Identity, allowed_peers, callers_of
 from fleetwright_operator.endpoints import Endpoints
 from fleetwright_operator.render import render_agent
+from fleetwright_operator.selection import skill_names
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import InvalidSkill, SkillContent, read_skill
 
@@ -46,7 +50,7 @@ class AgentFiles:
 def token_names(fleet: Fleet) -> list[str]:
     """A name for every credential the fleet needs: `client.<agent>.<client>` and `edge.<caller>.<callee>`."""
     clients = [f"client.{name}.{client}" for name, agent in fleet.agents.items() for client in client_names(agent)]
-    edges = [f"edge.{name}.{peer}" for name in fleet.agents for peer in allowed_peers(fleet.agents[name], fleet.agents)]
+    edges = [f"edge.{name}.{peer}" for name in fleet.agents for _, peer in _allowed_peers(name, fleet)]
     return sorted(clients + edges)
 
 
@@ -63,13 +67,15 @@ def _skill(name: str, skill: Manifest, fleet: Fleet) -> SkillContent:
     source = skill["spec"]["source"]
     if "inline" in source:
         files = source["inline"]["files"]
+    elif "configMap" not in source:
+        raise InvalidFleet(f"Skill {name}: spec.source: git and image are fetched on a cluster only; use inline here")
     else:
         wanted = source["configMap"]["name"]
         if wanted not in fleet.config_maps:
             raise InvalidFleet(f"Skill {name}: spec.source.configMap: no ConfigMap {wanted!r} in this folder")
         files = fleet.config_maps[wanted]
     try:
-        return read_skill(name, files)
+        return read_skill(name, files, permissions=skill["spec"].get("permissions"))
     except InvalidSkill as error:
         raise InvalidFleet(f"Skill {name}: {error}") from None
 
@@ -114,15 +120,23 @@ def _agent(
 ) -> AgentFiles:
     agent = fleet.agents[name]
     _require_references(name, agent, fleet)
+    _require_no_secrets(name, agent, fleet)
     namespace = agent["metadata"]["namespace"]
+
+    def bearer(edge: str) -> Bearer:
+        return Bearer(Token(tokens[edge]))
+
     edges = Tokens(
-        clients={client: tokens[f"client.{name}.{client}"] for client in client_names(agent)},
-        callers={f"{namespace}/{c}": tokens[f"edge.{c}.{name}"] for c in callers_of(agent, fleet.agents.values())},
-        peers={f"{namespace}/{p}": tokens[f"edge.{name}.{p}"] for p in allowed_peers(agent, fleet.agents)},
+        clients={client: bearer(f"client.{name}.{client}") for client in client_names(agent)},
+        callers={
+            f"{namespace}/{caller}": bearer(f"edge.{caller}.{name}")
+            for _, caller in callers_of(agent, fleet.agents.values(), {})
+        },
+        peers={f"{namespace}/{peer}": bearer(f"edge.{name}.{peer}") for _, peer in _allowed_peers(name, fleet)},
     )
     rendered = render_agent(
         with_provider(agent, provider),
-        skills=skills,
+        skills={skill: skills[skill] for skill in skill_names(agent, _labels(fleet))},
         servers=fleet.servers,
         peers=fleet.agents,
         endpoints=endpoints,
@@ -138,9 +152,33 @@ def _agent(
     files |= {f"auth/{key}": token for key, token in rendered.peer_tokens.items()}
     for skill, content in rendered.skill_files.items():
         files |= {f"skills/{skill}/{path}": text for path, text in content.items()}
+    files |= _instructions(name, agent, fleet)
     if provider.key is not None:
         files[f"secrets/{KEY_SECRET}/{KEY_NAME}"] = provider.key
     return AgentFiles(name, rendered.revision, {f"etc/fleetwright/{path}": text for path, text in files.items()})
+
+
+def _instructions(name: str, agent: Manifest, fleet: Fleet) -> dict[str, str]:
+    mounted = instructions_file(agent)
+    if mounted is None:
+        return {}
+    if mounted.kind != CONFIG_MAP:
+        raise InvalidFleet(
+            f"Agent {name}: {mounted.field}: a local run reads no Secrets; use a ConfigMap of this folder"
+        )
+    text = fleet.config_maps.get(mounted.name, {}).get(mounted.key)
+    if text is None:
+        raise InvalidFleet(f"Agent {name}: {mounted.field}: no ConfigMap {mounted.name!r} with {mounted.key!r} here")
+    return {mounted.path: text}
+
+
+def _allowed_peers(name: str, fleet: Fleet) -> tuple[Identity, ...]:
+    agents = {(agent["metadata"]["namespace"], name): agent for name, agent in fleet.agents.items()}
+    return allowed_peers(fleet.agents[name], agents, {})
+
+
+def _labels(fleet: Fleet) -> dict[str, Mapping[str, str]]:
+    return {name: skill["metadata"].get("labels", {}) for name, skill in fleet.skills.items()}
 
 
 def _require_obeyable(name: str, config: Mapping[str, Any]) -> None:
@@ -155,10 +193,21 @@ def _require_obeyable(name: str, config: Mapping[str, Any]) -> None:
 
 def _require_references(name: str, agent: Manifest, fleet: Fleet) -> None:
     spec = agent["spec"]
+    if any("namespace" in peer for peer in spec.get("peers", ())):
+        raise InvalidFleet(f"Agent {name}: spec.peers: a local run is one namespace; remove the peer's namespace")
     for key, known in (("skills", fleet.skills), ("mcpServers", fleet.servers), ("peers", fleet.agents)):
         for reference in spec.get(key, ()):
             if reference["name"] not in known:
                 raise InvalidFleet(f"Agent {name}: spec.{key}: {reference['name']!r} is not in this folder")
+
+
+def _require_no_secrets(name: str, agent: Manifest, fleet: Fleet) -> None:
+    for use in agent["spec"].get("mcpServers", ()):
+        remote = fleet.servers[use["name"]]["spec"].get("remote", {})
+        for secret in ("headersFrom", "caSecretRef"):
+            if secret in remote:
+                place = f"Agent {name}: McpServer {use['name']}: spec.remote.{secret}"
+                raise InvalidFleet(f"{place}: a local run has no Secrets; leave it out here")
 
 
 def _json(document: Mapping[str, Any]) -> str:

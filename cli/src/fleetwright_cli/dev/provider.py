@@ -34,7 +34,8 @@ def provider_from(environ: Mapping[str, str], *, offline_url: str) -> Provider:
 def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
     """The same agent, answered by that provider. A price declared for another model is dropped with its name."""
     model = dict(agent["spec"]["model"])
-    model.pop("apiKeySecretRef", None)
+    for field_of_the_real_one in ("apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL"):
+        model.pop(field_of_the_real_one, None)
     model["baseURL"] = provider.base_url
     if provider.key is not None:
         model |= {"name": provider.model, "apiKeySecretRef": {"name": KEY_SECRET, "key": KEY_NAME}}

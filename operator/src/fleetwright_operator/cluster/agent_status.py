@@ -61,13 +61,27 @@ class AgentStatusReader:
         url = f"http://{pod.facts['podIP']}:{self._port}/status"
         try:
             async with gate, session.get(url, allow_redirects=False) as answer:
-                body = await answer.content.read(_LIMIT)
-                document = json.loads(body) if answer.status == 200 else None
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+                document = json.loads(await _bounded(answer.content)) if answer.status == 200 else None
+        # The parser's own limit counts too: whoever nests without end must not end the operator.
+        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
             why = str(error) or repr(error)
             logger.info("agent status not read", extra={"namespace": pod.namespace, "object": pod.name, "why": why})
             return
         self._on_status(pod, document)
+
+
+async def _bounded(content: aiohttp.StreamReader) -> bytes:
+    """The whole body.
+
+    Raises:
+        ValueError: It is longer than any status has reason to be.
+    """
+    body = bytearray()
+    async for chunk in content.iter_any():
+        body += chunk
+        if len(body) > _LIMIT:
+            raise ValueError(f"the status is longer than {_LIMIT} bytes")
+    return bytes(body)
 
 
 def _is_ready_agent(pod: Entry) -> bool:

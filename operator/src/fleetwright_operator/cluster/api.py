@@ -5,6 +5,7 @@ credentials are read again and the request is made once more.
 """
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -12,13 +13,14 @@ from typing import Any, Protocol, Self
 import aiohttp
 
 from fleetwright_operator import names
-from fleetwright_operator.cluster.port import Listing, Object, Resource
+from fleetwright_operator.cluster.port import PODS, Listing, Object, Resource
 from fleetwright_operator.errors import Missing, api_error
 
 _CHUNK = 500
 _CONNECTIONS = 32
-_TIMEOUT = aiohttp.ClientTimeout(total=15, sock_connect=5)
+_CONNECT_SECONDS = 5
 _METADATA = "PartialObjectMetadata"
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
@@ -35,11 +37,16 @@ class Credentials(Protocol):
 
 
 class KubernetesApi:
-    def __init__(self, login: Callable[[], Credentials], *, watch_seconds: int = 300) -> None:
+    def __init__(
+        self, login: Callable[[], Credentials], *, request_seconds: float = 15.0, watch_seconds: int = 300
+    ) -> None:
         self._login = login
+        self._request_seconds = request_seconds
         self._watch_seconds = watch_seconds
         self._credentials = login()
-        self._session = self._connect()
+        self._session = self._connect(connections=_CONNECTIONS)
+        # Watches hold their connections: among the others they would leave none to write with.
+        self._watches = self._connect(connections=0)
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,10 +55,11 @@ class KubernetesApi:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._session.close()
+        await self._watches.close()
 
     async def list(self, resource: Resource, *, namespace: str | None = None) -> Listing:
         items: list[Object] = []
-        query = {"limit": str(_CHUNK), **({"labelSelector": resource.selector} if resource.selector else {})}
+        query = {"limit": str(_CHUNK), **_chosen(resource)}
         while True:
             page = await self._request("GET", resource.path(namespace), query=query, accept=_accept(resource, "List"))
             kind = resource.kind if not resource.metadata_only else _METADATA
@@ -95,12 +103,20 @@ class KubernetesApi:
         await self.merge(resource, *place, {"metadata": {**uid, **version, "managedFields": owners}})
         return await self.apply(resource, body)
 
-    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
-        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
+        preconditions = {"uid": uid, "resourceVersion": version}
+        options = {"preconditions": preconditions, "propagationPolicy": "Background"}
         try:
-            await self._request("DELETE", resource.path(namespace, name), body=options)
+            answer = await self._request("DELETE", resource.path(namespace, name), body=options)
         except Missing:
-            return
+            return {}
+        lingers = answer.get("metadata", {}).get("deletionGracePeriodSeconds")
+        return {"kind": resource.kind, **answer} if lingers else {}
+
+    async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
+        query = {"tailLines": "1", "limitBytes": str(limit)}
+        body = await self._answer("GET", f"{PODS.path(namespace, pod)}/log", query=query, accept="*/*")
+        return body.decode(errors="replace")
 
     async def watch(
         self, resource: Resource, *, namespace: str | None, resource_version: str
@@ -110,14 +126,14 @@ class KubernetesApi:
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(self._watch_seconds),
-            **({"labelSelector": resource.selector} if resource.selector else {}),
+            **_chosen(resource),
         }
         credentials = self._credentials
         url = credentials.server + resource.path(namespace)
         headers = {"Accept": _accept(resource), **credentials.as_http_headers()}
         # Bookmarks come every minute: a stream that is silent for longer is dead.
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=70)
-        async with self._session.get(url, params=query, headers=headers, timeout=timeout) as answer:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=70)
+        async with self._watches.get(url, params=query, headers=headers, timeout=timeout) as answer:
             if answer.status == 401:
                 await self._log_in_again(credentials)
             if answer.status >= 400:
@@ -129,11 +145,12 @@ class KubernetesApi:
                     raise api_error(status.get("code", 500), status.get("message", ""))
                 yield event["type"], event["object"]
 
-    def _connect(self) -> aiohttp.ClientSession:
+    def _connect(self, *, connections: int) -> aiohttp.ClientSession:
+        """`connections` at once; 0 is any number."""
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._credentials.as_ssl_context(), limit=_CONNECTIONS),
+            connector=aiohttp.TCPConnector(ssl=self._credentials.as_ssl_context(), limit=connections),
             headers={"User-Agent": "fleetwright-operator"},
-            timeout=_TIMEOUT,
+            timeout=aiohttp.ClientTimeout(total=self._request_seconds, sock_connect=_CONNECT_SECONDS),
             # One line of a watch is one object, and objects are up to 1.5 MiB.
             read_bufsize=4 * 1024 * 1024,
         )
@@ -153,19 +170,46 @@ class KubernetesApi:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> Object:
-        data = None if body is None else json.dumps(body).encode()
+        answer = await self._answer(method, path, body=body, query=query, content=content, accept=accept)
+        parsed: Object = json.loads(answer)
+        return parsed
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Object | None = None,
+        query: dict[str, str] | None = None,
+        content: str = "application/json",
+        accept: str = "application/json",
+    ) -> bytes:
+        data = None if body is None else _encoded(body)
         for attempt in range(2):
             credentials = self._credentials
             headers = {"Accept": accept, "Content-Type": content, **credentials.as_http_headers()}
             url = credentials.server + path
             async with self._session.request(method, url, params=query, data=data, headers=headers) as answer:
                 if answer.status < 400:
-                    parsed: Object = await answer.json()
-                    return parsed
+                    return await answer.read()
                 if answer.status != 401 or attempt:
                     raise await _failure(answer)
             await self._log_in_again(credentials)
         raise AssertionError("the second answer is returned or raised")
+
+
+def _chosen(resource: Resource) -> dict[str, str]:
+    selectors = {"labelSelector": resource.selector, "fieldSelector": resource.field}
+    return {name: value for name, value in selectors.items() if value}
+
+
+def _encoded(body: Object) -> bytes:
+    """JSON that means the same as YAML, which an apply is read as.
+
+    YAML has no surrogate pairs, so what lies beyond the first 65,536 characters stands for itself; and it takes some
+    others for the end of a line or for nothing at all, so those are escaped.
+    """
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(body, ensure_ascii=False)).encode()
 
 
 def _accept(resource: Resource, suffix: str = "") -> str:

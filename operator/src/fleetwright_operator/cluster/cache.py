@@ -32,30 +32,31 @@ class Change:
 class Cache:
     def __init__(self, *, terms: Callable[[Entry], Iterable[Term]]) -> None:
         self._terms = terms
-        self._entries: dict[Id, Entry] = {}
+        self._entries: defaultdict[str, dict[Id, Entry]] = defaultdict(dict)
+        """By kind: whoever wants all of one must not walk through the others."""
         self._by_term: defaultdict[Term, set[Id]] = defaultdict(set)
 
     def get(self, kind: str, namespace: str, name: str) -> Entry | None:
-        return self._entries.get((kind, namespace, name))
+        return self._entries[kind].get((kind, namespace, name))
 
     def find(self, *term: Hashable) -> list[Entry]:
         """Entries with that term, by name."""
-        return sorted((self._entries[key] for key in self._by_term.get(term, ())), key=lambda entry: entry.id)
+        return [self._entries[key[0]][key] for key in sorted(self._by_term.get(term, ()))]
 
     def all(self, kind: str) -> Iterator[Entry]:
-        return (entry for entry in list(self._entries.values()) if entry.kind == kind)
+        return iter(list(self._entries[kind].values()))
 
     def put(self, kind: str, body: Object) -> Change | None:
         """Keeps the object; None when it is known already or older than what is known."""
         entry = entry_of(kind, body)
-        before = self._entries.get(entry.id)
+        before = self._entries[kind].get(entry.id)
         if before is not None and before.uid == entry.uid and not _newer(entry, before):
             return None
         self._set(entry.id, entry)
         return Change(before, entry)
 
     def drop(self, kind: str, namespace: str, name: str, *, uid: str) -> Change | None:
-        before = self._entries.get((kind, namespace, name))
+        before = self._entries[kind].get((kind, namespace, name))
         if before is None or before.uid != uid:
             return None
         self._set(before.id, None)
@@ -77,13 +78,13 @@ class Cache:
         return [change for change in changes if change is not None]
 
     def _set(self, key: Id, entry: Entry | None) -> None:
-        before = self._entries.pop(key, None)
+        before = self._entries[key[0]].pop(key, None)
         for term in self._terms(before) if before else ():
             self._by_term[term].discard(key)
             if not self._by_term[term]:
                 del self._by_term[term]
         if entry is not None:
-            self._entries[key] = entry
+            self._entries[key[0]][key] = entry
             for term in self._terms(entry):
                 self._by_term[term].add(key)
 

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from fleetwright_operator import names
 from fleetwright_operator.cluster.cache import Cache, Change
-from fleetwright_operator.cluster.drift import owns_all, stamped
+from fleetwright_operator.cluster.drift import is_shared, owns_all, stamped
 from fleetwright_operator.cluster.entry import Entry, entry_of
-from fleetwright_operator.cluster.ownership import check_ours, same_owner
-from fleetwright_operator.cluster.port import RESOURCES, Api, Object
+from fleetwright_operator.cluster.ownership import check_ours, same_owners
+from fleetwright_operator.cluster.port import RESOURCES, Api, Object, Resource
 from fleetwright_operator.errors import Collision, Missing, Rejected, Waiting
 
 logger = logging.getLogger(__name__)
@@ -33,12 +33,20 @@ class Cluster:
         *,
         on_change: Callable[[Change], None],
         on_write: Callable[[str, str], None],
+        on_status: Callable[[Entry, Object], None],
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`on_change` hears of every answer that taught the cache something; `on_write` counts (verb, kind)."""
+        """`on_change` hears of every answer that taught the cache something; `on_write` counts (verb, kind).
+
+        `on_status` hears of every status that was written, with the object as it was before.
+        `may_write` is asked before every write: a process that slept may have lost the right to.
+        """
         self._api = api
         self.cache = cache
         self._on_change = on_change
         self._on_write = on_write
+        self._on_status = on_status
+        self._may_write = may_write
 
     async def ensure(self, manifest: Object) -> Action:
         """Makes the child be as the manifest says, and does nothing when it is.
@@ -55,13 +63,31 @@ class Cluster:
             found = await self._create(wanted)
             if found is None:
                 return Action.CREATED
+            if entry is None:
+                # The manifest was made without knowing of it: what it holds (a token) may have to stay.
+                raise Waiting(0.1, f"{kind} {found.name} was there already: decided anew")
             entry = found
         check_ours(entry, manifest)
         same = entry.annotations.get(names.HASH_ANNOTATION) == wanted["metadata"]["annotations"][names.HASH_ANNOTATION]
-        if same and owns_all(entry.owned, wanted) and same_owner(entry, manifest):
+        if same and owns_all(entry.owned, wanted) and same_owners(entry, manifest):
             return Action.UNCHANGED
         await self._update(wanted, entry)
         return Action.CONFIGURED
+
+    async def keep(self, resource: Resource, body: Object) -> Action:
+        """Makes data that belongs to no object be as `body` says, and never overwrites what was not seen.
+
+        Raises:
+            ApiError: The write failed; Collision when what is there is not what the cache has.
+        """
+        metadata = body["metadata"]
+        entry = self.cache.get(resource.kind, metadata["namespace"], metadata["name"])
+        if entry is not None and body["data"].items() <= entry.facts["data"].items():
+            return Action.UNCHANGED
+        version = _ABSENT if entry is None else entry.resource_version
+        answer = await self._api.apply(resource, {**body, "metadata": {**metadata, "resourceVersion": version}})
+        self._wrote("create" if entry is None else "update", resource.kind, answer)
+        return Action.CREATED if entry is None else Action.CONFIGURED
 
     async def write_status(self, entry: Entry, status: Object) -> None:
         """Writes the status of one of our own objects, if it differs. A Collision means: look again."""
@@ -69,23 +95,45 @@ class Cluster:
             return
         metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
         body = {"apiVersion": names.API_VERSION, "kind": entry.kind, "metadata": metadata, "status": status}
+        self._guard()
         answer = await self._api.apply(RESOURCES[entry.kind], body, subresource="status")
         self._wrote("status", entry.kind, answer)
         _tell_transitions(entry, status)
+        self._on_status(entry, status)
 
     async def annotate(self, entry: Entry, annotations: dict[str, str]) -> None:
         patch = {"metadata": {"annotations": annotations, "uid": entry.uid}}
+        self._guard()
         try:
             answer = await self._api.merge(RESOURCES[entry.kind], entry.namespace, entry.name, patch)
-        except (Missing, Collision):
+        except Missing:
             return  # the pod went, and its successor reads fresh files
         self._wrote("annotate", entry.kind, answer)
 
     async def delete(self, entry: Entry) -> None:
-        await self._api.delete(RESOURCES[entry.kind], entry.namespace, entry.name, uid=entry.uid)
+        self._guard()
+        await self._api.delete(
+            RESOURCES[entry.kind], entry.namespace, entry.name, uid=entry.uid, version=entry.resource_version
+        )
         self._on_write("delete", entry.kind)
         if change := self.cache.drop(*entry.id, uid=entry.uid):
             self._on_change(change)
+
+    async def dismiss(self, pod: Entry) -> None:
+        """Asks a pod to go. While it ends it stays known: whoever guards it must stay as long."""
+        self._guard()
+        ending = await self._api.delete(
+            RESOURCES[pod.kind], pod.namespace, pod.name, uid=pod.uid, version=pod.resource_version
+        )
+        self._on_write("delete", pod.kind)
+        if ending:
+            self._learn(pod.kind, ending)
+        elif change := self.cache.drop(*pod.id, uid=pod.uid):
+            self._on_change(change)
+
+    async def read_log(self, pod: Entry, *, limit: int) -> str:
+        """The last line that a pod wrote."""
+        return await self._api.read_log(pod.namespace, pod.name, limit=limit)
 
     async def read(self, kind: str, namespace: str, name: str) -> Object:
         """One GET of a whole object, for what the cache does not keep."""
@@ -95,6 +143,7 @@ class Cluster:
         """None when it was created; otherwise the one that was there and is ours."""
         kind, metadata = wanted["kind"], wanted["metadata"]
         body = {**wanted, "metadata": {**metadata, "resourceVersion": _ABSENT}}
+        self._guard()
         try:
             answer = await self._api.apply(RESOURCES[kind], body)
         except Collision:
@@ -117,25 +166,33 @@ class Cluster:
     async def _update(self, wanted: Object, entry: Entry) -> None:
         resource = RESOURCES[entry.kind]
         body = {**wanted, "metadata": {**wanted["metadata"], "uid": entry.uid}}
+        self._guard()
         try:
             answer = await self._api.apply(resource, body)
         except (Collision, Rejected) as error:
             # Another object may have taken its place, or none: then the cache was late, not the manifest wrong.
-            if not await self._is_still(entry):
+            existing = await self._still(entry)
+            if existing is None:
                 raise Waiting(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error
-            if isinstance(error, Collision):
+            if isinstance(error, Collision) or not is_shared(existing):
                 raise
+            # Another manager's entry in one of our lists may be what makes the apply invalid.
             answer = await self._api.take_over(resource, body)
         self._wrote("update", entry.kind, answer)
 
-    async def _is_still(self, entry: Entry) -> bool:
+    async def _still(self, entry: Entry) -> Object | None:
+        """The object itself, if it is the one we know."""
         try:
             existing = await self._api.get(RESOURCES[entry.kind], entry.namespace, entry.name)
         except Missing:
             self.cache.drop(*entry.id, uid=entry.uid)
-            return False
+            return None
         self._learn(entry.kind, existing)
-        return bool(existing["metadata"]["uid"] == entry.uid)
+        return existing if existing["metadata"]["uid"] == entry.uid else None
+
+    def _guard(self) -> None:
+        if not self._may_write():
+            raise Waiting(1.0, "this process does not hold the Lease any more")
 
     def _wrote(self, verb: str, kind: str, answer: Object) -> None:
         self._on_write(verb, kind)

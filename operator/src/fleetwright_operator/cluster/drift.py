@@ -32,6 +32,15 @@ def owns_all(owned: Fields, manifest: Object) -> bool:
     return _covers(owned, {**rest, "metadata": metadata})
 
 
+def is_shared(body: Object) -> bool:
+    """Whether another manager too owns something of what the object is, its metadata and status aside."""
+    return any(
+        set(manager.get("fieldsV1", {})) - {"f:metadata", "f:status"}
+        for manager in body["metadata"].get("managedFields", ())
+        if (manager.get("manager"), manager.get("operation")) != (names.FIELD_MANAGER, "Apply")
+    )
+
+
 def _covers(fields: Fields, desired: Any) -> bool:
     if set(fields) <= {"."}:
         return True  # a leaf, or a value that is owned as a whole

@@ -17,7 +17,7 @@ Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Controller:
+class OwnedBy:
     kind: str
     name: str
     uid: str
@@ -36,7 +36,9 @@ class Entry:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Only ours."""
-    controller: Controller | None = None
+    controller: OwnedBy | None = None
+    holders: frozenset[OwnedBy] = frozenset()
+    """The owners beside the controller: while one of them is there, the object stays."""
     owned: Fields = field(default_factory=dict)
     """The `fieldsV1` of what we applied and still own."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -48,6 +50,10 @@ class Entry:
     @property
     def is_ours(self) -> bool:
         return self.labels.get(names.MANAGED_BY) == names.FIELD_MANAGER
+
+    @property
+    def is_probe(self) -> bool:
+        return self.labels.get(names.COMPONENT) == names.PROBE
 
 
 def entry_of(kind: str, body: Object) -> Entry:
@@ -64,17 +70,19 @@ def entry_of(kind: str, body: Object) -> Entry:
         deleting="deletionTimestamp" in metadata,
         labels=metadata.get("labels", {}),
         annotations={k: v for k, v in metadata.get("annotations", {}).items() if k.startswith(names.GROUP)},
-        controller=_controller(metadata),
+        controller=next(iter(_owners(metadata, controlling=True)), None),
+        holders=_owners(metadata, controlling=False),
         owned=_owned(metadata),
         facts=_FACTS[kind](body) if kind in _FACTS else {},
     )
 
 
-def _controller(metadata: Mapping[str, Any]) -> Controller | None:
-    for owner in metadata.get("ownerReferences", ()):
-        if owner.get("controller"):
-            return Controller(kind=owner["kind"], name=owner["name"], uid=owner["uid"])
-    return None
+def _owners(metadata: Mapping[str, Any], *, controlling: bool) -> frozenset[OwnedBy]:
+    return frozenset(
+        OwnedBy(kind=owner["kind"], name=owner["name"], uid=owner["uid"])
+        for owner in metadata.get("ownerReferences", ())
+        if bool(owner.get("controller")) == controlling
+    )
 
 
 def _owned(metadata: Mapping[str, Any]) -> Fields:
@@ -116,19 +124,26 @@ def _deployment(body: Object) -> dict[str, Any]:
 
 def _pod(body: Object) -> dict[str, Any]:
     status = body.get("status", {})
-    kept = ("phase", "podIP", "conditions", "containerStatuses", "reason", "message")
+    kept = ("phase", "podIP", "conditions", "reason", "message")
+    first = [each for each in status.get("initContainerStatuses", ()) if not _has_succeeded(each)]
+    containers = [*first, *status.get("containerStatuses", ())]
     annotations = body["metadata"].get("annotations", {})
     return {
         **{key: status[key] for key in kept if key in status},
+        **({"containerStatuses": containers} if containers else {}),
         "revision": annotations.get(names.REVISION_ANNOTATION, ""),
     }
+
+
+def _has_succeeded(container: Mapping[str, Any]) -> bool:
+    return bool(container.get("state", {}).get("terminated", {}).get("exitCode") == 0)
 
 
 def _config_map(body: Object) -> dict[str, Any]:
     return {"keys": tuple(sorted(body.get("data", {})))}
 
 
-def _secret(body: Object) -> dict[str, Any]:
+def _data(body: Object) -> dict[str, Any]:
     return {"data": body.get("data", {})}
 
 
@@ -158,7 +173,9 @@ _FACTS: Mapping[str, Callable[[Object], dict[str, Any]]] = {
     "Deployment": _deployment,
     "Pod": _pod,
     "ConfigMap": _config_map,
-    "Secret": _secret,
+    "Secret": _data,
+    names.CARD_KEYS: _data,
+    names.KEY_SET: _data,
     "Service": _service,
     "PersistentVolumeClaim": _claim,
     "SecretMetadata": _key_names,

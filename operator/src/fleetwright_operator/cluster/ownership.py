@@ -34,9 +34,12 @@ def check_ours(entry: Entry, manifest: Object) -> None:
         raise Waiting(1.0, f"{kind} {entry.name} is being deleted")
 
 
-def same_owner(entry: Entry, manifest: Object) -> bool:
+def same_owners(entry: Entry, manifest: Object) -> bool:
+    """Whoever took the object's controller or holders away, they are written again."""
     owner = controller_of(manifest)
-    return (entry.controller.uid if entry.controller else None) == (owner["uid"] if owner else None)
+    held_by = {each["uid"] for each in manifest["metadata"].get("ownerReferences", ()) if each is not owner}
+    same = (entry.controller.uid if entry.controller else None) == (owner["uid"] if owner else None)
+    return same and held_by == {holder.uid for holder in entry.holders}
 
 
 def controller_of(manifest: Object) -> dict[str, Any] | None:

@@ -21,6 +21,8 @@ class Resource:
     """Which objects are listed and watched."""
     metadata_only: bool = False
     namespaced: bool = True
+    field: str = ""
+    """Narrows lists and watches further, such as to one name, which a right can be limited to."""
 
     @property
     def api_version(self) -> str:
@@ -56,7 +58,22 @@ SECRET_METADATA = Resource(kind="SecretMetadata", group="", version="v1", plural
 CONFIG_MAP_METADATA = Resource(
     kind="ConfigMapMetadata", group="", version="v1", plural="configmaps", metadata_only=True
 )
+# Their labels, for agents that invite callers by them.
+NAMESPACES = Resource(
+    kind="NamespaceMetadata", group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
+)
+EVENTS = Resource(kind="Event", group="", version="v1", plural="events")
 LEASES = Resource(kind="Lease", group="coordination.k8s.io", version="v1", plural="leases")
+
+
+def own_card_keys(name: str) -> Resource:
+    """The one Secret of the operator's own namespace that it reads whole without having labelled it."""
+    return Resource(kind=names.CARD_KEYS, group="", version="v1", plural="secrets", field=f"metadata.name={name}")
+
+
+def own_key_set(name: str) -> Resource:
+    return Resource(kind=names.KEY_SET, group="", version="v1", plural="configmaps", field=f"metadata.name={name}")
+
 
 WATCHED = (
     AGENTS,
@@ -71,12 +88,12 @@ WATCHED = (
     POLICIES,
     SERVICES,
 )
-"""Kinds whose events kopf brings."""
+"""Kinds that are looked at whole. kopf brings the events of the first three, which people write."""
 
-OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA)
-"""Kinds of which only metadata is fetched, by a watch of our own: kopf cannot."""
+OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES)
+"""Kinds of which only metadata is fetched."""
 
-RESOURCES: Mapping[str, Resource] = {resource.kind: resource for resource in (*WATCHED, *OBSERVED, LEASES)}
+RESOURCES: Mapping[str, Resource] = {resource.kind: resource for resource in (*WATCHED, *OBSERVED, LEASES, EVENTS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +118,8 @@ class Api(Protocol):
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
         """Server-side apply as our field manager, by force.
 
-        `metadata.resourceVersion` "1" means: only if absent (Collision otherwise). `metadata.uid` guards an update.
+        `metadata.resourceVersion` "1" means: only if absent; any other: only that version (Collision otherwise).
+        `metadata.uid` guards an update.
         """
 
     async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
@@ -114,8 +132,16 @@ class Api(Protocol):
         For where another manager's entry in one of our lists makes every apply invalid.
         """
 
-    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str) -> None:
-        """Deletes that very object; its absence is success."""
+    async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
+        """Deletes that very object as it was seen; Collision when it is another one by now, success when it is gone.
+
+        Answers with what is left of it for a while, if any.
+        """
+        ...
+
+    async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
+        """The last line that a pod's container wrote, at most `limit` bytes of it."""
+        ...
 
     def watch(
         self, resource: Resource, *, namespace: str | None, resource_version: str

@@ -1,19 +1,21 @@
 """All children of one Agent, in the order in which they are written: what a pod mounts comes before the pod."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json
+from fleetwright_operator.desired.additions import added_routes, is_managed
 from fleetwright_operator.desired.callers import Tokens
-from fleetwright_operator.desired.deployment import Snapshot, agent_deployment
+from fleetwright_operator.desired.card import ServedCard, Sign, card_config_map, served_card, unsigned
+from fleetwright_operator.desired.deployment import Skills, agent_deployment
 from fleetwright_operator.desired.egress import Route, Services, egress_routes
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.desired.network import agent_policy
 from fleetwright_operator.desired.secrets import auth_secret, client_secret
 from fleetwright_operator.desired.volume import memory_claim
-from fleetwright_operator.edges import Agent
+from fleetwright_operator.edges import Agent, Identity
 from fleetwright_operator.endpoints import Endpoints
 from fleetwright_operator.render import Rendered, render_agent
 from fleetwright_operator.settings import Settings
@@ -22,23 +24,43 @@ from fleetwright_operator.skill_document import SkillContent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """An Agent and everything it refers to, found and checked. Mappings are by name within the namespace."""
+    """An Agent and everything it refers to, found and checked. Mappings are by name; peers differ in theirs."""
 
     agent: Agent
     skills: Mapping[str, SkillContent] = field(default_factory=dict)
-    snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
+    snapshots: Skills = field(default_factory=dict)
     servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     peers: Mapping[str, Agent] = field(default_factory=dict)
-    callers: Sequence[str] = ()
+    callers: Sequence[Identity] = ()
     services: Services = field(default_factory=dict)
     tokens: Tokens = field(default_factory=Tokens)
+    pending: Mapping[str, str] = field(default_factory=dict)
+    sign: Sign = unsigned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChildren:
-    manifests: list[Manifest]
+    mounted: list[Manifest]
+    """What a pod mounts; may be written while another revision serves."""
+    serving: list[Manifest]
+    """Card, policy, Service and, last, the Deployment: what puts a revision in the place of another."""
     rendered: Rendered
+    card: ServedCard
     routes: list[Route]
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        return [*self.mounted, *self.serving]
+
+    @property
+    def template(self) -> Mapping[str, Any]:
+        """Of the pod that serves."""
+        template: Mapping[str, Any] = self.serving[-1]["spec"]["template"]
+        return template
+
+    @property
+    def template_hash(self) -> str:
+        return str(self.serving[-1]["metadata"]["annotations"][names.TEMPLATE_ANNOTATION])
 
 
 def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
@@ -52,26 +74,57 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
         settings=settings,
         tokens=parts.tokens,
     )
-    routes = egress_routes(parts.agent, servers=parts.servers, services=parts.services, settings=settings)
+    routes = list(_routes(parts, settings))
+    card = served_card(rendered.card, parts.sign)
     claim = memory_claim(owner, parts.agent)
-    manifests = [
+    mounted = [
         *([] if "serviceAccountName" in parts.agent["spec"] else [_service_account(owner)]),
         _config_map(owner, rendered),
-        *agent_credentials(parts.agent, parts.tokens),
+        *agent_credentials(parts.agent, parts.tokens, pending=parts.pending),
         *([claim] if claim else []),
-        # Before the Deployment: no pod of ours ever runs without its policy.
-        agent_policy(owner, callers=parts.callers, routes=routes, settings=settings),
-        _service(owner),
-        agent_deployment(owner, parts.agent, revision=rendered.revision, snapshots=parts.snapshots, settings=settings),
     ]
-    return AgentChildren(manifests=manifests, rendered=rendered, routes=routes)
+    serving = [
+        card_config_map(owner, card),
+        # Before the Deployment: no pod of ours ever runs without its policy.
+        *_policies(owner, parts, routes, settings),
+        _service(owner),
+        agent_deployment(
+            owner,
+            parts.agent,
+            revision=rendered.revision,
+            snapshots=parts.snapshots,
+            servers=parts.servers,
+            settings=settings,
+        ),
+    ]
+    return AgentChildren(mounted=mounted, serving=serving, rendered=rendered, card=card, routes=routes)
 
 
-def agent_credentials(agent: Agent, tokens: Tokens) -> list[Manifest]:
-    """Also written while references dangle: a caller that lost its right must lose it at once."""
+def _routes(parts: AgentParts, settings: Settings) -> Iterator[Route]:
+    if is_managed(parts.agent):
+        yield from egress_routes(
+            parts.agent,
+            servers=parts.servers,
+            needs={name: skill.permissions for name, skill in parts.skills.items()},
+            services=parts.services,
+            settings=settings,
+        )
+        yield from added_routes(parts.agent)
+
+
+def _policies(owner: Owner, parts: AgentParts, routes: list[Route], settings: Settings) -> Iterator[Manifest]:
+    if is_managed(parts.agent):
+        yield agent_policy(owner, parts.agent, callers=parts.callers, routes=routes, settings=settings)
+
+
+def agent_credentials(agent: Agent, tokens: Tokens, *, pending: Mapping[str, str]) -> list[Manifest]:
+    """Also written while references dangle: a caller that lost its right must lose it at once.
+
+    The list of those who may call comes first: nobody is given a token that is not in it.
+    """
     owner = owner_of(agent)
-    clients = [client_secret(owner, client=name, token=token) for name, token in sorted(tokens.clients.items())]
-    return [*clients, auth_secret(owner, tokens)]
+    clients = [client_secret(owner, client=name, bearer=bearer) for name, bearer in sorted(tokens.clients.items())]
+    return [auth_secret(owner, tokens, pending=pending), *clients]
 
 
 def _service_account(owner: Owner) -> Manifest:

@@ -1,23 +1,78 @@
 """The agent card, A2A 1.0: compiled from the same inputs as `agent.json`, so it says what is true.
 
-Skills are the mounted ones; the security scheme is the enforced one; the extension is the emitted one.
+Skills are the mounted ones; the security scheme is the enforced one; the extension is the emitted one. What is
+served has signatures besides: they lie in a ConfigMap of their own, so that another key is not another revision.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from fleetwright_operator import names
+from fleetwright_operator.canonical import canonical_json, sha256_hex
+from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
+from fleetwright_operator.desired.terms import takes_api_keys
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.skill_document import SkillContent
 
 PROTOCOL_VERSION = "1.0"
 COST_EXTENSION = "https://proto-labs.ai/a2a/ext/cost-v1"
 DEFAULT_VERSION = "0.1.0"
+_BEARER = {
+    "bearer": {
+        "httpAuthSecurityScheme": {
+            "scheme": "Bearer",
+            "description": "The token of a named client or of an agent that may call this one.",
+        }
+    }
+}
+_API_KEY = {
+    "apiKey": {
+        "apiKeySecurityScheme": {
+            "location": "header",
+            "name": "X-API-Key",
+            "description": "The token of a named client.",
+        }
+    }
+}
+
+
+Sign = Callable[[Mapping[str, Any]], Sequence[Mapping[str, str]]]
+"""The signatures of a card, the same for the same card."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCard:
+    """What the agent serves, byte for byte."""
+
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """As the runtime reports it."""
+        return f"sha256:{sha256_hex(self.text)}"
+
+
+def unsigned(_: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    """Where there is no key."""
+    return []
+
+
+def served_card(card: Mapping[str, Any], sign: Sign) -> ServedCard:
+    signatures = list(sign(card))
+    return ServedCard(canonical_json({**card, **({"signatures": signatures} if signatures else {})}))
+
+
+def card_config_map(owner: Owner, card: ServedCard) -> Manifest:
+    head = manifest("v1", "ConfigMap", name=names.agent_card(owner.name), owner=owner)
+    return {**head, "data": {names.CARD_KEY: card.text}}
 
 
 def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dict[str, Any]:
     name = agent["metadata"]["name"]
     spec = agent["spec"]
     description = spec.get("description") or f"The agent {name}."
+    schemes = _BEARER | (_API_KEY if takes_api_keys(agent) else {})
     return {
         "name": name,
         "description": description,
@@ -38,15 +93,9 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
                 }
             ],
         },
-        "securitySchemes": {
-            "bearer": {
-                "httpAuthSecurityScheme": {
-                    "scheme": "Bearer",
-                    "description": "The token of a named client or of an agent that may call this one.",
-                }
-            }
-        },
-        "securityRequirements": [{"schemes": {"bearer": {}}}],
+        "securitySchemes": schemes,
+        # One of them is enough.
+        "securityRequirements": [{"schemes": {scheme: {}}} for scheme in schemes],
         "defaultInputModes": ["text/plain"],
         "defaultOutputModes": ["text/markdown", "text/plain"],
         "skills": [_skill(skill) for skill in skills] or [_chat(description)],

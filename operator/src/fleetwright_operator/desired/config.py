@@ -6,26 +6,33 @@ The runtime owns the shape (fleetwright_agent.config); a contract test validates
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator import durations, names
+from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog, ModelDefaults
+from fleetwright_operator.desired.permissions import widened
+from fleetwright_operator.desired.references import (
+    api_key,
+    certificate_authority,
+    header_files,
+    instructions_file,
+)
+from fleetwright_operator.desired.terms import takes_api_keys
+from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools, digests, pinned_list, server_entry
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.endpoints import Endpoints
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import SkillContent
 
 DEFAULT_MODEL_TIMEOUT = "120s"
-DEFAULT_API_KEY = "api-key"
-
-
-def api_key_reference(agent: Agent) -> tuple[str, str] | None:
-    """(Secret, key) that holds the provider's key, or None."""
-    reference = agent["spec"]["model"].get("apiKeySecretRef")
-    return (reference["name"], reference.get("key", DEFAULT_API_KEY)) if reference else None
 
 
 def model_base_url(agent: Agent, catalog: Catalog) -> str:
     model = agent["spec"]["model"]
     return str(model.get("baseURL") or catalog.lookup(model["name"]).base_url)
+
+
+def model_destination(agent: Agent, catalog: Catalog) -> str:
+    """The address that calls to the model go to: the proxy where there is one."""
+    return str(agent["spec"]["model"].get("proxyURL") or model_base_url(agent, catalog))
 
 
 def drain_seconds(agent: Agent, settings: Settings) -> int:
@@ -44,27 +51,38 @@ def agent_config(
     """The document without its revision, which is a hash over it."""
     namespace, name = agent["metadata"]["namespace"], agent["metadata"]["name"]
     spec = agent["spec"]
+    needs = {skill.name: skill.permissions for skill in skills}
     return {
         "version": 1,
         "name": name,
         "namespace": namespace,
         "description": spec.get("description", ""),
-        "instructions": spec["instructions"],
+        **_instructions(agent),
         "url": endpoints.agent(namespace, name),
         "model": _model(agent, settings.catalog),
         "skills": [_skill(skill) for skill in skills],
-        "mcpServers": [_server(use, servers[use["name"]], endpoints) for use in spec.get("mcpServers", ())],
+        "mcpServers": [
+            _server(widened(use, needs), servers[use["name"]], endpoints) for use in spec.get("mcpServers", ())
+        ],
         "peers": [_peer(peers[peer["name"]], endpoints) for peer in spec.get("peers", ())],
         "compaction": _compaction(spec.get("compaction", {})),
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
+        # Only where it is asked for: what nobody uses must not be another revision.
+        **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
     }
+
+
+def _instructions(agent: Agent) -> dict[str, str]:
+    mounted = instructions_file(agent)
+    return {"instructionsFile": mounted.path} if mounted else {"instructions": agent["spec"]["instructions"]}
 
 
 def _model(agent: Agent, catalog: Catalog) -> dict[str, Any]:
     model = agent["spec"]["model"]
     defaults: ModelDefaults = catalog.lookup(model["name"])
-    key = api_key_reference(agent)
+    key, authority = api_key(agent), certificate_authority(agent)
+    headers = [{"name": name, "valueFile": mounted.path} for name, mounted in header_files(agent).items()]
     price = model.get("price") or defaults.price
     return {
         "name": model["name"],
@@ -72,7 +90,10 @@ def _model(agent: Agent, catalog: Catalog) -> dict[str, Any]:
         "contextWindow": model.get("contextWindow", defaults.context_window),
         "maxOutputTokens": model.get("maxOutputTokens", defaults.max_output_tokens),
         "timeoutSeconds": durations.seconds(model.get("timeout", DEFAULT_MODEL_TIMEOUT)),
-        **({"apiKeyFile": names.secret_file(*key)} if key else {}),
+        **({"apiKeyFile": key.path} if key else {}),
+        **({"headers": headers} if headers else {}),
+        **({"caFile": authority.path} if authority else {}),
+        **({"proxyUrl": model["proxyURL"]} if "proxyURL" in model else {}),
         **({"temperature": float(model["temperature"])} if "temperature" in model else {}),
         **({"price": dict(price)} if price else {}),
     }
@@ -83,12 +104,12 @@ def _skill(skill: SkillContent) -> dict[str, Any]:
 
 
 def _server(use: Mapping[str, Any], server: Mapping[str, Any], endpoints: Endpoints) -> dict[str, Any]:
-    tools = use.get("tools", {})
+    pinned = pinned_list(server)
     return {
-        "name": use["name"],
-        "url": endpoints.server(server),
-        "allow": list(tools.get("allow", ())),
-        "deny": list(tools.get("deny", ())),
+        **server_entry(server, endpoints),
+        "allow": allowed_tools(use, server) or [],
+        "deny": denied_tools(use, server),
+        **({"pinned": digests(pinned["tools"])} if pinned else {}),
     }
 
 

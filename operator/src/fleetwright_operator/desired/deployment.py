@@ -6,17 +6,30 @@ from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.canonical import short_hash
-from fleetwright_operator.desired.config import api_key_reference, drain_seconds
+from fleetwright_operator.desired.config import drain_seconds
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
+from fleetwright_operator.desired.mounted_files import ROOT as _ROOT
+from fleetwright_operator.desired.mounted_files import (
+    SECRET,
+    File,
+    config_map_volume,
+    file_mounts,
+    file_volumes,
+    secret_volume,
+)
 from fleetwright_operator.desired.pod import container_security, http_probe, sealed_pod
+from fleetwright_operator.desired.pod_template import patched
+from fleetwright_operator.desired.references import file_references
+from fleetwright_operator.desired.skill_source import Foreign, fetching_container, foreign_volumes, pull_secrets
+from fleetwright_operator.desired.tool_access import credential_keys
 from fleetwright_operator.desired.volume import memory_volume
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import key_to_path
 
-_ROOT = "/etc/fleetwright"
+Servers = Mapping[str, Mapping[str, Any]]
+CONTAINER = "agent"
 _MEMORY = "/var/lib/fleetwright"
-_READ_BY_GROUP = 0o440
 _CLOSING_SECONDS = 15
 """After the drain: the rest is ended, readers are told, files are closed."""
 
@@ -29,40 +42,68 @@ class Snapshot:
     keys: tuple[str, ...]
 
 
+Skills = Mapping[str, Snapshot | Foreign]
+"""By name: where a skill's files come from."""
+
+
 def is_suspended(agent: Agent) -> bool:
     return bool(agent["spec"].get("suspend", False))
 
 
 def agent_deployment(
-    owner: Owner, agent: Agent, *, revision: str, snapshots: Mapping[str, Snapshot], settings: Settings
+    owner: Owner,
+    agent: Agent,
+    *,
+    revision: str,
+    snapshots: Skills,
+    servers: Servers,
+    settings: Settings,
 ) -> Manifest:
-    labels = {**owner.labels, names.COMPONENT: "agent"}
+    sealed = agent_template(owner, agent, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
+    template = patched(sealed, agent["spec"].get("podTemplate", {}))
+    annotations = {names.TEMPLATE_ANNOTATION: short_hash(template)}
     return {
-        **manifest("apps/v1", "Deployment", name=owner.name, owner=owner),
+        **manifest("apps/v1", "Deployment", name=owner.name, owner=owner, annotations=annotations),
         "spec": {
             # One writer of the memory: never two pods, also when somebody scales by hand.
             "replicas": 0 if is_suspended(agent) else 1,
             "strategy": {"type": "Recreate"},
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": owner.selector},
-            "template": {
-                "metadata": {"labels": labels, "annotations": {names.REVISION_ANNOTATION: revision}},
-                "spec": {
-                    **sealed_pod(),
-                    "serviceAccountName": agent["spec"].get("serviceAccountName", owner.name),
-                    **_pull_secrets(agent),
-                    "terminationGracePeriodSeconds": drain_seconds(agent, settings) + _CLOSING_SECONDS,
-                    "containers": [_container(agent, snapshots, settings)],
-                    "volumes": _volumes(owner, agent, revision=revision, snapshots=snapshots),
-                },
-            },
+            "template": template,
         },
     }
 
 
-def _container(agent: Agent, snapshots: Mapping[str, Snapshot], settings: Settings) -> dict[str, Any]:
+def agent_template(
+    owner: Owner,
+    agent: Agent,
+    *,
+    revision: str,
+    snapshots: Skills,
+    servers: Servers,
+    settings: Settings,
+) -> dict[str, Any]:
+    """The agent's pod before anybody's patch."""
+    files = _files(agent, servers)
+    labels = {**owner.labels, names.COMPONENT: "agent"}
     return {
-        "name": "agent",
+        "metadata": {"labels": labels, "annotations": {names.REVISION_ANNOTATION: revision}},
+        "spec": {
+            **sealed_pod(),
+            "serviceAccountName": agent["spec"].get("serviceAccountName", owner.name),
+            **_pull_secrets(agent, snapshots),
+            "terminationGracePeriodSeconds": drain_seconds(agent, settings) + _CLOSING_SECONDS,
+            **_fetching(snapshots, settings),
+            "containers": [_container(agent, snapshots, files, settings)],
+            "volumes": _volumes(owner, agent, revision=revision, snapshots=snapshots, files=files),
+        },
+    }
+
+
+def _container(agent: Agent, snapshots: Skills, files: Sequence[File], settings: Settings) -> dict[str, Any]:
+    return {
+        "name": CONTAINER,
         **_program(agent, settings),
         "imagePullPolicy": "IfNotPresent",
         "ports": [
@@ -75,7 +116,7 @@ def _container(agent: Agent, snapshots: Mapping[str, Snapshot], settings: Settin
         "resources": agent["spec"].get("resources") or dict(settings.agent_resources),
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _mounts(agent, sorted(snapshots)),
+        "volumeMounts": _mounts(files, sorted(snapshots)),
     }
 
 
@@ -85,57 +126,68 @@ def _program(agent: Agent, settings: Settings) -> dict[str, Any]:
     return {"image": own} if own else {"image": settings.agent_image, "command": ["fleetwright-agent", "serve"]}
 
 
-def _pull_secrets(agent: Agent) -> dict[str, Any]:
-    secrets = agent["spec"].get("imagePullSecrets")
-    return {"imagePullSecrets": [{"name": secret["name"]} for secret in secrets]} if secrets else {}
+def _pull_secrets(agent: Agent, skills: Skills) -> dict[str, Any]:
+    own = [secret["name"] for secret in agent["spec"].get("imagePullSecrets", ())]
+    of_skills = pull_secrets(list(_foreign(skills).values())).get("imagePullSecrets", ())
+    secrets = dict.fromkeys([*own, *(secret["name"] for secret in of_skills)])
+    return {"imagePullSecrets": [{"name": name} for name in secrets]} if secrets else {}
 
 
-def _mounts(agent: Agent, skills: Sequence[str]) -> list[dict[str, Any]]:
-    key = api_key_reference(agent)
+def _fetching(skills: Skills, settings: Settings) -> dict[str, Any]:
+    containers = [
+        container
+        for name, foreign in sorted(_foreign(skills).items())
+        for container in fetching_container(name, _skill_volume(name), foreign, settings)
+    ]
+    return {"initContainers": containers} if containers else {}
+
+
+def _foreign(skills: Skills) -> dict[str, Foreign]:
+    return {name: skill for name, skill in skills.items() if isinstance(skill, Foreign)}
+
+
+def _mounts(files: Sequence[File], skills: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {"name": "config", "mountPath": _ROOT, "readOnly": True},
+        {"name": "card", "mountPath": f"{_ROOT}/card", "readOnly": True},
         {"name": "auth", "mountPath": f"{_ROOT}/auth", "readOnly": True},
-        *([{"name": "api-key", "mountPath": f"{_ROOT}/secrets/{key[0]}", "readOnly": True}] if key else []),
+        *file_mounts(files),
         *({"name": _skill_volume(name), "mountPath": f"{_ROOT}/skills/{name}", "readOnly": True} for name in skills),
         {"name": "memory", "mountPath": _MEMORY},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own, an emptyDir
     ]
 
 
-def _volumes(owner: Owner, agent: Agent, *, revision: str, snapshots: Mapping[str, Snapshot]) -> list[dict[str, Any]]:
-    key = api_key_reference(agent)
+def _volumes(
+    owner: Owner, agent: Agent, *, revision: str, snapshots: Skills, files: Sequence[File]
+) -> list[dict[str, Any]]:
     return [
-        _config_map(
-            "config",
-            names.agent_config(owner.name, revision),
-            [
-                {"key": names.CONFIG_KEY, "path": "agent.json"},
-                {"key": names.CARD_KEY, "path": "card/agent-card.json"},
-            ],
+        config_map_volume(
+            "config", names.agent_config(owner.name, revision), [{"key": names.CONFIG_KEY, "path": "agent.json"}]
         ),
-        _secret("auth", names.agent_auth(owner.name)),
-        *([_secret("api-key", key[0], [{"key": key[1], "path": key[1]}])] if key else []),
-        *(_skill(name, snapshot) for name, snapshot in sorted(snapshots.items())),
+        config_map_volume("card", names.agent_card(owner.name), [{"key": names.CARD_KEY, "path": "agent-card.json"}]),
+        secret_volume("auth", names.agent_auth(owner.name)),
+        *file_volumes(files),
+        *(volume for name, skill in sorted(snapshots.items()) for volume in _skill(name, skill)),
         memory_volume(owner, agent),
         {"name": "tmp", "emptyDir": {}},
     ]
 
 
-def _skill(name: str, snapshot: Snapshot) -> dict[str, Any]:
-    items = [{"key": key, "path": key_to_path(key)} for key in sorted(snapshot.keys)]
-    return _config_map(_skill_volume(name), snapshot.name, items)
+def _files(agent: Agent, servers: Servers) -> list[File]:
+    """What it reads from Secrets and ConfigMaps of others, by key: the rest of them is not its business."""
+    own = [(reference.kind, reference.name, reference.key) for reference in file_references(agent)]
+    return own + [(SECRET, *key) for server in servers.values() for key in credential_keys(server)]
+
+
+def _skill(name: str, skill: Snapshot | Foreign) -> list[dict[str, Any]]:
+    if isinstance(skill, Foreign):
+        return foreign_volumes(_skill_volume(name), skill)
+    items = [{"key": key, "path": key_to_path(key)} for key in sorted(skill.keys)]
+    return [config_map_volume(_skill_volume(name), skill.name, items)]
 
 
 def _skill_volume(name: str) -> str:
     # A volume's name has at most 63 characters, and a skill's alone may have as many.
     volume = f"skill-{name}"
     return volume if len(volume) <= 63 else f"skill-{short_hash(name)}"
-
-
-def _config_map(volume: str, name: str, items: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"name": volume, "configMap": {"name": name, "defaultMode": _READ_BY_GROUP, "items": items}}
-
-
-def _secret(volume: str, name: str, items: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    secret: dict[str, Any] = {"secretName": name, "defaultMode": _READ_BY_GROUP}
-    return {"name": volume, "secret": {**secret, "items": items} if items else secret}

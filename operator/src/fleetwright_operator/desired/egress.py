@@ -6,8 +6,9 @@ from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.desired.addresses import Address, Destination, ServiceFacts, destination, parse_address, pods
-from fleetwright_operator.desired.config import model_base_url
-from fleetwright_operator.edges import Agent
+from fleetwright_operator.desired.config import model_destination
+from fleetwright_operator.desired.permissions import Needs, needed_addresses, needed_ranges
+from fleetwright_operator.edges import Agent, peers_of
 from fleetwright_operator.endpoints import DEFAULT_MCP_PORT
 from fleetwright_operator.settings import Settings
 
@@ -24,7 +25,7 @@ class Route:
 
 
 def named_addresses(
-    agent: Agent, servers: Mapping[str, Mapping[str, Any]], settings: Settings
+    agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, settings: Settings
 ) -> Iterator[tuple[str, Address]]:
     """(field, address) of every URL that the agent's references name.
 
@@ -32,17 +33,24 @@ def named_addresses(
         UnusableAddress: An address can never work; checks.py says so before anybody builds.
     """
     namespace = agent["metadata"]["namespace"]
-    url = model_base_url(agent, settings.catalog)
+    model = agent["spec"]["model"]
+    url = model_destination(agent, settings.catalog)
     where = parse_address(url, namespace=namespace, cluster_domain=settings.cluster_domain)
-    yield f"model {agent['spec']['model']['name']}", where
+    yield f"model {model['name']}{', through its proxy' if 'proxyURL' in model else ''}", where
     for name, server in servers.items():
         if remote := server["spec"].get("remote"):
             where = parse_address(remote["url"], namespace=namespace, cluster_domain=settings.cluster_domain)
             yield f"McpServer {name}", where
+    yield from needed_addresses(needs, namespace=namespace, cluster_domain=settings.cluster_domain)
 
 
 def egress_routes(
-    agent: Agent, *, servers: Mapping[str, Mapping[str, Any]], services: Services, settings: Settings
+    agent: Agent,
+    *,
+    servers: Mapping[str, Mapping[str, Any]],
+    needs: Needs | None = None,
+    services: Services,
+    settings: Settings,
 ) -> list[Route]:
     """The routes of an agent whose references all resolve.
 
@@ -51,7 +59,7 @@ def egress_routes(
     """
     namespace = agent["metadata"]["namespace"]
     routes = [dns_route(settings)]
-    for why, address in named_addresses(agent, servers, settings):
+    for why, address in named_addresses(agent, servers, needs or {}, settings):
         found = destination(address, services)
         if isinstance(found, str):
             raise ValueError(found)
@@ -61,7 +69,8 @@ def egress_routes(
         for name, server in servers.items()
         if "workload" in server["spec"]
     ]
-    return routes + [_peer(namespace, peer["name"]) for peer in agent["spec"].get("peers", ())]
+    routes += [_range(*needed) for needed in needed_ranges(needs or {})]
+    return routes + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
 
 
 def policy_rules(routes: list[Route]) -> list[dict[str, Any]]:
@@ -88,6 +97,11 @@ def _route(found: Destination, why: str) -> Route:
     return Route(to=found.text, why=why, peers=(found.to,), ports=(("TCP", found.port),))
 
 
+def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...]) -> Route:
+    to = f"{text}, TCP {', '.join(str(port) for port in ports)}"
+    return Route(to=to, why=why, peers=(peer,), ports=tuple(("TCP", port) for port in ports))
+
+
 def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> Route:
     port = workload.get("port", DEFAULT_MCP_PORT)
     return Route(
@@ -98,10 +112,11 @@ def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> Route:
     )
 
 
-def _peer(namespace: str, name: str) -> Route:
+def _peer(namespace: str, name: str, *, own: str) -> Route:
+    text = name if namespace == own else names.qualified(namespace, name)
     return Route(
-        to=f"pods of Agent {name}, port {names.A2A_PORT}",
-        why=f"peer {name}",
+        to=f"pods of Agent {text}, port {names.A2A_PORT}",
+        why=f"peer {text}",
         peers=(pods({names.AGENT_LABEL: name}, namespace=namespace),),
         ports=(("TCP", names.A2A_PORT),),
     )

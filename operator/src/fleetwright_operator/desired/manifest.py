@@ -38,6 +38,11 @@ class Owner:
             "blockOwnerDeletion": True,
         }
 
+    @property
+    def hold(self) -> dict[str, Any]:
+        """Of an object that belongs to another one and must stay while this one needs it."""
+        return {"apiVersion": names.API_VERSION, "kind": self.kind, "name": self.name, "uid": self.uid}
+
 
 def owner_of(custom_object: Mapping[str, Any]) -> Owner:
     metadata = custom_object["metadata"]

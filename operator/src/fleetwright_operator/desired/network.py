@@ -4,30 +4,36 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleetwright_operator import names
+from fleetwright_operator.desired.additions import added_callers
 from fleetwright_operator.desired.addresses import pods
 from fleetwright_operator.desired.egress import Route, policy_rules
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
+from fleetwright_operator.edges import Agent, Identity
 from fleetwright_operator.settings import Settings
 
 
-def agent_policy(owner: Owner, *, callers: Sequence[str], routes: list[Route], settings: Settings) -> Manifest:
+def agent_policy(
+    owner: Owner, agent: Agent, *, callers: Sequence[Identity], routes: list[Route], settings: Settings
+) -> Manifest:
     return _policy(
         owner,
         name=owner.name,
-        ingress=[_a2a(owner.name, callers), *_ops(settings)],
+        ingress=[_a2a(owner.name, callers), *added_callers(agent), *_ops(settings)],
         egress=policy_rules(routes),
     )
 
 
 def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: Route) -> Manifest:
-    """A tool server is reached by the agents that name it and reaches nothing but DNS.
+    """A tool server is reached by the agents that name it and by its own probes, and reaches nothing but DNS.
 
     Policies add up: who wants a server to reach more writes a policy for its label.
     """
-    rule = {"from": [_agents(users)], "ports": [{"protocol": "TCP", "port": port}]}
-    return _policy(
-        owner, name=names.mcp_workload(owner.name), ingress=[rule] if users else [], egress=policy_rules([dns])
-    )
+    probes = {"podSelector": {"matchLabels": {names.probed_label(owner.kind): owner.name}}}
+    rule = {
+        "from": [*([{"podSelector": _agents(users)}] if users else []), probes],
+        "ports": [{"protocol": "TCP", "port": port}],
+    }
+    return _policy(owner, name=names.mcp_workload(owner.name), ingress=[rule], egress=policy_rules([dns]))
 
 
 def _policy(owner: Owner, *, name: str, ingress: list[Any], egress: list[Any]) -> Manifest:
@@ -42,17 +48,23 @@ def _policy(owner: Owner, *, name: str, ingress: list[Any], egress: list[Any]) -
     }
 
 
-def _a2a(agent: str, callers: Sequence[str]) -> dict[str, Any]:
+def _a2a(agent: str, callers: Sequence[Identity]) -> dict[str, Any]:
+    by_namespace: dict[str, list[str]] = {}
+    for space, name in callers:
+        by_namespace.setdefault(space, []).append(name)
     invited = {"podSelector": {"matchLabels": {names.MAY_CALL_LABEL: agent}}}
     return {
-        "from": [*([_agents(callers)] if callers else []), invited],
+        "from": [*(_agents_of(space, found) for space, found in sorted(by_namespace.items())), invited],
         "ports": [{"protocol": "TCP", "port": names.A2A_PORT}],
     }
 
 
+def _agents_of(namespace: str, agents: Sequence[str]) -> dict[str, Any]:
+    return {**pods({}, namespace=namespace), "podSelector": _agents(agents)}
+
+
 def _agents(agents: Sequence[str]) -> dict[str, Any]:
-    expression = {"key": names.AGENT_LABEL, "operator": "In", "values": sorted(agents)}
-    return {"podSelector": {"matchExpressions": [expression]}}
+    return {"matchExpressions": [{"key": names.AGENT_LABEL, "operator": "In", "values": sorted(agents)}]}
 
 
 def _ops(settings: Settings) -> list[dict[str, Any]]:

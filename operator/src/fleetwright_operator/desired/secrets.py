@@ -1,29 +1,44 @@
-"""The Secrets of one agent: one per client for whoever calls it, and the folder that its pod reads."""
+"""The Secrets of one agent: one per client for whoever calls it, and the folder that its pod reads.
+
+Each carries the records of its credentials as an annotation, so that nothing about them is kept anywhere else.
+"""
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
 from fleetwright_operator import names
-from fleetwright_operator.canonical import canonical_json, sha256_hex
+from fleetwright_operator.bearer import Bearer, record
+from fleetwright_operator.canonical import canonical_json
 from fleetwright_operator.desired.callers import Tokens, callers_document, peer_token_files
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
+from fleetwright_operator.moments import written
 
 
-def client_secret(owner: Owner, *, client: str, token: str) -> Manifest:
-    annotations = {names.TOKEN_DIGEST_ANNOTATION: sha256_hex(token)}
-    name = names.agent_client(owner.name, client)
-    return _secret(owner, name, {names.TOKEN_KEY: token}, annotations)
+def client_secret(owner: Owner, *, client: str, bearer: Bearer) -> Manifest:
+    following = {names.NEXT_KEY: bearer.next.text} if bearer.next else {}
+    end = bearer.current.expires
+    return _secret(
+        owner,
+        names.agent_client(owner.name, client),
+        {names.TOKEN_KEY: bearer.current.text, **following},
+        {**_records({client: bearer}), **({names.EXPIRES_ANNOTATION: written(end)} if end is not None else {})},
+    )
 
 
-def auth_secret(owner: Owner, tokens: Tokens) -> Manifest:
-    return _secret(owner, names.agent_auth(owner.name), auth_files(tokens))
+def auth_secret(owner: Owner, tokens: Tokens, *, pending: Mapping[str, str]) -> Manifest:
+    """`pending` says of each token that is not in use yet, by its digest, since when it is listed."""
+    waiting = {names.PENDING_ANNOTATION: canonical_json(pending)} if pending else {}
+    annotations = {**_records(tokens.peers), **waiting}
+    files = {names.CALLERS_KEY: canonical_json(callers_document(tokens)), **peer_token_files(tokens)}
+    return _secret(owner, names.agent_auth(owner.name), files, annotations)
 
 
-def auth_files(tokens: Tokens) -> dict[str, str]:
-    return {names.CALLERS_KEY: canonical_json(callers_document(tokens)), **peer_token_files(tokens)}
+def _records(bearers: Mapping[str, Bearer]) -> dict[str, str]:
+    return {names.RECORDS_ANNOTATION: canonical_json({name: record(bearer) for name, bearer in bearers.items()})}
 
 
-def _secret(owner: Owner, name: str, files: dict[str, str], annotations: dict[str, str] | None = None) -> Manifest:
+def _secret(owner: Owner, name: str, files: dict[str, str], annotations: dict[str, str]) -> Manifest:
     # `data`, never `stringData`: the server keeps a key that a later stringData no longer names.
     data: dict[str, Any] = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}
     return {

@@ -1,14 +1,17 @@
-"""The snapshot of one Skill: immutable, named by its content, so that a rollout never sees half an edit."""
+"""The snapshot of one Skill: immutable, named by its content, so that a rollout never sees half an edit.
 
-from collections.abc import Mapping
+It belongs to its Skill, and is held by the agents that mount it: they outlive a Skill that is deleted.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetwright_operator import names
-from fleetwright_operator.desired.manifest import Manifest, manifest, owner_of
+from fleetwright_operator.desired.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.skill_document import SkillContent, path_to_key
 
 
-def skill_snapshot(skill: Mapping[str, Any], content: SkillContent) -> Manifest:
+def skill_snapshot(skill: Mapping[str, Any], content: SkillContent, *, holders: Sequence[Owner] = ()) -> Manifest:
     owner = owner_of(skill)
     head = manifest(
         "v1",
@@ -17,5 +20,6 @@ def skill_snapshot(skill: Mapping[str, Any], content: SkillContent) -> Manifest:
         owner=owner,
         annotations={names.SKILL_DIGEST_ANNOTATION: content.digest},
     )
+    head["metadata"]["ownerReferences"] += [holder.hold for holder in sorted(holders, key=lambda holder: holder.name)]
     data = {path_to_key(path): text for path, text in sorted(content.files.items())}
     return {**head, "immutable": True, "data": data}

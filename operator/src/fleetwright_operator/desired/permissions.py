@@ -1,0 +1,113 @@
+"""What skills need of their agents: tools of servers that the agent names, and ways out. Pure.
+
+An agent has what its skills need together. What the agent itself or a server denies stays denied, and a skill brings
+no server with it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fleetwright_operator.desired.addresses import Address, UnusableAddress, parse_address
+from fleetwright_operator.desired.ranges import block_peer, block_problems
+from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools
+
+Permissions = Mapping[str, Any]
+"""`permissions` of one Skill, and `fetchedFrom`, the address of its repository, where its pods fetch it."""
+Needs = Mapping[str, Permissions]
+"""By skill."""
+Servers = Mapping[str, Mapping[str, Any]]
+
+
+def permission_problems(permissions: Permissions, *, namespace: str, cluster_domain: str) -> Iterator[str]:
+    """What no agent could be given, with its place."""
+    for number, tool in enumerate(permissions.get("tools", ())):
+        if not all(tool.partition("/")):
+            yield f"spec.permissions.tools[{number}] {tool!r} must be written <server>/<tool>"
+    for number, need in enumerate(permissions.get("egress", ())):
+        field = f"spec.permissions.egress[{number}]"
+        if ("host" in need) == ("ipBlock" in need):
+            yield f"{field} needs exactly one of host and ipBlock"
+        elif "ipBlock" in need:
+            yield from block_problems(f"{field}.ipBlock", need["ipBlock"])
+        else:
+            yield from _host_problems(f"{field}.host", need, namespace=namespace, cluster_domain=cluster_domain)
+
+
+def _host_problems(field: str, need: Mapping[str, Any], *, namespace: str, cluster_domain: str) -> Iterator[str]:
+    try:
+        list(_addresses(need, namespace=namespace, cluster_domain=cluster_domain))
+    except UnusableAddress as error:
+        yield f"{field}: {error}"
+
+
+def needed_addresses(needs: Needs, *, namespace: str, cluster_domain: str) -> Iterator[tuple[str, Address]]:
+    """(reason, address) of every host that skills need to reach.
+
+    Raises:
+        UnusableAddress: `permission_problems` names it.
+    """
+    for skill, permissions in needs.items():
+        if url := permissions.get("fetchedFrom"):
+            yield (
+                f"skill {skill}, fetched from git",
+                parse_address(url, namespace=namespace, cluster_domain=cluster_domain),
+            )
+        for need in permissions.get("egress", ()):
+            for address in _addresses(need, namespace=namespace, cluster_domain=cluster_domain):
+                yield reason(skill, need), address
+
+
+def needed_ranges(needs: Needs) -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:
+    """(reason, range, peer of a policy, ports) of every range that skills need to reach."""
+    for skill, permissions in needs.items():
+        for need in permissions.get("egress", ()):
+            if block := need.get("ipBlock"):
+                yield reason(skill, need), block["cidr"], block_peer(block), tuple(need["ports"])
+
+
+def reason(skill: str, need: Mapping[str, Any]) -> str:
+    return f"skill {skill}: {need['why']}" if "why" in need else f"skill {skill}"
+
+
+def widened(use: Mapping[str, Any], needs: Needs) -> Mapping[str, Any]:
+    """An agent's use of a server, with what its skills need of it allowed as well."""
+    tools = use.get("tools", {})
+    if "allow" not in tools:
+        return use  # everything is allowed that nobody denies
+    wanted = (tool.split("/", 1) for permissions in needs.values() for tool in permissions.get("tools", ()))
+    needed = [tool for server, tool in wanted if server == use["name"]]
+    return {**use, "tools": {**tools, "allow": list(dict.fromkeys([*tools["allow"], *needed]))}}
+
+
+def permissions_status(agent: Mapping[str, Any], servers: Servers, needs: Needs) -> dict[str, Any] | None:
+    """The union of what the agent's skills need, and which tools it does not get all the same."""
+    by_tool: dict[str, list[str]] = {}
+    for skill, permissions in needs.items():
+        for tool in permissions.get("tools", ()):
+            by_tool.setdefault(tool, []).append(skill)
+    uses = {use["name"]: widened(use, needs) for use in agent["spec"].get("mcpServers", ())}
+    tools = [
+        {"name": tool, "skills": skills, "granted": _is_granted(tool, uses, servers)}
+        for tool, skills in sorted(by_tool.items())
+    ]
+    ways = [
+        {"to": need.get("host") or need["ipBlock"]["cidr"], "ports": list(need["ports"]), "why": reason(skill, need)}
+        for skill, permissions in needs.items()
+        for need in permissions.get("egress", ())
+    ]
+    found = {**({"tools": tools} if tools else {}), **({"egress": ways} if ways else {})}
+    return found or None
+
+
+def _is_granted(tool: str, uses: Mapping[str, Mapping[str, Any]], servers: Servers) -> bool:
+    server, name = tool.split("/", 1)
+    if server not in uses:
+        return False
+    allowed = allowed_tools(uses[server], servers[server])
+    return name not in denied_tools(uses[server], servers[server]) and (allowed is None or name in allowed)
+
+
+def _addresses(need: Mapping[str, Any], *, namespace: str, cluster_domain: str) -> Iterator[Address]:
+    if host := need.get("host"):
+        for port in need["ports"]:
+            yield parse_address(f"https://{host}:{port}", namespace=namespace, cluster_domain=cluster_domain)

@@ -1,0 +1,210 @@
+"""`podTemplate`: somebody's patch, laid over a pod of ours last. It can place, equip and extend the pod, not open it.
+
+What it may say is listed; everything else is refused by name, so that a field which Kubernetes gains tomorrow opens
+nothing. Containers it adds are sealed like ours.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fleetwright_operator import names
+from fleetwright_operator.desired.pod import container_security
+
+_MERGED_BY = {
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "volumeMounts": "mountPath",
+    "imagePullSecrets": "name",
+    "hostAliases": "ip",
+}
+_SPEC = {
+    "affinity",
+    "containers",
+    "dnsConfig",
+    "dnsPolicy",
+    "hostAliases",
+    "imagePullSecrets",
+    "initContainers",
+    "nodeSelector",
+    "preemptionPolicy",
+    "priorityClassName",
+    "runtimeClassName",
+    "schedulerName",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+}
+_OWN_CONTAINER = {"name", "env", "envFrom", "resources", "volumeMounts"}
+_ADDED_CONTAINER = {
+    *_OWN_CONTAINER,
+    "args",
+    "command",
+    "image",
+    "imagePullPolicy",
+    "lifecycle",
+    "livenessProbe",
+    "ports",
+    "readinessProbe",
+    "restartPolicy",
+    "startupProbe",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "workingDir",
+}
+_VOLUMES = {
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "image",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+}
+_OWN_VOLUMES = ("configmap-", "secret-", "skill-")
+_OURS = (f"{names.GROUP}/", names.MANAGED_BY, names.NAME, names.COMPONENT)
+Patch = Mapping[str, Any]
+
+
+def patched(template: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
+    """The pod template with a patch that has no problems laid over it."""
+    whole: dict[str, Any] = _laid_over(template, patch)
+    for kind in ("containers", "initContainers"):
+        for container in whole["spec"].get(kind, ()):
+            container["securityContext"] = container_security()
+    return whole
+
+
+def template_problems(patch: Any, template: Mapping[str, Any]) -> Iterator[str]:
+    """Why a patch cannot be laid over this template of ours; each names the place and what may stand there."""
+    if not isinstance(patch, Mapping):
+        yield "podTemplate must be an object with metadata and spec"
+        return
+    yield from _unknown("podTemplate", patch, {"metadata", "spec"})
+    yield from _metadata(patch.get("metadata", {}))
+    spec = patch.get("spec", {})
+    if not isinstance(spec, Mapping):
+        yield "podTemplate.spec must be an object"
+        return
+    yield from _unknown("podTemplate.spec", spec, _SPEC)
+    yield from _grace(spec, template)
+    if malformed := list(_lists("podTemplate.spec", spec)):
+        yield from malformed
+        return
+    for kind in ("containers", "initContainers"):
+        yield from _containers(kind, spec.get(kind, ()), template)
+    yield from _volumes(spec.get("volumes", ()), template)
+
+
+def _metadata(metadata: Any) -> Iterator[str]:
+    if not isinstance(metadata, Mapping):
+        yield "podTemplate.metadata must be an object"
+        return
+    yield from _unknown("podTemplate.metadata", metadata, {"labels", "annotations"})
+    for part in ("labels", "annotations"):
+        entries = metadata.get(part) or {}
+        if not isinstance(entries, Mapping):
+            yield f"podTemplate.metadata.{part} must be an object"
+            continue
+        for key in entries:
+            if str(key).startswith(_OURS):
+                yield f"podTemplate.metadata.{part}[{key}] is the operator's own: remove it"
+
+
+def _grace(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
+    least = template["spec"].get("terminationGracePeriodSeconds", 0)
+    wanted = spec.get("terminationGracePeriodSeconds", least)
+    if not isinstance(wanted, int) or wanted < least:
+        yield f"podTemplate.spec.terminationGracePeriodSeconds must be at least {least}, which draining tasks needs"
+
+
+def _containers(kind: str, containers: Sequence[Mapping[str, Any]], template: Mapping[str, Any]) -> Iterator[str]:
+    own = {container["name"] for container in template["spec"].get(kind, ())}
+    for container in containers:
+        where = f"podTemplate.spec.{kind}[{container['name']}]"
+        if kind == "initContainers" and container["name"].startswith(_OWN_VOLUMES):
+            yield f"{where} is the operator's own container: choose another name"
+        yield from _unknown(where, container, _OWN_CONTAINER if container["name"] in own else _ADDED_CONTAINER)
+        if malformed := list(_lists(where, container)):
+            yield from malformed
+            continue
+        yield from _mounts(where, container, template)
+        if any(isinstance(port, Mapping) and port.get("hostPort") for port in container.get("ports") or ()):
+            yield f"{where}.ports must not take a hostPort: reach the pod through a Service"
+
+
+def _mounts(where: str, container: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
+    mounts = container.get("volumeMounts", ())
+    for kind in ("containers", "initContainers"):
+        for own in template["spec"].get(kind, ()):
+            if own["name"] == container["name"]:
+                yield from _covered(where, mounts, [mount["mountPath"] for mount in own.get("volumeMounts", ())])
+
+
+def _covered(where: str, mounts: Sequence[Mapping[str, Any]], ours: Sequence[str]) -> Iterator[str]:
+    for mount in mounts:
+        path = str(mount["mountPath"]).rstrip("/") or "/"
+        if any(path == own or own.startswith(f"{path}/") or path.startswith(f"{own}/") or path == "/" for own in ours):
+            yield f"{where}.volumeMounts[{mount['mountPath']}] would cover what the operator mounts: mount it elsewhere"
+
+
+def _volumes(volumes: Sequence[Mapping[str, Any]], template: Mapping[str, Any]) -> Iterator[str]:
+    ours = {volume["name"] for volume in template["spec"].get("volumes", ())}
+    for volume in volumes:
+        where = f"podTemplate.spec.volumes[{volume['name']}]"
+        if volume["name"] in ours or volume["name"].startswith(_OWN_VOLUMES):
+            yield f"{where} is the operator's own volume: choose another name"
+        for kind in set(volume) - {"name"} - _VOLUMES:
+            yield f"{where}.{kind} is no kind of volume that a restricted pod may have"
+        yield from _tokens(where, volume.get("projected"))
+
+
+def _tokens(where: str, projected: Any) -> Iterator[str]:
+    sources = projected.get("sources") if isinstance(projected, Mapping) else ()
+    for source in sources or ():
+        token = source.get("serviceAccountToken") if isinstance(source, Mapping) else None
+        if isinstance(token, Mapping) and not token.get("audience"):
+            yield f"{where} would hand the pod a token for the Kubernetes API: name the audience that it is for"
+
+
+def _unknown(where: str, part: Mapping[str, Any], known: set[str]) -> Iterator[str]:
+    for key in sorted(str(key) for key in part if key not in known):
+        yield f"{where}.{key} cannot be set; what can: {', '.join(sorted(known - {'name'}))}"
+
+
+def _lists(where: str, part: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted(_MERGED_BY.keys() & part.keys()):
+        if not _is_list_by(part[key], _MERGED_BY[key]):
+            yield f"{where}.{key} must be a list whose entries each have a {_MERGED_BY[key]} of their own"
+
+
+def _is_list_by(entries: Any, key: str) -> bool:
+    """Whether each entry is an object that `key` identifies."""
+    if not isinstance(entries, list | tuple):
+        return False
+    found = [entry.get(key) if isinstance(entry, Mapping) else None for entry in entries]
+    return all(isinstance(name, str) and name for name in found) and len(set(found)) == len(found)
+
+
+def _laid_over(base: Any, patch: Any, field: str = "") -> Any:
+    """A strategic merge, as far as pods need it: objects by field, known lists by key, anything else whole."""
+    if isinstance(base, Mapping) and isinstance(patch, Mapping):
+        whole = {key: copy.deepcopy(value) for key, value in base.items()}
+        for key, value in patch.items():
+            whole[key] = _laid_over(whole.get(key), value, key)
+        return {key: value for key, value in whole.items() if value is not None}
+    if field in _MERGED_BY and isinstance(patch, list | tuple):
+        return _by_key(list(base or ()), patch, _MERGED_BY[field])
+    return copy.deepcopy(patch)
+
+
+def _by_key(base: list[Any], patch: Sequence[Any], key: str) -> list[Any]:
+    over = {entry[key]: entry for entry in patch}
+    known = [entry[key] for entry in base]
+    merged = [_laid_over(entry, over[entry[key]]) if entry[key] in over else copy.deepcopy(entry) for entry in base]
+    return merged + [copy.deepcopy(dict(entry)) for entry in patch if entry[key] not in known]

@@ -1,0 +1,109 @@
+"""The pod that looks at one thing from inside the network and ends, with the policy around it. Pure.
+
+Whatever must be looked at outside the cluster's API is looked at by such a pod, never by the operator. Its report
+is the last line of its log, one JSON document. A probe is named by its question, so an equal question is never
+asked twice at a time. Its labels are not those of its owner's own pods: no Service sends it traffic.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator import names
+from fleetwright_operator.canonical import short_hash
+from fleetwright_operator.desired.egress import Route, policy_rules
+from fleetwright_operator.desired.manifest import Manifest, Owner
+from fleetwright_operator.desired.pod import container_security, sealed_pod
+from fleetwright_operator.settings import Settings
+
+_RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}
+_ENDING_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One question. `pod` is a pod's spec; what makes it a probe (it ends, and is not started again) is added."""
+
+    owner: Owner
+    pod: Mapping[str, Any]
+    routes: Sequence[Route]
+    """All that it may reach."""
+    seconds: int = 60
+    """Its life; then it has failed."""
+    about: Sequence[str] = ()
+    """What the answer depends on beside all this, such as the uid of the pod that is looked at."""
+
+    @property
+    def question(self) -> str:
+        rules = policy_rules(list(self.routes))
+        return short_hash([self.owner.kind, self.owner.uid, dict(self.pod), rules, self.seconds, list(self.about)])
+
+    @property
+    def name(self) -> str:
+        return names.probe(self.owner.name, self.question)
+
+
+def runtime_pod(
+    arguments: Sequence[str],
+    settings: Settings,
+    *,
+    mounts: Sequence[Mapping[str, Any]] = (),
+    volumes: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The spec of a small restricted pod that runs `fleetwright-agent probe <arguments>`."""
+    container = {
+        "name": "probe",
+        "image": settings.agent_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["fleetwright-agent", "probe", *arguments],
+        "resources": _RESOURCES,
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [*(dict(mount) for mount in mounts), {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - its own
+    }
+    tmp = {"name": "tmp", "emptyDir": {}}
+    return {**sealed_pod(), "containers": [container], "volumes": [*(dict(volume) for volume in volumes), tmp]}
+
+
+def probe_manifests(probe: Probe) -> list[Manifest]:
+    """The policy comes first: no probe ever runs without it."""
+    return [_policy(probe), _pod(probe)]
+
+
+def _pod(probe: Probe) -> Manifest:
+    return {
+        **_head("v1", "Pod", probe),
+        "spec": {
+            **probe.pod,
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": probe.seconds,
+            "terminationGracePeriodSeconds": _ENDING_SECONDS,
+        },
+    }
+
+
+def _policy(probe: Probe) -> Manifest:
+    return {
+        **_head("networking.k8s.io/v1", "NetworkPolicy", probe),
+        "spec": {
+            "podSelector": {"matchLabels": _own_labels(probe)},
+            "policyTypes": ["Ingress", "Egress"],
+            "egress": policy_rules(list(probe.routes)),
+        },
+    }
+
+
+def _head(api_version: str, kind: str, probe: Probe) -> Manifest:
+    owner = probe.owner
+    labels = {**names.probe_labels(owner.kind, owner.name), names.PROBE_LABEL: probe.question}
+    metadata = {
+        "name": probe.name,
+        "namespace": owner.namespace,
+        "labels": labels,
+        "ownerReferences": [owner.reference],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _own_labels(probe: Probe) -> dict[str, str]:
+    return {names.probed_label(probe.owner.kind): probe.owner.name, names.PROBE_LABEL: probe.question}

@@ -1,0 +1,75 @@
+"""The files of other people's Secrets and ConfigMaps that an agent's pod mounts, by key.
+
+The pod reads them again whenever it uses them, so their content is in no revision and never passes through the
+operator. Refuses to look at what they hold.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator import names
+from fleetwright_operator.desired.mounted_files import CONFIG_MAP, SECRET
+
+DEFAULT_API_KEY = "api-key"
+DEFAULT_CA_KEY = "ca.crt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class FileReference:
+    """One key of one object; `field` is where the spec names it."""
+
+    kind: str
+    name: str
+    key: str
+    field: str
+
+    @property
+    def object(self) -> tuple[str, str]:
+        return self.kind, self.name
+
+    @property
+    def path(self) -> str:
+        """Below the configuration folder, as `agent.json` names it."""
+        return names.mounted_file(self.kind, self.name, self.key)
+
+
+def file_references(agent: Mapping[str, Any]) -> tuple[FileReference, ...]:
+    """Every file of an agent; those of the model first."""
+    found = (instructions_file(agent), api_key(agent), certificate_authority(agent), *header_files(agent).values())
+    return tuple(reference for reference in found if reference is not None)
+
+
+def instructions_file(agent: Mapping[str, Any]) -> FileReference | None:
+    source = agent["spec"].get("instructionsFrom", {})
+    field = "spec.instructionsFrom"
+    if reference := source.get("configMapKeyRef"):
+        return FileReference(kind=CONFIG_MAP, name=reference["name"], key=reference["key"], field=field)
+    return _secret_key(source.get("secretKeyRef"), field=field)
+
+
+def api_key(agent: Mapping[str, Any]) -> FileReference | None:
+    reference = agent["spec"].get("model", {}).get("apiKeySecretRef")
+    return _secret_key(reference, field="spec.model.apiKeySecretRef", default=DEFAULT_API_KEY)
+
+
+def certificate_authority(agent: Mapping[str, Any]) -> FileReference | None:
+    reference = agent["spec"].get("model", {}).get("caSecretRef")
+    return _secret_key(reference, field="spec.model.caSecretRef", default=DEFAULT_CA_KEY)
+
+
+def header_files(agent: Mapping[str, Any]) -> dict[str, FileReference]:
+    """By header name."""
+    headers: Iterable[Mapping[str, Any]] = agent["spec"].get("model", {}).get("headersFrom", ())
+    found = {header["name"]: _secret_key(header["secretKeyRef"], field=_header_field(header)) for header in headers}
+    return {name: reference for name, reference in found.items() if reference is not None}
+
+
+def _header_field(header: Mapping[str, Any]) -> str:
+    return f"spec.model.headersFrom[{header['name']}]"
+
+
+def _secret_key(reference: Mapping[str, Any] | None, *, field: str, default: str = "") -> FileReference | None:
+    if not reference:
+        return None
+    return FileReference(kind=SECRET, name=reference["name"], key=reference.get("key", default), field=field)

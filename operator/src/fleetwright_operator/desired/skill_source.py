@@ -1,0 +1,145 @@
+"""Skills whose files lie elsewhere, in git or in an image: how a probe looks at them and how agents get them. Pure.
+
+Agents get what was looked at and nothing else: a commit is fetched by an init container that compares the digest, an
+image is named by its own. Credentials are files of that container alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.canonical import short_hash
+from fleetwright_operator.desired.addresses import Address, destination, parse_address
+from fleetwright_operator.desired.egress import Route, Services, dns_route
+from fleetwright_operator.desired.manifest import owner_of
+from fleetwright_operator.desired.mounted_files import ROOT, secret_volume
+from fleetwright_operator.desired.pod import container_security
+from fleetwright_operator.desired.probe import Probe, runtime_pod
+from fleetwright_operator.settings import Settings
+
+_CREDENTIALS = "/etc/fleetwright/git"
+_KEYS = ("password", "token", "username")
+_LOOKED_AT = "/skill"
+_SIZE = "32Mi"
+_RESOURCES = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
+_TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, an emptyDir
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """A source that was looked at: exactly one of git and image, and the digest of the files."""
+
+    source: Mapping[str, Any]
+    digest: str
+
+
+def foreign_source(spec: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The part of a Skill's source that its pass cannot read by itself."""
+    return {key: spec["source"][key] for key in ("git", "image") if key in spec["source"]} or None
+
+
+def git_address(skill: Mapping[str, Any], settings: Settings) -> Address | None:
+    """Where its commit is fetched from.
+
+    Raises:
+        UnusableAddress: No pod can reach it.
+    """
+    git = skill["spec"]["source"].get("git")
+    space, domain = skill["metadata"]["namespace"], settings.cluster_domain
+    return parse_address(git["url"], namespace=space, cluster_domain=domain) if git else None
+
+
+def git_secret(spec: Mapping[str, Any]) -> str | None:
+    name: str | None = spec.get("source", {}).get("git", {}).get("secretRef", {}).get("name")
+    return name
+
+
+def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
+    """Looks at the files as agents will get them. The address of git must resolve."""
+    source = foreign_source(skill["spec"]) or {}
+    address = git_address(skill, settings)
+    if address is None:
+        mount = {"name": "skill", "mountPath": _LOOKED_AT, "readOnly": True}
+        volume = _image_volume("skill", source["image"])
+        pod = runtime_pod(["skill", f"--folder={_LOOKED_AT}"], settings, mounts=[mount], volumes=[volume])
+        pod |= pull_secrets([Foreign(source=source, digest="")])
+        return Probe(owner=owner_of(skill), pod=pod, routes=[], about=about)
+    found = destination(address, services)
+    if isinstance(found, str):
+        raise ValueError(found)
+    way = Route(to=found.text, why="to look at its files", peers=(found.to,), ports=(("TCP", found.port),))
+    secret = git_secret(skill["spec"])
+    pod = runtime_pod(
+        ["skill", *_git_arguments(source["git"])],
+        settings,
+        mounts=_credential_mounts("git", secret),
+        volumes=_credential_volumes("git", secret),
+    )
+    return Probe(owner=owner_of(skill), pod=pod, routes=[dns_route(settings), way], about=about)
+
+
+def foreign_volumes(volume: str, foreign: Foreign) -> list[dict[str, Any]]:
+    if image := foreign.source.get("image"):
+        return [_image_volume(volume, image)]
+    files = {"name": volume, "emptyDir": {"sizeLimit": _SIZE}}
+    return [files, *_credential_volumes(_secret_volume(volume), _secret(foreign))]
+
+
+def fetching_container(skill: str, volume: str, foreign: Foreign, settings: Settings) -> list[dict[str, Any]]:
+    """What runs before the agent; nothing where the kubelet brings the files."""
+    git = foreign.source.get("git")
+    if git is None:
+        return []
+    folder = f"{ROOT}/skills/{skill}"
+    arguments = [*_git_arguments(git), f"--into={folder}", f"--digest={foreign.digest}"]
+    return [
+        {
+            "name": volume,
+            "image": settings.agent_image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["fleetwright-agent", "fetch", "skill", *arguments],
+            "resources": _RESOURCES,
+            "securityContext": container_security(),
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "volumeMounts": [
+                {"name": volume, "mountPath": folder},
+                *_credential_mounts(_secret_volume(volume), _secret(foreign)),
+                _TMP,
+            ],
+        }
+    ]
+
+
+def pull_secrets(foreign: Sequence[Foreign]) -> dict[str, Any]:
+    found = {each.source.get("image", {}).get("pullSecret", {}).get("name") for each in foreign} - {None}
+    return {"imagePullSecrets": [{"name": name} for name in sorted(found)]} if found else {}
+
+
+def _git_arguments(git: Mapping[str, Any]) -> list[str]:
+    """Each with its value in one argument: no value is ever taken for an option."""
+    secret = [f"--credentials={_CREDENTIALS}"] if "secretRef" in git else []
+    return [f"--url={git['url']}", f"--commit={git['commit']}", f"--path={git.get('path', '')}", *secret]
+
+
+def _image_volume(volume: str, image: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": volume, "image": {"reference": image["reference"], "pullPolicy": "IfNotPresent"}}
+
+
+def _secret(foreign: Foreign) -> str | None:
+    return git_secret({"source": foreign.source})
+
+
+def _secret_volume(volume: str) -> str:
+    return f"skill-git-{short_hash(volume)}"
+
+
+def _credential_mounts(volume: str, secret: str | None) -> list[dict[str, Any]]:
+    return [{"name": volume, "mountPath": _CREDENTIALS, "readOnly": True}] if secret else []
+
+
+def _credential_volumes(volume: str, secret: str | None) -> list[dict[str, Any]]:
+    """Whichever of the keys there are."""
+    if secret is None:
+        return []
+    whole = secret_volume(volume, secret, [{"key": key, "path": key} for key in _KEYS])
+    return [{**whole, "secret": {**whole["secret"], "optional": True}}]

@@ -1,0 +1,78 @@
+"""Keys and signatures as JOSE has them: ES256 on P-256, key ids by RFC 7638, payloads by RFC 8785.
+
+The only file that knows the cryptography. Signing is deterministic (RFC 6979): a signature is a function of key
+and payload, so it needs no store, and signing again changes no byte.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import rfc8785
+from cryptography.hazmat.primitives.asymmetric import ec, utils
+from cryptography.hazmat.primitives.hashes import SHA256
+
+_CURVE = ec.SECP256R1()
+_ES256 = ec.ECDSA(SHA256(), deterministic_signing=True)
+_BYTES = 32
+
+Signature = dict[str, str]
+"""`protected` and `signature` of a flattened JWS; the payload is not in it."""
+
+
+class DamagedKey(ValueError):  # noqa: N818 - named by what it is
+    """No private key that could sign. The message never repeats what was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    kid: str
+    """Follows from the key, so it stands for it in comparisons."""
+    public: Mapping[str, str] = field(compare=False)
+    """The JWK that may be shown to everybody."""
+    _private: ec.EllipticCurvePrivateKey = field(repr=False, compare=False)
+
+    def sign(self, payload: bytes, *, jku: str = "") -> Signature:
+        """`jku` is where the key set is published; left out when empty."""
+        header = {"alg": "ES256", "kid": self.kid, "typ": "JOSE", **({"jku": jku} if jku else {})}
+        protected = _text(canonical(header))
+        r, s = utils.decode_dss_signature(self._private.sign(f"{protected}.{_text(payload)}".encode(), _ES256))
+        return {"protected": protected, "signature": _text(r.to_bytes(_BYTES, "big") + s.to_bytes(_BYTES, "big"))}
+
+
+def canonical(value: Any) -> bytes:
+    """RFC 8785."""
+    return rfc8785.dumps(value)
+
+
+def new_secret() -> str:
+    """The secret number of a fresh key, as a JWK's `d`."""
+    return _text(ec.generate_private_key(_CURVE).private_numbers().private_value.to_bytes(_BYTES, "big"))
+
+
+def signing_key(secret: str) -> SigningKey:
+    """The key of a JWK's `d`; everything else about a key follows from it.
+
+    Raises:
+        DamagedKey: It is none.
+    """
+    try:
+        raw = base64.urlsafe_b64decode(secret + "=" * (-len(secret) % 4))
+        private = ec.derive_private_key(int.from_bytes(raw, "big"), _CURVE)
+    except (ValueError, TypeError, binascii.Error):
+        raise DamagedKey("not a private key on P-256") from None
+    point = private.public_key().public_numbers()
+    core = {"crv": "P-256", "kty": "EC", "x": _coordinate(point.x), "y": _coordinate(point.y)}
+    kid = _text(hashlib.sha256(canonical(core)).digest())
+    return SigningKey(kid, {**core, "alg": "ES256", "kid": kid, "use": "sig"}, private)
+
+
+def _coordinate(number: int) -> str:
+    return _text(number.to_bytes(_BYTES, "big"))
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

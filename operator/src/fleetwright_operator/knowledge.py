@@ -1,0 +1,47 @@
+"""What a running agent knows, made part of its Agent's status: tools, what it goes without, the card it serves. Pure.
+
+What was not said yet is not gone: after a restart of the operator, or of the agent, the status keeps what it says.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleetwright_operator.reports import Said
+from fleetwright_operator.violation import Violation
+
+Tools = list[dict[str, Any]]
+
+
+def tools_of(previous: Mapping[str, Any], said: Said | None, *, servers: Sequence[str], revision: str) -> Tools:
+    """`status.tools` of this revision, in the order of the spec; `previous` is the status so far."""
+    kept = previous.get("tools", ()) if previous.get("revision") == revision else ()
+    known = {entry["server"]: dict(entry) for entry in kept}
+    if said is not None and said.revision == revision:
+        known |= {
+            name: {"server": name, "count": server.tools, **({"missing": [*server.missing]} if server.missing else {})}
+            for name, server in said.servers.items()
+            if server.tools is not None
+        }
+    return [known[name] for name in servers if name in known]
+
+
+def degraded(said: Said | None, tools: Tools, *, servers: Sequence[str]) -> Violation | None:
+    """What the agent runs without."""
+    reports = said.servers if said else {}
+    lost = [(name, reports[name].unreachable) for name in servers if name in reports and reports[name].unreachable]
+    short = [(entry["server"], ", ".join(entry["missing"])) for entry in tools if entry.get("missing")]
+    texts = [f"McpServer {name!r} cannot be reached: {why}" for name, why in lost]
+    texts += [f"McpServer {name!r} does not offer what spec.mcpServers allows: {names}" for name, names in short]
+    if not texts:
+        return None
+    return Violation("McpServerUnreachable" if lost else "ToolsMissing", "; ".join(texts))
+
+
+def drift(said: Said | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:
+    """A pod of this very revision that goes on serving another card than was compiled."""
+    if said is None or said.revision != revision or not serves_another:
+        return None
+    text = (
+        f"the pod serves the card {said.card_digest}, compiled was {wanted}: look at the image and at the mounted file"
+    )
+    return Violation("AnotherCard", text)

@@ -1,0 +1,18 @@
+"""Moments as the API writes them, `2026-03-01T12:00:00Z`, and as whole seconds that can be counted. Reads no clock."""
+
+from datetime import UTC, datetime
+
+_FORM = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def moment(text: str) -> int:
+    """Seconds since the epoch.
+
+    Raises:
+        ValueError: The text is no moment.
+    """
+    return int(datetime.strptime(text, _FORM).replace(tzinfo=UTC).timestamp())
+
+
+def written(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime(_FORM)

@@ -1,0 +1,77 @@
+"""What a probe's pod has to say: nothing yet, a report, or why there is none. Pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.rollout import Health, pod_causes
+
+REFUSED = "Refused"
+"""The program looked and said why not; every other reason is the pod's or the cluster's."""
+REPORT_LIMIT = 64 * 1024
+_WORDS_LIMIT = 800
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The pod has not ended; `why` says what keeps it from running, where something does."""
+
+    why: Health | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No report."""
+
+    reason: str
+    message: str
+
+
+Answer = Pending | Report | Failure
+
+
+def unreported(pod: Entry | None) -> Pending | Failure | None:
+    """What is to be said without the pod's log; None when its report can be read."""
+    phase = pod.facts.get("phase") if pod else None
+    if pod is None or phase not in {"Succeeded", "Failed"}:
+        return Pending(next(pod_causes(pod), None) if pod else None)
+    if phase == "Succeeded":
+        return None
+    for container in pod.facts.get("containerStatuses", ()):
+        ended = container.get("state", {}).get("terminated", {})
+        if ended.get("exitCode") == 2:
+            return Failure(REFUSED, _words(ended.get("message", "")) or "it gave no reason")
+    return _failed(pod)
+
+
+def parse_report(line: str) -> Report | Failure:
+    """The last line of a log as a report."""
+    if len(line.encode()) >= REPORT_LIMIT:
+        return Failure("NoReport", f"the probe's report is longer than {REPORT_LIMIT} bytes")
+    try:
+        document = json.loads(line)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        return Failure("NoReport", "the probe's log does not end with a report")
+    return Report(document)
+
+
+def _failed(pod: Entry) -> Failure:
+    if pod.facts.get("reason") == "DeadlineExceeded":
+        return Failure("DeadlineExceeded", "the probe did not end in its time")
+    cause = next(pod_causes(pod), None)
+    return Failure(cause.reason, cause.message) if cause else Failure("PodFailed", "the probe's pod failed")
+
+
+def _words(message: str) -> str:
+    """The last line, without the name of the program before it."""
+    lines = message.strip().splitlines()
+    return lines[-1].removeprefix("fleetwright-agent: ")[-_WORDS_LIMIT:] if lines else ""

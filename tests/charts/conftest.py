@@ -1,0 +1,60 @@
+"""helm and promtool, found on this machine, and the chart as helm renders it."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHART = Path(__file__).parents[2] / "charts" / "fleetwright"
+
+
+def _program(name: str, part: str) -> str:
+    """From the variable of that name, from PATH, or from our cache."""
+    named = os.environ.get(name.upper()) or shutil.which(name)
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fleetwright" / "bin"
+    found = named or next((str(path) for path in sorted(cache.glob(f"{part}-*/{name}"))), None)
+    if found is None:
+        message = f"{name} is not on this machine: set {name.upper()}, put it on PATH, or run make up once"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+@pytest.fixture(scope="session")
+def helm() -> str:
+    return _program("helm", "helm")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    return _program("promtool", "prometheus")
+
+
+@pytest.fixture
+def run(helm: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    homes = {f"HELM_{kind}_HOME": str(tmp_path / kind) for kind in ("CACHE", "CONFIG", "DATA")}
+
+    def helm_run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([helm, *words], capture_output=True, text=True, env={**os.environ, **homes}, check=False)
+
+    return helm_run
+
+
+@pytest.fixture
+def render(run, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """A helm that was built without a release's flags believes in an old Kubernetes: it is told which one is meant."""
+
+    def rendered(**values: Any) -> list[dict[str, Any]]:
+        file = tmp_path / "values.yaml"
+        file.write_text(yaml.safe_dump(values))
+        done = run("template", "fw", str(CHART), "-n", "system", "-f", str(file), "--kube-version", "1.36.0")
+        assert done.returncode == 0, done.stderr
+        return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+    return rendered

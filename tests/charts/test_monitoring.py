@@ -1,0 +1,171 @@
+"""Alerts and dashboard: Prometheus takes each expression, its metrics exist, and alerts fire when they should."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.metrics import Metrics as AgentMetrics
+from fleetwright_operator.metrics import Metrics as OperatorMetrics
+
+CASES = Path(__file__).parent / "alerts.test.yaml"
+TARGET = {"namespace", "agent", "job", "instance", "le"}
+"""Labels that a scrape adds, or a histogram has."""
+Promtool = Callable[..., str]
+
+
+@pytest.fixture
+def check(promtool: str) -> Promtool:
+    def run(*words: str | Path) -> str:
+        done = subprocess.run([promtool, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture
+def groups(render) -> list[dict[str, Any]]:
+    """Of the PrometheusRule, which is the same document as a file of rules."""
+    documents = render(prometheus={"rules": {"enabled": True, "labels": {"release": "kps"}}})
+    (rule,) = (document for document in documents if document["kind"] == "PrometheusRule")
+    assert rule["metadata"]["labels"]["release"] == "kps"
+    found: list[dict[str, Any]] = rule["spec"]["groups"]
+    return found
+
+
+@pytest.fixture
+def panels(render) -> list[dict[str, Any]]:
+    documents = render(grafana={"dashboard": {"enabled": True}})
+    (dashboard,) = (found for found in documents if found["metadata"]["name"] == "fw-operator-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    found: list[dict[str, Any]] = json.loads(dashboard["data"]["fleetwright.json"])["panels"]
+    return [panel for panel in found if panel["type"] != "row"]
+
+
+def known_metrics() -> dict[str, set[str]]:
+    """The labels of every series that agent and operator may serve, by its name."""
+    agent, operator = CollectorRegistry(), CollectorRegistry()
+    AgentMetrics(agent)
+    made = OperatorMetrics(operator)
+    made.count_objects(list)
+    made.tell_expiries(list)
+    known: dict[str, set[str]] = {}
+    for registry in (agent, operator):
+        for collector in registry._collector_to_names:
+            labels = set(getattr(collector, "_labelnames", ()))
+            for family in collector.describe():
+                labels |= set(getattr(family, "_labelnames", ()))
+            known |= dict.fromkeys(registry._collector_to_names[collector], labels)
+    return known
+
+
+def expressions(panels: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for panel in panels:
+        for target in panel["targets"]:
+            yield (
+                target["expr"]
+                .replace("$__rate_interval", "5m")
+                .replace("$__range", "1h")
+                .replace("$namespace", ".*")
+                .replace("$agent", ".*")
+            )
+
+
+def unknown(expression: str, known: dict[str, set[str]]) -> set[str]:
+    """Metrics and labels in an expression that nobody serves."""
+    found = set(re.findall(r"\bfleetwright_\w+", expression))
+    labels = {label for names in re.findall(r"by \(([^)]*)\)", expression) for label in names.split(", ")}
+    labels |= {
+        label for braces in re.findall(r"\{([^}]*)\}", expression) for label in re.findall(r"(\w+)[=!]~?=?", braces)
+    }
+    served = TARGET.union(*(known.get(name, set()) for name in found))
+    return {name for name in found if name not in known} | (labels - served)
+
+
+def test_the_search_for_unknown_names_finds_them():
+    known = known_metrics()
+    assert unknown('sum by (kind) (rate(fleetwright_nothing_total{outcome="x"}[5m]))', known) == {
+        "fleetwright_nothing_total",
+        "kind",
+        "outcome",
+    }
+    assert unknown('fleetwright_objects{kind="Agent",colour!~"red"}', known) == {"colour"}
+
+
+def test_every_alert_speaks_of_metrics_and_labels_that_exist(groups):
+    for group in groups:
+        for rule in group["rules"]:
+            assert unknown(rule["expr"], known_metrics()) == set(), rule["alert"]
+
+
+def test_every_panel_speaks_of_metrics_and_labels_that_exist(panels):
+    for expression in expressions(panels):
+        assert unknown(expression, known_metrics()) == set(), expression
+
+
+def test_prometheus_takes_the_alerts(groups, check, tmp_path):
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(yaml.safe_dump({"groups": groups}))
+    number = sum(len(group["rules"]) for group in groups)
+    assert f"{number} rules found" in check("check", "rules", rules)
+
+
+def test_prometheus_takes_the_expressions_of_the_dashboard(panels, check, tmp_path):
+    queries = list(expressions(panels))
+    rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]
+    file = tmp_path / "panels.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    assert f"{len(queries)} rules found" in check("check", "rules", file)
+
+
+def test_every_alert_fires_when_it_should_and_is_silent_otherwise(groups, check, tmp_path):
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
+    cases = yaml.safe_load(CASES.read_text())
+    fired = {case["alertname"] for test in cases["tests"] for case in test["alert_rule_test"] if case.get("exp_alerts")}
+    quiet = {
+        case["alertname"] for test in cases["tests"] for case in test["alert_rule_test"] if not case.get("exp_alerts")
+    }
+    alerts = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert fired == quiet == alerts
+    # promtool compares texts word by word; what they say is the rules' own business.
+    summaries = {rule["alert"]: rule["annotations"]["summary"] for group in groups for rule in group["rules"]}
+    severities = {rule["alert"]: rule["labels"]["severity"] for group in groups for rule in group["rules"]}
+    for test in cases["tests"]:
+        for case in test["alert_rule_test"]:
+            for alert in case.get("exp_alerts", ()):
+                values = {f"{{{{ $labels.{name} }}}}": text for name, text in alert["exp_labels"].items()}
+                values["{{ $value }}"] = alert.pop("value", "")
+                text = summaries[case["alertname"]]
+                for name, value in values.items():
+                    text = text.replace(name, value)
+                alert["exp_annotations"] = {"summary": text}
+                alert["exp_labels"]["severity"] = severities[case["alertname"]]
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump({**cases, "rule_files": ["rules.yaml"]}))
+    check("test", "rules", tmp_path / "cases.yaml")
+
+
+def test_pod_monitors_find_the_pods_and_give_the_labels_that_alerts_use(render):
+    documents = render(prometheus={"podMonitors": {"enabled": True, "labels": {"release": "kps"}}}, namespaces=["a"])
+    operator, agents = (found for found in documents if found["kind"] == "PodMonitor")
+    (deployment,) = (found for found in documents if found["kind"] == "Deployment")
+    template = deployment["spec"]["template"]
+    assert operator["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    ports = {port["name"] for container in template["spec"]["containers"] for port in container["ports"]}
+    for monitor, job in ((operator, "fleetwright-operator"), (agents, "fleetwright-agents")):
+        assert monitor["metadata"]["labels"]["release"] == "kps"
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        assert endpoint["port"] in ports
+        assert {"action": "replace", "targetLabel": "job", "replacement": job} in endpoint["relabelings"]
+    assert agents["spec"]["namespaceSelector"] == {"matchNames": ["a"]}
+    everywhere = render(prometheus={"podMonitors": {"enabled": True}})
+    assert [found["spec"].get("namespaceSelector") for found in everywhere if found["kind"] == "PodMonitor"] == [
+        None,
+        {"any": True},
+    ]

@@ -1,0 +1,158 @@
+"""A signed card is accepted by the verifiers of the A2A SDKs, in Python and in JavaScript; an edited one is not."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from a2a.types import AgentCard
+from a2a.utils.signing import InvalidSignaturesError, create_signature_verifier
+from google.protobuf.json_format import ParseDict
+from jwt import PyJWK
+from jwt.exceptions import PyJWKSetError
+
+from fleetwright_operator import names
+from fleetwright_operator.canonical import canonical_json
+from fleetwright_operator.jws import new_secret, signing_key
+from fleetwright_operator.keyring import CardKey, Ring, card_signatures, key_set
+
+ROOT = Path(__file__).parents[2]
+SOURCES = Path(__file__).parent / "js"
+Card = dict[str, Any]
+Verify = Callable[[Card, str], str]
+"""Raises ValueError where no signature is valid; answers the payload that was verified, where the SDK shows it."""
+
+
+def ring(size: int) -> Ring:
+    secrets = [new_secret() for _ in range(size)]
+    return tuple(CardKey(signing_key(secret), secret, 0) for secret in secrets)
+
+
+def signed(card: Card, keys: Ring, *, jku: str = "") -> Card:
+    return {**card, "signatures": card_signatures(card, ring=keys, jku=jku)}
+
+
+def in_python(card: Card, keys: str) -> str:
+    trusted = {key["kid"]: PyJWK(key) for key in json.loads(keys)["keys"]}
+
+    def known(kid: str | None, jku: str | None) -> PyJWK:
+        if kid not in trusted:
+            raise PyJWKSetError(f"no key {kid}")
+        return trusted[kid]
+
+    verify = create_signature_verifier(known, ["ES256"])
+    try:
+        verify(ParseDict(card, AgentCard()))
+    except InvalidSignaturesError as error:
+        raise ValueError(str(error)) from error
+    return ""
+
+
+@pytest.fixture(scope="session")
+def in_javascript() -> Verify:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        say("node and npm are not on this machine: install Node.js 20 or newer")
+    installed = _installed(npm)
+
+    def verify(card: Card, keys: str) -> str:
+        asked = json.dumps({"card": card, "keySet": json.loads(keys)})
+        done = subprocess.run(
+            [node, installed / "verify.mjs"], input=asked, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise ValueError(done.stderr)
+        return done.stdout
+
+    return verify
+
+
+def _installed(npm: str) -> Path:
+    """A folder of this very lock and program; the first of several test processes that is done gives it its name."""
+    content = b"".join(file.read_bytes() for file in sorted(SOURCES.iterdir()))
+    folder = ROOT / "build" / f"card-verifier-{hashlib.sha256(content).hexdigest()[:10]}"
+    if not folder.is_dir():
+        fresh = folder.with_name(f"{folder.name}-{os.getpid()}")
+        shutil.copytree(SOURCES, fresh)
+        subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=fresh, check=True, capture_output=True, timeout=100)
+        try:
+            fresh.rename(folder)
+        except OSError:
+            shutil.rmtree(fresh)
+    return folder
+
+
+@pytest.fixture(params=["python", "javascript"])
+def verify(request: pytest.FixtureRequest) -> Verify:
+    if request.param == "python":
+        return in_python
+    found: Verify = request.getfixturevalue("in_javascript")
+    return found
+
+
+def golden_card(golden: str) -> Card:
+    documents = yaml.safe_load_all((ROOT / f"tests/operator/golden/{golden}.yaml").read_text())
+    config_map = next(body for body in documents if names.CONFIG_KEY in body.get("data", {}))
+    card: Card = json.loads(config_map["data"][names.CARD_KEY])
+    return card
+
+
+HARD = 'Zeilen\nund "Zitate", \\ \u20ac \U0001f600 \u2028 \u007f \u0001'
+CARDS = [
+    pytest.param(lambda: golden_card("agent-least"), id="the least"),
+    pytest.param(lambda: golden_card("agent-full"), id="every field"),
+    pytest.param(lambda: {**golden_card("agent-full"), "description": HARD}, id="characters that are easily misspelt"),
+    pytest.param(lambda: {**golden_card("agent-full"), "documentationUrl": ""}, id="an empty field"),
+]
+
+
+@pytest.mark.parametrize("make", CARDS)
+@pytest.mark.parametrize("jku", ["", "https://keys.example.com/jwks.json"])
+def test_the_sdk_accepts_the_card(verify: Verify, make: Callable[[], Card], jku: str) -> None:
+    keys = ring(1)
+    verify(signed(make(), keys, jku=jku), key_set(keys))
+
+
+def test_both_sdks_sign_the_same_bytes(in_javascript: Verify) -> None:
+    from a2a.utils.signing import _canonicalize_agent_card
+
+    keys, card = ring(1), {**golden_card("agent-full"), "description": HARD}
+    assert in_javascript(signed(card, keys), key_set(keys)) == _canonicalize_agent_card(ParseDict(card, AgentCard()))
+
+
+def test_during_an_overlap_whoever_knows_only_one_of_the_keys_accepts_the_card(verify: Verify) -> None:
+    keys = ring(2)
+    card = signed(golden_card("agent-full"), keys)
+    for known in keys:
+        verify(card, key_set((known,)))
+
+
+EDITS = [
+    pytest.param({"description": "Pays out money."}, id="another description"),
+    pytest.param({"supportedInterfaces": []}, id="no interface"),
+    pytest.param({"iconUrl": "https://evil.example/poet.png"}, id="another icon"),
+]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_the_sdk_refuses_an_edited_card(verify: Verify, edit: Card) -> None:
+    keys = ring(2)
+    with pytest.raises(ValueError, match="No valid signature"):
+        verify({**signed(golden_card("agent-full"), keys), **edit}, key_set(keys))
+
+
+def test_the_sdk_refuses_a_card_that_strangers_signed(verify: Verify) -> None:
+    with pytest.raises(ValueError, match="No valid signature"):
+        verify(signed(golden_card("agent-full"), ring(1)), key_set(ring(1)))
+
+
+def test_signing_again_gives_the_same_bytes() -> None:
+    keys, card = ring(2), golden_card("agent-full")
+    assert canonical_json(signed(card, keys)) == canonical_json(signed(dict(reversed(card.items())), keys))

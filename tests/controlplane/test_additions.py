@@ -1,0 +1,111 @@
+"""What a spec adds to pod and policy passes a real API server, and what would weaken them stops at a condition."""
+
+import pytest
+
+
+def test_a_patched_pod_and_a_widened_policy_are_written(space, kubelet, operator):
+    space.agent(
+        "poet",
+        network={
+            "ingress": [{"from": {"namespaceSelector": {"matchLabels": {"team": "web"}}}}],
+            "egress": [{"to": {"ipBlock": {"cidr": "0.0.0.0/0"}}, "ports": [{"port": 25}], "why": "mail"}],
+        },
+        podTemplate={
+            "spec": {
+                "nodeSelector": {"pool": "agents"},
+                "volumes": [{"name": "cache", "emptyDir": {}}],
+                "containers": [
+                    {
+                        "name": "agent",
+                        "env": [{"name": "TZ", "value": "UTC"}],
+                        "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+                    },
+                    {"name": "side", "image": "registry.example.com/side:1"},
+                ],
+            }
+        },
+    )
+    space.wait("Agent", "poet", "Programmed", "True")
+    pod = space.get("Deployment", "poet")["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"pool": "agents"}
+    assert [container["name"] for container in pod["containers"]] == ["agent", "side"]
+    policy = space.get("NetworkPolicy", "poet")["spec"]
+    assert {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]} in [
+        peer["ipBlock"] for rule in policy["egress"] for peer in rule["to"] if "ipBlock" in peer
+    ]
+    assert {"to": "0.0.0.0/0, TCP 25", "why": "mail"} in space.get("Agent", "poet")["status"]["egress"]
+    settled = operator.settled()
+    version = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
+    assert operator.settled() == settled, "nothing is written again"
+    assert space.get("Deployment", "poet")["metadata"]["resourceVersion"] == version
+
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    pod = space.get("Deployment", "poet")["spec"]["template"]["spec"]
+    assert "nodeSelector" not in pod
+    assert [container["name"] for container in pod["containers"]] == ["agent"]
+    assert "cache" not in {volume["name"] for volume in pod["volumes"]}
+
+
+def test_a_patch_that_opens_the_pod_is_a_condition_and_what_runs_stays(space, operator):
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    before = space.get("Deployment", "poet")["spec"]
+    space.agent("poet", podTemplate={"spec": {"hostNetwork": True}})
+    space.wait("Agent", "poet", "Accepted", "False", says="spec.podTemplate.spec.hostNetwork cannot be set")
+    assert space.get("Deployment", "poet")["spec"] == before
+    space.agent("poet")
+    space.wait("Agent", "poet", "Accepted", "True")
+
+
+def test_a_patch_that_kubernetes_does_not_understand_is_a_condition_and_no_loop(space, operator):
+    space.agent("poet", podTemplate={"spec": {"tolerations": [{"kee": "gpu"}]}})
+    space.wait("Agent", "poet", "Programmed", "False", says="Deployment 'poet' is refused by the API server")
+    operator.settled()
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+
+
+@pytest.mark.parametrize("grows", [True, False], ids=["its class lets it grow", "its class does not"])
+def test_a_bound_memory_grows_or_says_why_not(space, operator, grows):
+    name = f"{space.name}-class"
+    space.admin.apply(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": "example.com/nobody",
+            "allowVolumeExpansion": grows,
+        }
+    )
+    space.admin.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": name,
+                "hostPath": {"path": "/nowhere"},
+            },
+        }
+    )
+    storage = {"size": "1Gi", "storageClassName": name}
+    space.agent("poet", memory={"storage": storage})
+    space.wait("Agent", "poet", "Programmed", "True")
+
+    def is_bound() -> bool:
+        return space.get("PersistentVolumeClaim", "poet-memory")["status"]["phase"] == "Bound"
+
+    space.eventually(is_bound, "the volume is bound", seconds=60)
+
+    space.agent("poet", memory={"storage": {**storage, "size": "2Gi"}})
+    if grows:
+        space.wait("Agent", "poet", "Programmed", "True")
+        wanted = space.get("PersistentVolumeClaim", "poet-memory")["spec"]["resources"]["requests"]
+        assert wanted == {"storage": "2Gi"}
+    else:
+        space.wait("Agent", "poet", "Programmed", "False", says="must support resize")
+    for kind in ("PersistentVolume", "StorageClass"):
+        space.admin.delete(kind, "", name)

@@ -1,0 +1,173 @@
+"""McpServers against a real API server: probes with the chart's rights, tools in status, credentials, and the pin."""
+
+import json
+import signal
+
+import pytest
+
+HEADER = {"name": "Authorization", "secretKeyRef": {"name": "weather", "key": "bearer"}}
+PIN, OTHER = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+
+
+def server(name: str = "weather", policy: dict | None = None, **spec: object) -> dict:
+    remote = {"remote": {"url": "https://weather.example.com/mcp", "headersFrom": [HEADER]}}
+    head = {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}}
+    return {**head, "spec": {**(spec or remote), **({"toolPolicy": policy} if policy else {})}}
+
+
+def secret(**data: str) -> dict:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "weather"}, "stringData": data}
+
+
+def report(whole: str = PIN, **digests: str) -> str:
+    info = {"name": "weather", "version": "1.2", "protocolVersion": "2025-06-18"}
+    tools = [{"name": name, "digest": digest} for name, digest in digests.items()]
+    return json.dumps({"serverInfo": info, "tools": tools, "toolsDigest": whole})
+
+
+def no_probes(space) -> bool:
+    pods = [body for body in space.all("Pod") if body["metadata"]["labels"].get("fleetwright.dev/probe")]
+    policies = [body for body in space.all("NetworkPolicy") if "-probe-" in body["metadata"]["name"]]
+    return not pods and not policies
+
+
+def test_what_a_server_offers_stands_in_its_status_and_its_probe_is_gone(space, operator, kubelet):
+    space.apply(secret(bearer="b"), server())
+    space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being looked at")
+    probe = kubelet.probed("weather", says=report(forecast="sha256:1"))
+    space.wait("McpServer", "weather", "Ready", "True")
+    status = space.get("McpServer", "weather")["status"]
+    assert status["serverInfo"] == {"name": "weather", "version": "1.2", "protocolVersion": "2025-06-18"}
+    assert status["tools"] == [{"name": "forecast", "digest": "sha256:1"}]
+    space.eventually(lambda: no_probes(space), f"{probe} and its policy are gone")
+
+
+def test_a_restart_asks_nothing_again_and_writes_nothing(space, operator, kubelet):
+    space.apply(secret(bearer="b"), server())
+    kubelet.probed("weather", says=report(forecast="sha256:1"))
+    space.eventually(lambda: no_probes(space), "the probe is gone")
+    space.eventually(space.alone, "earlier tests are gone", seconds=60)
+    operator.settled()
+    before = space.versions()
+    operator.restart()
+    operator.settled()
+    assert space.versions() == before
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to end"])
+def test_an_operator_that_was_stopped_while_a_probe_ran_hears_it_afterwards(space, operator, kubelet, how):
+    space.apply(secret(bearer="b"), server())
+    space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being looked at")
+    operator.stop(how)
+    kubelet.probed("weather", says=report(forecast="sha256:1"))
+    operator.start()
+    space.wait("McpServer", "weather", "Ready", "True")
+    space.eventually(lambda: no_probes(space), "the probe is gone")
+
+
+def test_a_server_that_refuses_is_unreachable_in_the_words_of_the_probe(space, operator, kubelet):
+    space.apply(secret(bearer="b"), server())
+    kubelet.probed("weather", refuses="fleetwright-agent: the server answers 401 Unauthorized")
+    condition = space.wait("McpServer", "weather", "Available", "False", says="the server answers 401 Unauthorized")
+    assert condition["reason"] == "Unreachable"
+
+
+def test_missing_credentials_hold_the_agent_and_their_arrival_lets_it_go(space, operator, kubelet):
+    space.apply(server())
+    space.agent("poet", mcpServers=[{"name": "weather"}])
+    space.wait("McpServer", "weather", "ReferencesResolved", "False", says="Secret 'weather' does not exist")
+    space.wait("Agent", "poet", "ReferencesResolved", "False", says="Secret 'weather' does not exist")
+    space.apply(secret(other="b"))
+    space.wait("McpServer", "weather", "ReferencesResolved", "False", says="has no key 'bearer'; it has: other")
+    space.apply(secret(bearer="b"))
+    space.wait("Agent", "poet", "Programmed", "True")
+    pod = space.get("Deployment", "poet")["spec"]["template"]["spec"]
+    mounts = {mount["mountPath"]: mount for mount in pod["containers"][0]["volumeMounts"]}
+    assert mounts["/etc/fleetwright/secrets/weather"]["readOnly"] is True
+    kubelet.probed("weather", says=report())
+    space.wait("McpServer", "weather", "Ready", "True")
+
+
+def test_a_changed_list_under_a_pin_holds_the_agent_and_names_the_tools(space, operator, kubelet):
+    space.apply(secret(bearer="b"), server(policy={"pin": PIN}))
+    space.agent("poet", mcpServers=[{"name": "weather"}])
+    space.wait("Agent", "poet", "ReferencesResolved", "False", says="its tools were not looked at yet")
+    kubelet.probed("weather", says=report(PIN, forecast="sha256:1"))
+    space.wait("Agent", "poet", "Programmed", "True")
+    revision = space.get("Agent", "poet")["status"]["revision"]
+
+    space.apply(secret(bearer="c"))
+    kubelet.probed("weather", says=report(OTHER, forecast="sha256:2", alarm="sha256:3"))
+    says = "added alarm; changed forecast"
+    assert space.wait("McpServer", "weather", "Available", "False", says=says)["reason"] == "ToolsChanged"
+    held = space.wait("Agent", "poet", "ReferencesResolved", "False", says=says)
+    assert held["reason"] == "McpServerToolsChanged"
+    assert space.get("Deployment", "poet")["spec"]["template"]["metadata"]["annotations"] == {
+        "fleetwright.dev/revision": revision
+    }
+
+    space.apply(server(policy={"pin": OTHER}))
+    space.wait("Agent", "poet", "Programmed", "True")
+    assert space.get("Agent", "poet")["status"]["revision"] != revision
+
+
+def test_a_deleted_server_takes_its_probe_with_it(space, operator):
+    space.apply(secret(bearer="b"), server())
+    space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being looked at")
+    space.admin.delete("McpServer", space.name, "weather")
+    space.eventually(lambda: no_probes(space), "the probe is collected", seconds=60)
+
+
+def test_a_stdio_server_starts_anew_when_its_environment_changes(space, operator):
+    workload = {"image": "img", "transport": "Stdio", "command": ["x"], "envFrom": [{"secretRef": {"name": "weather"}}]}
+    space.apply(server("clock", workload=workload))
+    space.wait("McpServer", "clock", "ReferencesResolved", "False", says="Secret 'weather', which does not exist")
+    space.apply(secret(zone="UTC"))
+    space.wait("McpServer", "clock", "Programmed", "True")
+    template = space.get("Deployment", "clock-mcp")["spec"]["template"]
+    assert template["spec"]["containers"][0]["command"][:2] == ["fleetwright-agent", "bridge"]
+    space.apply(secret(zone="CET"))
+    space.eventually(
+        lambda: space.get("Deployment", "clock-mcp")["spec"]["template"]["metadata"] != template["metadata"],
+        "the template is another one",
+    )
+
+
+REFUSED = [
+    pytest.param({"workload": {"image": "i", "transport": "Stdio"}}, "workload.command is needed", id="no command"),
+    pytest.param({"workload": {"image": "i", "transport": "SSE"}}, "Unsupported value", id="a transport of others"),
+    pytest.param(
+        {"workload": {"image": "i", "envFrom": [{"prefix": "A"}]}},
+        "envFrom[] needs exactly one of secretRef and configMapRef",
+        id="an environment from nowhere",
+    ),
+    pytest.param(
+        {"remote": {"url": "https://x/mcp", "headersFrom": [{**HEADER, "name": "Content-Length"}]}},
+        "is a header that the protocol sets itself",
+        id="a header of the protocol",
+    ),
+    pytest.param(
+        {"remote": {"url": "https://x/mcp", "headersFrom": [{**HEADER, "name": "A B"}]}},
+        "must be the name of an HTTP header",
+        id="a header with a space",
+    ),
+    pytest.param(
+        {"remote": {"url": "https://x/mcp", "caSecretRef": {"name": "ca", "key": ".."}}},
+        "caSecretRef.key must be a key of a Secret",
+        id="a key that climbs",
+    ),
+    pytest.param(
+        {"remote": {"url": "https://x/mcp"}, "toolPolicy": {"pin": "abc"}},
+        "must be a status.toolsDigest",
+        id="no digest",
+    ),
+    pytest.param({"remote": {"url": "https://x/mcp"}, "toolPolicy": {"allow": []}}, "at least 1", id="an empty list"),
+]
+
+
+@pytest.mark.parametrize(("spec", "says"), REFUSED)
+def test_what_cannot_work_is_refused_by_name(space, refusal, spec, says):
+    body = server(**spec)
+    with pytest.raises(refusal) as refused:
+        space.create(body)
+    assert says in refused.value.message

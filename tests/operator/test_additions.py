@@ -1,0 +1,197 @@
+"""What a spec may add to the derived policy and to the pod, and what it may not weaken by that."""
+
+import pytest
+
+from fleetwright_operator.desired.additions import added_callers, added_routes, range_problems
+from fleetwright_operator.desired.deployment import agent_deployment, agent_template
+from fleetwright_operator.desired.manifest import owner_of
+from fleetwright_operator.desired.pod import container_security
+from fleetwright_operator.desired.pod_template import template_problems
+
+
+def egress(objects, to, **rule):
+    return objects.agent(network={"egress": [{"to": to, "ports": [{"port": 443}], **rule}]})
+
+
+ROUTES = [
+    pytest.param({"ipBlock": {"cidr": "203.0.113.0/24"}}, "203.0.113.0/24, TCP 443", id="a range"),
+    pytest.param({"podSelector": {}}, "all pods, TCP 443", id="every pod of the namespace"),
+    pytest.param(
+        {"podSelector": {"matchLabels": {"b": "2", "a": "1"}}, "namespaceSelector": {}},
+        "pods a=1,b=2 of namespaces of any name, TCP 443",
+        id="pods by label anywhere",
+    ),
+    pytest.param(
+        {"namespaceSelector": {"matchLabels": {"team": "x"}}},
+        "all pods of namespaces team=x, TCP 443",
+        id="all pods of some namespaces",
+    ),
+]
+
+
+@pytest.mark.parametrize(("to", "wanted"), ROUTES)
+def test_an_addition_is_told_in_words(objects, to, wanted):
+    (route,) = added_routes(egress(objects, to))
+    assert (route.to, route.why) == (wanted, "spec.network.egress")
+
+
+BLOCKS = [
+    pytest.param(
+        {"cidr": "0.0.0.0/0"}, {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}, id="everything but metadata"
+    ),
+    pytest.param({"cidr": "10.0.0.0/8"}, {"cidr": "10.0.0.0/8"}, id="a private range that is named"),
+    pytest.param(
+        {"cidr": "169.254.169.254/32"}, {"cidr": "169.254.169.254/32"}, id="the metadata address where it is named"
+    ),
+    pytest.param(
+        {"cidr": "0.0.0.0/0", "except": ["169.0.0.0/8"]},
+        {"cidr": "0.0.0.0/0", "except": ["169.0.0.0/8"]},
+        id="an exception that covers it already",
+    ),
+    pytest.param({"cidr": "2001:db8::/32"}, {"cidr": "2001:db8::/32"}, id="a range of the other family"),
+]
+
+
+@pytest.mark.parametrize(("block", "wanted"), BLOCKS)
+def test_a_range_loses_the_metadata_address_unless_it_names_it(objects, block, wanted):
+    (route,) = added_routes(egress(objects, {"ipBlock": block}))
+    assert route.peers == ({"ipBlock": wanted},)
+
+
+def test_added_callers_reach_the_a2a_port_only(objects):
+    agent = objects.agent(network={"ingress": [{"from": {"podSelector": {"matchLabels": {"app": "web"}}}}]})
+    (rule,) = added_callers(agent)
+    assert rule["ports"] == [{"protocol": "TCP", "port": 7870}]
+    assert added_callers(objects.agent()) == []
+
+
+BAD_RANGES = [
+    pytest.param({"cidr": "203.0.113.7/24"}, "is no range", id="bits below the mask"),
+    pytest.param({"cidr": "example.com"}, "is no range", id="a name"),
+    pytest.param({"cidr": "10.0.0.0/8", "except": ["x"]}, "is no range", id="an exception that is none"),
+    pytest.param({"cidr": "10.0.0.0/8", "except": ["11.0.0.0/24"]}, "does not lie inside", id="an exception outside"),
+    pytest.param({"cidr": "10.0.0.0/8", "except": ["::/64"]}, "does not lie inside", id="one of the other family"),
+]
+
+
+@pytest.mark.parametrize(("block", "says"), BAD_RANGES)
+def test_a_range_that_cannot_be_is_named(objects, block, says):
+    (problem,) = range_problems(egress(objects, {"ipBlock": block}))
+    assert problem.startswith("spec.network.egress[0].to.ipBlock")
+    assert says in problem
+
+
+def template(objects, settings):
+    agent = objects.agent()
+    return agent_template(owner_of(agent), agent, revision="r", snapshots={}, servers={}, settings=settings)
+
+
+def container(**fields):
+    return {"spec": {"containers": [{"name": "side", "image": "i", **fields}]}}
+
+
+REFUSED = [
+    pytest.param([], "must be an object", id="a list"),
+    pytest.param({"kind": "Pod"}, "podTemplate.kind cannot be set", id="another object"),
+    pytest.param({"spec": {"hostNetwork": True}}, "spec.hostNetwork cannot be set", id="the node's network"),
+    pytest.param({"spec": {"hostPID": True}}, "spec.hostPID cannot be set", id="the node's processes"),
+    pytest.param({"spec": {"securityContext": {}}}, "spec.securityContext cannot be set", id="the pod's security"),
+    pytest.param(
+        {"spec": {"automountServiceAccountToken": True}}, "automountServiceAccountToken cannot be set", id="a token"
+    ),
+    pytest.param({"spec": {"serviceAccountName": "admin"}}, "serviceAccountName cannot be set", id="another identity"),
+    pytest.param({"spec": {"restartPolicy": "Never"}}, "restartPolicy cannot be set", id="another life"),
+    pytest.param(container(securityContext={"privileged": True}), "securityContext cannot be set", id="privilege"),
+    pytest.param(container(ports=[{"hostPort": 80}]), "must not take a hostPort", id="a port of the node"),
+    pytest.param(
+        {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}, "hostPath is no kind", id="the node's disk"
+    ),
+    pytest.param(
+        {"spec": {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}},
+        "a token for the Kubernetes API",
+        id="a token by projection",
+    ),
+    pytest.param(
+        {"spec": {"volumes": [{"name": "auth", "emptyDir": {}}]}}, "the operator's own volume", id="the credentials"
+    ),
+    pytest.param(
+        {"spec": {"volumes": [{"name": "skill-x", "emptyDir": {}}]}}, "the operator's own volume", id="a skill"
+    ),
+    pytest.param(
+        {"spec": {"containers": [{"name": "agent", "image": "mine"}]}}, "[agent].image cannot be set", id="our program"
+    ),
+    pytest.param(
+        {"spec": {"containers": [{"name": "agent", "volumeMounts": [{"name": "v", "mountPath": "/etc"}]}]}},
+        "would cover what the operator mounts",
+        id="a mount above ours",
+    ),
+    pytest.param(
+        {"spec": {"containers": [{"name": "agent", "volumeMounts": [{"name": "v", "mountPath": "/tmp/x/"}]}]}},
+        "would cover what the operator mounts",
+        id="a mount inside ours",
+    ),
+    pytest.param(
+        {"spec": {"terminationGracePeriodSeconds": 1}}, "must be at least 45", id="less time than draining takes"
+    ),
+    pytest.param(
+        {"metadata": {"labels": {"fleetwright.dev/may-call": "x"}}}, "the operator's own", id="a label of ours"
+    ),
+    pytest.param({"metadata": {"labels": ["x"]}}, "labels must be an object", id="labels that are none"),
+    pytest.param({"spec": {"containers": "x"}}, "containers must be a list", id="containers that are none"),
+    pytest.param({"spec": {"containers": [{"image": "i"}]}}, "have a name of their own", id="a container without name"),
+    pytest.param(container(env=[{"value": "x"}]), "env must be a list", id="a variable without name"),
+    pytest.param({"spec": {"$patch": "delete"}}, "spec.$patch cannot be set", id="a directive"),
+]
+
+
+@pytest.mark.parametrize(("patch", "says"), REFUSED)
+def test_a_patch_that_would_weaken_the_pod_is_refused_by_name(objects, settings, patch, says):
+    problems = list(template_problems(patch, template(objects, settings)))
+    assert any(says in problem for problem in problems), problems
+
+
+def test_a_patch_places_equips_and_extends_the_pod(objects, settings):
+    patch = {
+        "metadata": {"annotations": {"team": "x"}},
+        "spec": {
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+            "volumes": [{"name": "cache", "emptyDir": {}}],
+            "initContainers": [{"name": "warm", "image": "i"}],
+            "containers": [
+                {"name": "agent", "volumeMounts": [{"name": "cache", "mountPath": "/cache"}], "env": [{"name": "A"}]},
+                {"name": "side", "image": "i", "ports": [{"containerPort": 1}]},
+            ],
+        },
+    }
+    assert list(template_problems(patch, template(objects, settings))) == []
+    agent = objects.agent(podTemplate=patch)
+    pod = agent_deployment(owner_of(agent), agent, revision="r", snapshots={}, servers={}, settings=settings)["spec"][
+        "template"
+    ]
+    assert pod["metadata"]["annotations"] == {"fleetwright.dev/revision": "r", "team": "x"}
+    first, second = pod["spec"]["containers"]
+    assert {"name": "cache", "mountPath": "/cache"} in first["volumeMounts"]
+    assert len(first["volumeMounts"]) > 3
+    for sealed in (first, second, *pod["spec"]["initContainers"]):
+        assert sealed["securityContext"] == container_security()
+    assert pod["spec"]["tolerations"] == patch["spec"]["tolerations"]
+
+
+async def test_an_unmanaged_network_has_no_policy_and_says_so(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    assert api.has("NetworkPolicy", "poet")
+    api.put(objects.agent(network={"policy": "None"}))
+    await world.settle()
+    assert not api.has("NetworkPolicy", "poet")
+    assert api.find("Agent", "poet")["status"]["egress"][0]["why"] == "spec.network.policy is None"
+
+
+async def test_a_patch_that_is_refused_holds_the_agent_with_its_reason(world, api, objects):
+    api.put(objects.agent(podTemplate={"spec": {"hostNetwork": True}}))
+    await world.start()
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "poet")["Accepted"]
+    assert (status, reason) == ("False", "PodTemplate")
+    assert message.startswith("spec.podTemplate.spec.hostNetwork cannot be set")
