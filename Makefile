@@ -3,10 +3,10 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test check lint types layers fast controlplane cluster up down status format generated locks clean
+.PHONY: help env demo test check lint types layers fast controlplane sweep walk bench-operator cluster up down status format generated locks clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 env: ## Install the development environment into .venv
 	@locks/sync
@@ -28,6 +28,15 @@ fast: env ## The fast tests alone
 
 controlplane: env ## The operator against a real control plane
 	@$(PYTHON) tests/rings.py controlplane
+
+sweep: env ## Every fault at every write and event of the operator (SHARE=0.1 for a tenth of them)
+	@$(PYTHON) -m e2e.faults $(if $(SHARE),--share $(SHARE))
+
+walk: env ## Every property of every kind set, changed, unset and put back (SEED=… repeats a walk)
+	@$(PYTHON) -m e2e.walk $(if $(SEED),--seed $(SEED))
+
+bench-operator: env ## The operator beside a bare client (PARTS=latency,burst,… for some; MANY=0 without the large burst)
+	@$(PYTHON) -m tests.bench.operator_bench $(if $(PARTS),--parts $(PARTS)) $(if $(MANY),--many $(MANY))
 
 cluster: env ## The scenarios on a real cluster
 	@$(PYTHON) tests/rings.py cluster

@@ -26,6 +26,40 @@ def test_new_instructions_roll_out_and_the_conversation_goes_on_with_its_memory(
     fleet.until(lambda: fleet.get("agent/clerk")["status"]["revision"] == before, "the old spec is the old revision")
 
 
+def test_a_revision_that_cannot_start_never_takes_the_place_of_one_that_serves(fleet: Fleet) -> None:
+    fleet.apply(agent("guard"))
+    fleet.ready("agent/guard")
+    caller, token = fleet.caller("client", of="guard"), fleet.token("guard")
+    fleet.until(lambda: caller.reaches("guard", token=token), "the agent can be called")
+    pod = fleet.pod_of("guard")
+
+    fleet.apply(agent("guard", "Be another.", image="docker.io/fleetwright/there-is-no-such-image:1"))
+    held = fleet.until(
+        lambda: "cannot be pulled" in fleet.condition("agent/guard", "Programmed")[2], "the reason is told", seconds=120
+    )
+    print(f"an image that cannot be pulled was told after {held:.1f} s")
+    assert fleet.condition("agent/guard", "Programmed")[1] == "Preflight"
+    assert fleet.pod_of("guard") == pod
+    assert "TASK_STATE_COMPLETED" in str(caller.send("guard", "Are you there?", token=token).result)
+
+    fleet.apply(agent("guard"))
+    fleet.ready("agent/guard")
+    assert fleet.pod_of("guard") == pod, "the old spec is what runs"
+
+
+def test_a_running_task_ends_before_the_next_revision_takes_over(fleet: Fleet) -> None:
+    fleet.apply(agent("slow", drainSeconds=60))
+    fleet.ready("agent/slow")
+    caller, token = fleet.caller("asker", of="slow"), fleet.token("slow")
+    fleet.until(lambda: caller.reaches("slow", token=token), "the agent can be called")
+    before = fleet.get("agent/slow")["status"]["revision"]
+    asked = caller.send("slow", "Think about it [[pause:1]].", token=token, now=True).result["task"]["id"]
+    fleet.apply(agent("slow", "Be faster.", drainSeconds=60))
+    fleet.until(lambda: _serves(fleet, "slow", not_revision=before), "the next revision serves", seconds=120)
+    status = caller.task("slow", asked, token=token)["status"]
+    assert status["state"] == "TASK_STATE_COMPLETED", status.get("message", {}).get("parts")
+
+
 def _serves(fleet: Fleet, name: str, *, not_revision: str) -> bool:
     found = fleet.get(f"agent/{name}")
     ready = fleet.condition(f"agent/{name}", "Ready")[0] == "True"

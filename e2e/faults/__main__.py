@@ -1,0 +1,65 @@
+"""`python -m e2e.faults [--share 0.1]`: the sweep, its failures with what differs, and one last line."""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from e2e.cluster import binaries
+from e2e.cluster.__main__ import CANNOT_RUN
+from e2e.cluster.control_plane import ControlPlane
+from e2e.faults.cases import Findings
+from e2e.faults.crew import Place
+from e2e.faults.sweep import sweep
+
+_CONTROLLERS = (
+    (
+        "--controllers=deployment-controller,replicaset-controller,garbage-collector-controller,"
+        "namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller"
+    ),
+    "--kube-api-qps=2000",
+    "--kube-api-burst=4000",
+    "--concurrent-deployment-syncs=20",
+    "--concurrent-replicaset-syncs=20",
+)
+"""A controller that waits its turn would be what the sweep measures."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m e2e.faults", description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="the share of the cases to run, up to 1")
+    arguments = parser.parse_args()
+    if obstacle := binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm")):
+        print(obstacle)
+        return CANNOT_RUN
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fleetwright-sweep-") as folder:
+        with ControlPlane(Path(folder) / "plane", controllers=_CONTROLLERS) as plane:
+            place = Place(plane.server, plane.token, plane.ca, Path(folder))
+            findings = asyncio.run(sweep(plane, place, share=arguments.share))
+        return _tell(findings, time.monotonic() - started)
+
+
+def _tell(findings: Findings, seconds: float) -> int:
+    verdicts = findings.verdicts
+    for verdict in verdicts:
+        if verdict.problem:
+            print(f"\n{verdict.step}, {verdict.case} ({verdict.space}): {verdict.problem}")
+    for complaint in findings.complaints:
+        print(f"\n{complaint}")
+    for fault, number in sorted(Counter(str(verdict.case.fault) for verdict in verdicts).items()):
+        print(f"  {fault:<14} {number:>4} cases")
+    if missed := sum(not verdict.struck for verdict in verdicts):
+        print(f"  {missed} of them met no write or event to strike: it did not come this time")
+    if findings.restarts:
+        print(f"  {findings.restarts} operators ended by themselves and were started again")
+    good = sum(not verdict.problem for verdict in verdicts)
+    print(f"{good} of {len(verdicts)} converged in {seconds:.0f} s")
+    return int(good < len(verdicts) or bool(findings.complaints) or not verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""An operator behind its proxy, and the namespaces that are its own."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from e2e.faults.cases import Findings
+from e2e.faults.plan import Plan
+from e2e.faults.proxy import FaultProxy
+from e2e.plane.client import Client
+from e2e.plane.installation import ACCOUNT, Installation
+from e2e.plane.mirror import Mirror
+from e2e.plane.process import OperatorProcess
+
+_ROUNDS = 4
+_HOLD_SECONDS = 8.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the API server is, how an administrator gets in, and a folder for logs."""
+
+    server: str
+    token: str
+    ca: Path
+    folder: Path
+
+
+@dataclass
+class Scene:
+    """What one process of a sweep works with, and what it finds."""
+
+    place: Place
+    client: Client
+    mirror: Mirror
+    plan: Plan = field(default_factory=Plan)
+    findings: Findings = field(default_factory=Findings)
+
+
+class Crew:
+    """Enter it, and the operator leads. One that ends by itself is started again, as a kubelet would."""
+
+    def __init__(self, scene: Scene, name: str, installation: Installation, environment: Mapping[str, str]) -> None:
+        self._scene = scene
+        self._installation = installation
+        self._prefix = f"{name}-case-"
+        self.proxy = FaultProxy(scene.place.server, scene.place.ca, scene.plan, sees=self._owns)
+        self._folder = scene.place.folder / name
+        self._environment = environment
+        self._wanted = asyncio.Event()
+
+    async def __aenter__(self) -> "Crew":
+        await self.proxy.__aenter__()
+        self.process = OperatorProcess(
+            self._folder, self._installation, server=self.proxy.url, environment=self._environment
+        )
+        await self.process.started()
+        self._wanted.set()
+        self._watching = asyncio.create_task(self._restart())
+        return self
+
+    async def __aexit__(self, *about: object) -> None:
+        self._watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._watching
+        self.process.kill_if_alive()
+        found = [*self.process.complaints(), *self.proxy.refused]
+        self._scene.findings.complaints += [f"{self._prefix}: {line}" for line in found]
+        await self.proxy.__aexit__(None, None, None)
+
+    async def kill_where_due(self, due: Mapping[str, int]) -> None:
+        """Kills when the operator stands at as many writes as are due in each namespace, or can go no further.
+
+        A write that waits for another one, which is held, comes after the kill: then there is another.
+        """
+        struck = self._scene.plan.struck
+        for _ in range(_ROUNDS):
+            await asyncio.gather(*(self._arrived(space, number) for space, number in due.items() if number))
+            if self.proxy.held:
+                await self._replace_killed()
+            if all(len(struck[space]) == number for space, number in due.items()):
+                return
+
+    async def _arrived(self, space: str, number: int) -> None:
+        struck = self._scene.plan.struck
+        await self._scene.mirror.until(space, lambda: len(struck[space]) == number, seconds=_HOLD_SECONDS)
+
+    async def _replace_killed(self) -> None:
+        self._wanted.clear()
+        await self.process.stop(signal.SIGKILL)
+        self.proxy.held.clear()
+        await self._start_again()
+        self._wanted.set()
+
+    async def _restart(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            if self._wanted.is_set() and self.process.exit_code is not None:
+                self._scene.findings.restarts += 1
+                await self._start_again()
+
+    async def _start_again(self) -> None:
+        """Lets the Lease of the dead go as time would."""
+        vacant = {"spec": {"holderIdentity": ""}}
+        await self._scene.client.merge("Lease", self._installation.namespace, ACCOUNT, vacant)
+        await self.process.started()
+
+    def _owns(self, namespace: str) -> bool:
+        return namespace.startswith(self._prefix)

@@ -1,0 +1,126 @@
+"""What people do to a fleet, one step after the other; each step starts where the one before it ended.
+
+A step is a coroutine that acts as the administrator and returns at once; the operator does the rest.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.plane.client import Client, Object
+
+Act = Callable[[Client, str], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    act: Act
+
+
+def agent(name: str, space: str, **spec: Any) -> Object:
+    whole = {"instructions": "Help.", "model": {"name": "m", "baseURL": "http://192.0.2.1/v1"}, **spec}
+    return _custom("Agent", name, space, whole)
+
+
+def skill(name: str, space: str, text: str) -> Object:
+    return _custom("Skill", name, space, {"source": {"inline": {"files": {"SKILL.md": _document(name, text)}}}})
+
+
+def skill_of_files(name: str, space: str) -> Object:
+    return _custom("Skill", name, space, {"source": {"configMap": {"name": f"{name}-files"}}})
+
+
+def files(name: str, space: str, text: str) -> Object:
+    metadata = {"name": f"{name}-files", "namespace": space}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"SKILL.md": _document(name, text)}}
+
+
+def server(name: str, space: str, **workload: Any) -> Object:
+    return _custom("McpServer", name, space, {"workload": {"image": "docker.io/example/tools:1", **workload}})
+
+
+def key(space: str, text: str) -> Object:
+    metadata = {"name": "key", "namespace": space}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"api-key": text}}
+
+
+MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1", "apiKeySecretRef": {"name": "key"}}
+USES: dict[str, Any] = {
+    "model": MODEL,
+    "skills": [{"name": "haiku"}, {"name": "prose"}],
+    "mcpServers": [{"name": "tools"}],
+    "peers": [{"name": "helper"}],
+}
+
+
+async def _prepare(client: Client, space: str) -> None:
+    await client.apply(key(space, "one"))
+    await client.apply(files("prose", space, "Write well."))
+    await client.apply(agent("helper", space))
+
+
+async def _create_parts(client: Client, space: str) -> None:
+    await client.apply(skill("haiku", space, "Three lines."))
+    await client.apply(skill_of_files("prose", space))
+    await client.apply(server("tools", space))
+
+
+async def _create_agent(client: Client, space: str) -> None:
+    """After what it uses, which else would be edited oftener or not, by who is seen first."""
+    await client.apply(agent("poet", space, **USES))
+
+
+async def _update(client: Client, space: str) -> None:
+    """What no pod restarts for, and a server's new port."""
+    clients = {"clients": [{"name": "default"}, {"name": "gateway"}]}
+    await client.apply(agent("poet", space, **USES, auth=clients))
+    await client.apply(server("tools", space, port=9000))
+
+
+async def _roll_out(client: Client, space: str) -> None:
+    """A new revision by the agent's own spec. One at a time: of two, the history might or might not hold the first."""
+    await client.apply(agent("poet", space, **USES, instructions="Help well."))
+
+
+async def _roll_out_skill(client: Client, space: str) -> None:
+    await client.apply(skill("haiku", space, "Five, seven, five."))
+
+
+async def _rotate(client: Client, space: str) -> None:
+    """A lost credential of each sort, a new provider key, and a ConfigMap that a skill is read from."""
+    await client.delete("Secret", space, "poet-client-default")
+    await client.delete("Secret", space, "helper-auth")
+    await client.apply(key(space, "two"))
+    await client.apply(files("prose", space, "Write better."))
+
+
+async def _delete_agent(client: Client, space: str) -> None:
+    await client.delete("Agent", space, "poet")
+
+
+async def _delete_rest(client: Client, space: str) -> None:
+    for kind, name in (("Skill", "haiku"), ("Skill", "prose"), ("McpServer", "tools"), ("Agent", "helper")):
+        await client.delete(kind, space, name)
+
+
+PREPARE = Step("prepare", _prepare)
+STEPS = (
+    Step("create a skill and a server", _create_parts),
+    Step("create an agent", _create_agent),
+    Step("update", _update),
+    Step("rollout", _roll_out),
+    Step("rollout by a skill", _roll_out_skill),
+    Step("rotation", _rotate),
+    Step("delete an agent", _delete_agent),
+    Step("delete the rest", _delete_rest),
+)
+
+
+def _custom(kind: str, name: str, space: str, spec: Object) -> Object:
+    metadata = {"name": name, "namespace": space}
+    return {"apiVersion": "fleetwright.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _document(name: str, text: str) -> str:
+    return f"---\nname: {name}\ndescription: Writes {name}.\n---\n{text}\n"

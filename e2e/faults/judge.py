@@ -1,0 +1,90 @@
+"""Takes namespaces through steps and compares them with the reference after each."""
+
+import asyncio
+
+from e2e.faults.cases import Chain, Verdict
+from e2e.faults.crew import Scene
+from e2e.faults.flows import PREPARE
+from e2e.faults.plan import KILLS
+from e2e.faults.reference import References, StepReference, difference, settled
+from e2e.plane.essence import Essence, Reader
+from e2e.plane.installation import make_namespace
+
+_SECONDS = 120.0
+_LATE_SECONDS = 5.0
+"""For how long a fault may still strike after everything is as it should be."""
+
+
+class Judge:
+    def __init__(self, scene: Scene, references: References, *, strict: bool = True) -> None:
+        """`strict` also counts edits. Who hears of one object later than of another edits what he made meanwhile."""
+        self._scene = scene
+        self._references = references
+        self._strict = strict
+        self._reader = Reader(generations=strict)
+        self._arrived: dict[str, StepReference] = {}
+        """By namespace, where it came to last."""
+
+    async def prepared(self, chain: Chain) -> bool:
+        """Brings a namespace to where the first step starts."""
+        scene = self._scene
+        await make_namespace(scene.client, chain.space)
+        scene.plan.begin(chain.space)
+        await PREPARE.act(scene.client, chain.space)
+        if problem := await self._difference(chain.space, self._references.prepared):
+            scene.findings.complaints.append(f"{chain.space} could not be prepared: {problem}")
+        return not problem
+
+    async def act(self, chain: Chain, place: int) -> None:
+        self._scene.plan.begin(chain.space, chain.steps[place])
+        await self._references.steps[place].step.act(self._scene.client, chain.space)
+
+    async def judged(self, chain: Chain, place: int) -> bool:
+        """Whether the step came out as the reference's did; a verdict is noted for each of its cases."""
+        scene, reference, cases = self._scene, self._references.steps[place], chain.steps[place]
+        problem = await self._difference(chain.space, reference)
+        if not problem and not await self._all_struck(chain, place):
+            # What chance brought to the reference need not come here; if it came now, it must be mended again.
+            problem = await self._difference(chain.space, reference)
+        if not problem and any(case.fault in KILLS for case in cases):
+            writes = scene.plan.total_writes(chain.space)
+            if writes > 2 * reference.most_writes:
+                problem = f"{writes} writes, and {reference.most_writes} without the kill"
+        struck = scene.plan.struck[chain.space]
+        findings, step = scene.findings, reference.step.name
+        findings.verdicts += [Verdict(step, case, chain.space, case in struck, problem) for case in cases]
+        if problem and not cases:
+            findings.complaints.append(f"{chain.space}: {step} without a fault: {problem}")
+        return not problem
+
+    async def look_again(self) -> None:
+        """Nobody turned away from where he had come to."""
+        await asyncio.gather(*(self._stayed(space, reference) for space, reference in list(self._arrived.items())))
+
+    async def _stayed(self, space: str, reference: StepReference) -> None:
+        if problem := await self._difference(space, reference, seconds=5):
+            step = reference.step.name
+            self._scene.findings.complaints.append(f"{space} converged after {step!r} and did not stay: {problem}")
+
+    async def _all_struck(self, chain: Chain, place: int) -> bool:
+        struck, wanted = self._scene.plan.struck, len(chain.steps[place])
+        mirror = self._scene.mirror
+        return await mirror.until(chain.space, lambda: len(struck[chain.space]) == wanted, seconds=_LATE_SECONDS)
+
+    async def _difference(self, space: str, reference: StepReference, *, seconds: float = _SECONDS) -> str:
+        """Empty when the namespace came to be as the reference; else how it differs."""
+        wanted = reference.essence if self._strict else reference.loose_essence
+        objects = self._scene.mirror.objects(space)
+        self._arrived.pop(space, None)
+
+        def now() -> Essence:
+            return self._reader.read(objects.values(), namespace=space)
+
+        def alike() -> bool:
+            # What is not at rest differs for certain, and is known at a glance.
+            return not settled(objects.values()) and now() == wanted
+
+        if await self._scene.mirror.until(space, alike, seconds=seconds, pause=0.25):
+            self._arrived[space] = reference
+            return ""
+        return f"differs from the reference after {seconds:.0f} s:\n{difference(wanted, now())}"

@@ -1,0 +1,109 @@
+"""What goes wrong, and where: one fault for one write or one watch event of one object in one namespace.
+
+Writes and events are named by what they are (verb, kind, name without its hash) and by which of that name they
+are, so that a fault hits the same one however the operator orders its work. Objects of one namespace whose names begin
+differently are worked on apart, so each may have its own fault at the same time.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+Point = tuple[str, int]
+"""A write or event by its name, and the how manyth of that name it is, from one."""
+
+
+class Fault(StrEnum):
+    KILLED_BEFORE = "killed before"
+    KILLED_AFTER = "killed after"
+    UNAUTHORIZED = "401"
+    CONFLICT = "409"
+    EXPIRED = "410"
+    REJECTED = "422"
+    THROTTLED = "429"
+    INTERNAL = "500"
+    UNAVAILABLE = "503"
+    GATEWAY = "504"
+    TIMEOUT = "timeout"
+    """Done, and never answered."""
+    RESET = "reset"
+    """Not done: the connection breaks."""
+    DROPPED = "dropped"
+    """Of an event: it never arrives."""
+
+
+KILLS = (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
+ANSWERS = {
+    Fault.UNAUTHORIZED: 401,
+    Fault.CONFLICT: 409,
+    Fault.EXPIRED: 410,
+    Fault.REJECTED: 422,
+    Fault.THROTTLED: 429,
+    Fault.INTERNAL: 500,
+    Fault.UNAVAILABLE: 503,
+    Fault.GATEWAY: 504,
+}
+ERRORS = (
+    Fault.CONFLICT,
+    Fault.REJECTED,
+    Fault.THROTTLED,
+    Fault.INTERNAL,
+    Fault.UNAVAILABLE,
+    Fault.TIMEOUT,
+    Fault.RESET,
+)
+"""What the sweep does to each write; to the operator a 504 is a 503."""
+
+
+@dataclass(frozen=True)
+class Case:
+    fault: Fault
+    point: Point
+
+    def __str__(self) -> str:
+        name, number = self.point
+        return f"{self.fault}: {name} #{number}"
+
+    @property
+    def subject(self) -> str:
+        """The first word of the object's name, which is that of the object it belongs to."""
+        return self.point[0].rpartition(" ")[2].split("/")[1].partition("-")[0]
+
+
+class Plan:
+    """Per namespace: the cases that are due, what was seen since they were set, and which of them struck."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, dict[Point, Case]] = {}
+        self.writes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.events: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.struck: defaultdict[str, set[Case]] = defaultdict(set)
+        self.outage: Callable[[str, str], Fault | None] = lambda _namespace, _name: None
+        """A fault for as long as it answers one, whatever is due; asked with namespace and name of the write."""
+
+    def begin(self, namespace: str, cases: Iterable[Case] = ()) -> None:
+        """Counts anew; from now on these cases are due."""
+        self.writes[namespace] = Counter()
+        self.events[namespace] = Counter()
+        self.struck[namespace] = set()
+        self._due[namespace] = {case.point: case for case in cases}
+
+    def on_write(self, namespace: str, name: str) -> Fault | None:
+        self.writes[namespace][name] += 1
+        return self.outage(namespace, name) or self._strikes(namespace, (name, self.writes[namespace][name]))
+
+    def on_event(self, namespace: str, name: str) -> bool:
+        """Whether the event is dropped."""
+        self.events[namespace][name] += 1
+        return self._strikes(namespace, (name, self.events[namespace][name])) is not None
+
+    def total_writes(self, namespace: str) -> int:
+        return self.writes[namespace].total()
+
+    def _strikes(self, namespace: str, point: Point) -> Fault | None:
+        case = self._due.get(namespace, {}).pop(point, None)
+        if case is None:
+            return None
+        self.struck[namespace].add(case)
+        return case.fault

@@ -1,0 +1,247 @@
+"""An HTTP proxy between one operator process and the API server, which obeys a `Plan`.
+
+Speaks plain HTTP to the operator and passes its token on. Leases are never touched: who leads is another test.
+Can be told which namespaces exist for this operator, so that several share one cluster.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+from aiohttp import web
+from e2e.faults.plan import ANSWERS, KILLS, Fault, Plan
+from e2e.plane.essence import bare_name
+
+_OBJECT = re.compile(r"^/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/(?P<space>[^/]+))?/(?P<rest>.+)$")
+_WRITES = {"POST", "PUT", "PATCH", "DELETE"}
+_HOP = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "content-encoding"}
+_SPACE = re.compile(rb'"namespace":"([^"]+)"')
+"""In a line of a watch, the first is the object's own."""
+_ASIDE = ("leases", "events")
+"""Kinds that are written beside the work and that no state depends on."""
+_NEVER = 3600.0
+_PROBED = json.dumps(
+    {
+        "serverInfo": {"name": "tools", "version": "1", "protocolVersion": "2025-06-18"},
+        "tools": [],
+        "toolsDigest": f"sha256:{'0' * 64}",
+    }
+)
+"""The log of every pod: no kubelet is there to ask, and only probes of servers are asked."""
+
+
+@dataclass
+class Watches:
+    """What befalls every watch, from the next line on."""
+
+    seconds: float | None = None
+    """Closed after so long."""
+    muted: bool = False
+    """Open, and nothing comes."""
+    too_old: str = ""
+    """`connect` or `stream`: where it is said that the version is too old."""
+
+
+async def _nothing(_namespace: str, _name: str) -> None:
+    return
+
+
+class FaultProxy:
+    def __init__(self, server: str, ca: Path, plan: Plan, *, sees: Callable[[str], bool] = lambda _: True) -> None:
+        self._server = server
+        self._ca = ca
+        self._plan = plan
+        self._sees = sees
+        self._runner: web.AppRunner | None = None
+        self.url = ""
+        self.held: Counter[str] = Counter()
+        """By namespace: writes that wait for the operator's end."""
+        self.requests: Counter[str] = Counter()
+        """By verb: GET is one object, LIST and WATCH are kinds, LEASE is anything about the Lease."""
+        self.refused: list[str] = []
+        """Requests that the API server answered with 403."""
+        self.gate: Callable[[web.Request], Fault | None] = lambda _: None
+        """Asked of every request before anything else; for faults that are not about one write."""
+        self.watches = Watches()
+        self.listed: dict[str, bytes] = {}
+        """By path and query: the last answer to every list."""
+        self.replayed: dict[str, bytes] = {}
+        """By path and query: answers given instead of the API server's, as by one that lags behind."""
+        self.first: Callable[[str, str], Awaitable[None]] = _nothing
+        """Awaited with namespace and name of each write before it is passed on."""
+        self.heard: Callable[[web.Request, bytes], None] = lambda _request, _body: None
+        """Told of every write that is passed on."""
+
+    async def __aenter__(self) -> Self:
+        context = ssl.create_default_context(cafile=str(self._ca))
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=context, limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+            read_bufsize=4 * 1024 * 1024,
+        )
+        app = web.Application(client_max_size=8 * 1024 * 1024)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        # What is held must end when the operator hangs up.
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._session.close()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        try:
+            return await self._answer(request)
+        except aiohttp.ClientConnectionError:
+            # The API server is not there: neither are we.
+            return await self._fail(request, Fault.RESET, "")
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        place = _OBJECT.match(request.path)
+        space, rest = (place["space"] or "", place["rest"]) if place else ("", "")
+        if fault := self.gate(request):
+            return await self._fail(request, fault, space)
+        if request.method in _WRITES and space and not rest.startswith(_ASIDE):
+            return await self._write(request, space, rest)
+        if rest.startswith("pods/") and rest.endswith("/log"):
+            return web.Response(text=_PROBED)
+        if request.query.get("watch") == "true":
+            self.requests["WATCH"] += 1
+            return await self._watch(request, rest)
+        verb = "LEASE" if rest.startswith("leases") else "LIST" if "/" not in rest else request.method
+        self.requests[verb] += 1
+        listing = bool(rest) and "/" not in rest
+        return await self._read(request, filtered=listing and not space, listing=listing)
+
+    async def _write(self, request: web.Request, space: str, rest: str) -> web.StreamResponse:
+        name = write_name(request, rest)
+        self.requests[request.method] += 1
+        fault = self._plan.on_write(space, name)
+        await self.first(space, name)
+        if fault is None:
+            self.heard(request, await request.read())
+            return await self._read(request, filtered=False)
+        return await self._fail(request, fault, space)
+
+    async def _fail(self, request: web.Request, fault: Fault, space: str) -> web.StreamResponse:
+        if fault in ANSWERS:
+            return _answer(ANSWERS[fault])
+        if fault in {Fault.KILLED_AFTER, Fault.TIMEOUT}:
+            await self._read(request, filtered=False)
+        if fault in KILLS:
+            self.held[space] += 1
+        if fault is not Fault.RESET:
+            await asyncio.sleep(_NEVER)  # ends when the operator hangs up
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+    async def _read(self, request: web.Request, *, filtered: bool, listing: bool = False) -> web.Response:
+        async with self._forward(request, await request.read()) as answer:
+            body = await answer.read()
+        if answer.status == 403:
+            self.refused.append(f"{request.method} {request.path_qs}: {body[:300]!r}")
+        if filtered and answer.status == 200:
+            body = self._visible(body)
+        if listing:
+            self.listed[request.path_qs] = body
+            body = self.replayed.get(request.path_qs, body)
+        kept = {key: value for key, value in answer.headers.items() if key.lower() not in _HOP}
+        return web.Response(status=answer.status, body=body, headers=kept)
+
+    def _visible(self, body: bytes) -> bytes:
+        listing = json.loads(body)
+        if "items" not in listing:
+            return body
+        items = [item for item in listing["items"] or () if self._sees(item["metadata"].get("namespace", ""))]
+        return json.dumps({**listing, "items": items}).encode()
+
+    async def _watch(self, request: web.Request, rest: str) -> web.StreamResponse:
+        view = rest + (" (metadata)" if "PartialObjectMetadata" in request.headers.get("Accept", "") else "")
+        if self.watches.too_old == "connect":
+            return _answer(410)
+        response = web.StreamResponse()
+        async with self._forward(request, b"") as answer:
+            if answer.status != 200:
+                return web.Response(status=answer.status, body=await answer.read())
+            # Whoever watches may go at any time, and the API server may end the stream.
+            with contextlib.suppress(ConnectionError, aiohttp.ClientError, TimeoutError):
+                await response.prepare(request)
+                async with asyncio.timeout(self.watches.seconds):
+                    await self._pass_on(view, answer, response)
+        return response
+
+    async def _pass_on(self, view: str, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
+        if self.watches.too_old == "stream":
+            gone = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old", "metadata": {}}}
+            await response.write(json.dumps(gone).encode() + b"\n")
+            return
+        async for line in answer.content:
+            if not self.watches.muted and self._passes(view, line):
+                await response.write(line)
+
+    def _passes(self, view: str, line: bytes) -> bool:
+        own = _SPACE.search(line)
+        if own and not self._sees(own[1].decode()):
+            return False
+        event: dict[str, Any] = json.loads(line)
+        metadata = event["object"].get("metadata", {})
+        space = metadata.get("namespace", "")
+        if event["type"] in {"BOOKMARK", "ERROR"}:
+            return True
+        if not self._sees(space):
+            return False
+        kind = view.partition(" ")[0]
+        name = f"{event['type']} {view}/{bare_name(kind, metadata['name'])}"
+        return not self._plan.on_event(space, name)
+
+    @contextlib.asynccontextmanager
+    async def _forward(self, request: web.Request, data: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP}
+        headers["Accept-Encoding"] = "identity"
+        url = self._server + request.path_qs
+        async with self._session.request(request.method, url, data=data or None, headers=headers) as answer:
+            yield answer
+
+
+def write_name(request: web.Request, rest: str) -> str:
+    """Such as `apply deployments/poet`, `merge pods/poet-*`, `apply agents/poet/status`."""
+    kind, _, tail = rest.partition("/")
+    name, _, subresource = tail.partition("/")
+    verb = request.method.lower()
+    if request.method == "PATCH":
+        verb = "apply" if "apply-patch" in request.headers.get("Content-Type", "") else "merge"
+    whole = f"{kind}/{bare_name(kind, name)}" if name else kind
+    return f"{verb} {whole}" + (f"/{subresource}" if subresource else "")
+
+
+def _answer(status: int) -> web.Response:
+    reasons = {409: "Conflict", 422: "Invalid", 429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout"}
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": "the sweep refuses this request",
+        "reason": reasons.get(status, "InternalError"),
+        "code": status,
+    }
+    headers = {"Retry-After": "1"} if status == 429 else {}
+    return web.Response(status=status, text=json.dumps(body), content_type="application/json", headers=headers)

@@ -1,0 +1,133 @@
+"""The unperturbed run: what each step leads to, which writes and events it is made of, and how many writes it takes.
+
+Several namespaces go through it. What they do not agree on is chance, and no case is made of it.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import zip_longest
+
+from e2e.faults.flows import PREPARE, STEPS, Step
+from e2e.faults.plan import Plan, Point
+from e2e.plane.client import Client, Object
+from e2e.plane.essence import Essence, Reader
+from e2e.plane.mirror import Mirror
+
+from fleetwright_operator import names
+
+_SECONDS = 120.0
+_QUIET_SECONDS = 1.5
+_OWN = {names.AGENT, names.SKILL, names.MCP_SERVER}
+
+
+@dataclass(frozen=True)
+class StepReference:
+    step: Step
+    essence: Essence
+    loose_essence: Essence
+    """However often things were edited."""
+    writes: tuple[Point, ...]
+    events: tuple[Point, ...]
+    most_writes: int
+
+
+@dataclass(frozen=True)
+class References:
+    prepared: StepReference
+    steps: tuple[StepReference, ...]
+
+
+class Disagreement(Exception):  # noqa: N818 - what two runs are in
+    """Two unperturbed runs ended differently."""
+
+
+async def record(client: Client, mirror: Mirror, plan: Plan, spaces: Sequence[str]) -> References:
+    """Takes every space through every step at once."""
+    recorded = []
+    for step in (PREPARE, *STEPS):
+        for space in spaces:
+            plan.begin(space)
+        await asyncio.gather(*(step.act(client, space) for space in spaces))
+        await asyncio.gather(*(_settle(mirror, plan, space, step) for space in spaces))
+        recorded.append(_reference(mirror, plan, spaces, step))
+    return References(recorded[0], tuple(recorded[1:]))
+
+
+def settled(objects: Iterable[Object]) -> str:
+    """Why the objects of a namespace are not at rest; empty when they are."""
+    bodies = list(objects)
+    alive = {body["metadata"]["uid"] for body in bodies}
+    for body in bodies:
+        metadata, what = body["metadata"], f"{body['kind']} {body['metadata']['name']}"
+        if "deletionTimestamp" in metadata:
+            return f"{what} is being deleted"
+        for owner in metadata.get("ownerReferences", ()):
+            if owner["kind"] in _OWN and owner["uid"] not in alive:
+                return f"{what} is an orphan"
+        if body["kind"] in _OWN and not _is_ready(body):
+            return f"{what} is not ready"
+    return ""
+
+
+async def _settle(mirror: Mirror, plan: Plan, space: str, step: Step) -> None:
+    """Returns when the space is at rest and stays so for a while."""
+
+    def rests() -> bool:
+        return not settled(mirror.objects(space).values())
+
+    async with asyncio.timeout(_SECONDS):
+        before = None
+        while True:
+            if not await mirror.until(space, rests, seconds=_SECONDS):
+                raise TimeoutError(f"{step.name}: {settled(mirror.objects(space).values())}")
+            versions = {key: body["metadata"]["resourceVersion"] for key, body in mirror.objects(space).items()}
+            now = (versions, plan.total_writes(space))
+            if now == before:
+                return
+            before = now
+            await asyncio.sleep(_QUIET_SECONDS)
+
+
+def _reference(mirror: Mirror, plan: Plan, spaces: Sequence[str], step: Step) -> StepReference:
+    reader, loose = Reader(), Reader(generations=False)
+    first, *others = (reader.read(mirror.objects(space).values(), namespace=space) for space in spaces)
+    for other in others:
+        if other != first:
+            raise Disagreement(f"{step.name}:\n{difference(first, other)}")
+    return StepReference(
+        step=step,
+        essence=first,
+        loose_essence=loose.read(mirror.objects(spaces[0]).values(), namespace=spaces[0]),
+        writes=_points([plan.writes[space] for space in spaces]),
+        events=_points([plan.events[space] for space in spaces]),
+        most_writes=max(plan.total_writes(space) for space in spaces),
+    )
+
+
+def difference(wanted: Essence, found: Essence, *, lines: int = 12) -> str:
+    """The surroundings of the first line that differs; a whole comparison would take seconds."""
+    one, other = wanted.text.splitlines(), found.text.splitlines()
+    pairs = zip_longest(one, other)
+    first = next((place for place, (left, right) in enumerate(pairs) if left != right), 0)
+    start = max(0, first - 6)
+    shown = slice(start, first + lines)
+    return "\n".join([*(f"- {line}" for line in one[shown]), *(f"+ {line}" for line in other[shown])])
+
+
+def _points(counters: Sequence[Counter[str]]) -> tuple[Point, ...]:
+    """What every run saw."""
+    common = reduce(lambda one, other: one & other, counters)
+    return tuple((name, number) for name in sorted(common) for number in range(1, common[name] + 1))
+
+
+def _is_ready(body: Object) -> bool:
+    conditions = body.get("status", {}).get("conditions", ())
+    return any(
+        condition["type"] == "Ready"
+        and condition["status"] == "True"
+        and condition["observedGeneration"] == body["metadata"]["generation"]
+        for condition in conditions
+    )

@@ -1,0 +1,155 @@
+"""Every fault at every point of every step, side by side in namespaces of their own, compared with the reference.
+
+A namespace is one chain: it goes through the steps one after the other, with one fault for each object in each. A
+chain may go on because each step ended where the reference's did. Chains are dealt out to crews, each an operator
+behind a proxy, watched by a process of its own. A kill ends an operator, so kills are collected: the proxy holds each
+namespace's writes until all of the crew's are held, then the operator is killed once and another takes its place.
+"""
+
+import asyncio
+import multiprocessing
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from e2e.cluster.control_plane import ControlPlane
+from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, losses
+from e2e.faults.crew import Crew, Place, Scene
+from e2e.faults.judge import Judge
+from e2e.faults.reference import References, record
+from e2e.plane.client import Client
+from e2e.plane.installation import install_crds, install_release, make_namespace, restart_controllers
+from e2e.plane.kubelet import Kubelet
+from e2e.plane.mirror import Mirror
+
+_REFERENCES = 3
+_AT_ONCE = 16
+_FAST = {"FLEETWRIGHT_STALLED_SECONDS": "1.5", "FLEETWRIGHT_RETRY_CAP_SECONDS": "2", "FLEETWRIGHT_LOG_LEVEL": "WARNING"}
+_NO_RESYNC = {"FLEETWRIGHT_RESYNC_SECONDS": "3600"}
+"""What an error or a kill broke is mended without that help."""
+_ERRORS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_REQUEST_SECONDS": "4", "FLEETWRIGHT_WORKERS": "32"}
+_LOSSES = {**_FAST, "FLEETWRIGHT_RESYNC_SECONDS": "4"}
+_KILLS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_WORKERS": "64"}
+"""As many workers as writes may be held."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What one process of the sweep does."""
+
+    place: Place
+    name: str
+    steps: Steps
+    references: References
+    environment: Mapping[str, str]
+    killing: bool = False
+    strict: bool = True
+
+
+async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Findings:
+    """`share` below one takes every n-th case only, for a quick look."""
+    async with Client(place.server, place.token, place.ca, connections=64) as client:
+        await install_crds(client)
+        await asyncio.to_thread(restart_controllers, plane)
+        async with Mirror(client, kinds=("Pod",)) as pods:
+            Kubelet(client, pods)
+            references = await _reference(place)
+            return await _dealt(_orders(place, references, every=max(1, round(1 / share))))
+
+
+def _orders(place: Place, references: References, *, every: int) -> list[Order]:
+    """The large sort of cases twice, so that no process is the last by far."""
+    wrong, lost, killed = (
+        [step[::every] for step in sort(references.steps)] for sort in (errors, losses, kills)
+    )  # fmt: skip
+    return [
+        *(Order(place, f"err{part}", [step[part::2] for step in wrong], references, _ERRORS) for part in range(2)),
+        *(
+            Order(place, f"kill{part}", [step[part::2] for step in killed], references, _KILLS, killing=True)
+            for part in range(2)
+        ),
+        Order(place, "lost", lost, references, _LOSSES, strict=False),
+    ]
+
+
+async def _dealt(orders: Sequence[Order]) -> Findings:
+    whole, started = Findings(), time.monotonic()
+    loop = asyncio.get_running_loop()
+    with ProcessPoolExecutor(len(orders), mp_context=multiprocessing.get_context("spawn")) as pool:
+        for ending in asyncio.as_completed([loop.run_in_executor(pool, carried_out, order) for order in orders]):
+            part = await ending
+            whole.verdicts += part.verdicts
+            whole.complaints += part.complaints
+            whole.restarts += part.restarts
+            print(f"  {time.monotonic() - started:4.0f} s: {len(whole.verdicts)} cases judged", flush=True)
+    return whole
+
+
+def carried_out(order: Order) -> Findings:
+    """In a process of its own."""
+    return asyncio.run(_killed(order) if order.killing else _disturbed(order))
+
+
+async def _reference(place: Place) -> References:
+    spaces = [f"ref-case-{number:03}" for number in range(_REFERENCES)]
+    async with _scene(place, "ref") as scene:
+        installation = await install_release(scene.client, "system-ref")
+        await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
+        async with Crew(scene, "ref", installation, _ERRORS):
+            references = await record(scene.client, scene.mirror, scene.plan, spaces)
+    writes = sum(len(reference.writes) for reference in references.steps)
+    print(f"reference: {len(references.steps)} steps of {writes} writes", flush=True)
+    return references
+
+
+async def _disturbed(order: Order) -> Findings:
+    """Errors and lost events: each namespace goes on as soon as it may."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+    async with _scene(order.place, order.name) as scene:
+        judge = Judge(scene, order.references, strict=order.strict)
+        installation = await install_release(scene.client, f"system-{order.name}")
+
+        async def walk(chain: Chain) -> None:
+            last = max(place for place, cases in enumerate(chain.steps) if cases)
+            async with gate:
+                going = await judge.prepared(chain)
+                for place in range(last + 1):
+                    if going:
+                        await judge.act(chain, place)
+                        going = await judge.judged(chain, place)
+
+        async with Crew(scene, order.name, installation, order.environment):
+            await asyncio.gather(*(walk(chain) for chain in chains(order.name, order.steps)))
+            await judge.look_again()
+        return scene.findings
+
+
+async def _killed(order: Order) -> Findings:
+    """Kills: all namespaces take a step together. The operator is confined to them by its own settings and rights."""
+    going = chains(order.name, order.steps)
+    spaces = [chain.space for chain in going]
+    async with _scene(order.place, order.name) as scene:
+        judge = Judge(scene, order.references)
+        await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
+        installation = await install_release(scene.client, f"system-{order.name}", namespaces=spaces)
+        environment = {**order.environment, "FLEETWRIGHT_NAMESPACES": ",".join(spaces)}
+        async with Crew(scene, order.name, installation, environment) as crew:
+            well = await asyncio.gather(*(judge.prepared(chain) for chain in going))
+            for place in range(len(order.steps)):
+                going = [chain for chain, good in zip(going, well, strict=True) if good]
+                await asyncio.gather(*(judge.act(chain, place) for chain in going))
+                await crew.kill_where_due({chain.space: len(chain.steps[place]) for chain in going})
+                well = await asyncio.gather(*(judge.judged(chain, place) for chain in going))
+            await judge.look_again()
+        return scene.findings
+
+
+@asynccontextmanager
+async def _scene(place: Place, name: str) -> AsyncIterator[Scene]:
+    async with (
+        Client(place.server, place.token, place.ca, connections=32) as client,
+        Mirror(client, prefix=f"{name}-case-") as mirror,
+    ):
+        yield Scene(place, client, mirror)

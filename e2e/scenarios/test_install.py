@@ -1,0 +1,107 @@
+"""A release of its own for one namespace: installed, closed, upgraded, and taken away before what it made."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from e2e.cluster import commands, deploy, waiting
+from e2e.cluster.deploy import RELEASE, SYSTEM, Helm
+from e2e.cluster.images import Built
+from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.paths import CHECKOUT
+from e2e.cluster.progress import Progress
+from e2e.cluster.provider import Provider
+from e2e.scenarios.conftest import QUICKSTART
+from e2e.scenarios.fleet import Fleet, agent, children
+
+SECOND = "second"
+
+
+@dataclass(frozen=True)
+class Release:
+    """A second release in a namespace of its own. The CRDs stay those of the first."""
+
+    helm: Helm
+    namespace: str
+
+    def install(self, **values: Any) -> None:
+        """Or upgrade; what was set before stays set."""
+        sets = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+        where = (f"--namespace={self.namespace}", "--reuse-values", "--wait", "--timeout=180s")
+        self.helm.run("upgrade", "--install", SECOND, CHECKOUT / "charts" / "fleetwright", *where, *sets)
+
+    def reaches(self, host: str, port: int) -> bool:
+        """Whether a connection from inside the operator's pod opens."""
+        connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout=2)"
+        where = (f"--namespace={self.namespace}", f"deployment/{SECOND}-operator")
+        return self.helm.kubectl.attempt("exec", *where, "--", "python", "-c", connect, seconds=30).returncode == 0
+
+
+@pytest.fixture
+def resting(operator: Kubectl) -> Iterator[Kubectl]:
+    """The cluster while its own operator rests: two must not look after the same namespaces."""
+    deployment = (f"deployment/{RELEASE}-operator", f"--namespace={SYSTEM}")
+    operator.run("scale", *deployment, "--replicas=0")
+    pods = ("pods", f"--namespace={SYSTEM}", f"--selector=app.kubernetes.io/instance={RELEASE}")
+    waiting.until(lambda: not operator.get(*pods)["items"], what="the operator is gone", seconds=60, pause=0.5)
+    yield operator
+    operator.run("scale", *deployment, "--replicas=1")
+    operator.run("rollout", "status", *deployment, "--timeout=120s")
+
+
+@pytest.fixture
+def spaces(resting: Kubectl) -> Iterator[dict[str, str]]:
+    """Namespaces by what they are for."""
+    mark = secrets.token_hex(3)
+    names = {use: f"install-{use}-{mark}" for use in ("system", "fleet", "other")}
+    resting.apply([deploy.namespace(name) for name in names.values()])
+    yield names
+    resting.run("delete", "namespace", *names.values(), "--ignore-not-found", "--wait=false")
+
+
+@pytest.fixture
+def release(provider: Provider, built: list[Built], progress: Progress, spaces: dict[str, str]) -> Iterator[Release]:
+    there = Release(commands.helm_of(provider, progress), spaces["system"])
+    there.install(**deploy.values(built), namespaces=[spaces["fleet"]], crds={"enabled": False})
+    yield there
+    there.helm.run("uninstall", SECOND, f"--namespace={there.namespace}", "--ignore-not-found", "--wait")
+
+
+def test_a_release_is_closed_upgraded_and_taken_away_before_its_agents(
+    release: Release, resting: Kubectl, spaces: dict[str, str], python_image: str
+) -> None:
+    fleet = Fleet(resting, spaces["fleet"], python_image)
+    elsewhere = Fleet(resting, spaces["other"], python_image)
+    fleet.apply_folder(QUICKSTART / "model.yaml")
+    fleet.run("rollout", "status", "deployment/offline-model", "--timeout=120s")
+    elsewhere.apply(agent("stranger"))
+    fleet.apply(agent("poet"))
+    fleet.ready("agent/poet")
+    assert elsewhere.get("agent/stranger")["status"] == {"observedGeneration": -1}, "nobody looks after this namespace"
+
+    before, pod = children(fleet), fleet.pod_of("poet")
+    model = fleet.get("pods", "--selector=app.kubernetes.io/name=offline-model")["items"][0]["status"]["podIP"]
+    assert release.reaches(model, 8080), "an open operator reaches any pod"
+    (slices,) = resting.get("endpointslices", "--selector=kubernetes.io/service-name=kubernetes")["items"]
+    api = [port["port"] for port in slices["ports"]]
+    release.install(networkPolicy={"enabled": True, "apiServer": {"ports": api}}, logLevel="DEBUG")
+    fleet.until(lambda: not release.reaches(model, 8080), "a closed operator does not")
+    address = fleet.get("pod", pod)["status"]["podIP"]
+    assert release.reaches(address, 7871), "it reads what only the running agent knows"
+    assert not release.reaches(address, 7870)
+
+    fleet.apply(agent("painter"))
+    fleet.ready("agent/painter")
+    left = {name: version for name, version in children(fleet).items() if name in before}
+    assert left == before, "an upgrade changes no child"
+    assert fleet.pod_of("poet") == pod
+
+    release.helm.run("uninstall", SECOND, f"--namespace={release.namespace}", "--wait")
+    fleet.ready(f"pod/{pod}")
+    assert {item["metadata"]["name"] for item in fleet.get("agents")["items"]} == {"poet", "painter"}
+    for space in spaces.values():
+        resting.run("delete", "namespace", space, "--timeout=120s", seconds=150)
+        assert resting.run("get", "namespace", space, "--ignore-not-found") == ""

@@ -1,0 +1,194 @@
+"""Credentials and keys that turn while agents work: nobody who reads again is refused, and no pod restarts."""
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from a2a.types import AgentCard
+from a2a.utils.signing import create_signature_verifier
+from e2e.cluster import deploy
+from e2e.scenarios.fleet import Caller, Fleet, agent
+from google.protobuf.json_format import ParseDict
+from jwt import PyJWK
+
+KEYS = f"{deploy.RELEASE}-operator-card-keys"
+REVOKED = 20
+"""Seconds: ten times the two that are promised."""
+
+_CALLS = """
+import json, sys, time, urllib.error, urllib.request
+url, file, token, until = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4])
+body = b'{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{}}'
+ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+seen, tokens, refused = {}, set(), None
+while time.time() < until and refused is None:
+    bearer = open(file).read() if file else token
+    tokens.add(bearer)
+    headers = {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": "Bearer " + bearer}
+    try:
+        status = ask(urllib.request.Request(url, data=body, headers=headers), timeout=5).status
+    except urllib.error.HTTPError as error:
+        status = error.code
+    except OSError:
+        status = 0
+    seen[status] = seen.get(status, 0) + 1
+    refused = time.time() if status == 401 else None
+    time.sleep(0.05)
+print(json.dumps({"seen": seen, "tokens": len(tokens), "refused": refused}))
+"""
+"""Calls twenty times a second, with the token of a file or always with the same, until refused or time is over."""
+
+
+@dataclass(frozen=True)
+class Vault:
+    fleet: Fleet
+    client: Caller
+
+    @property
+    def url(self) -> str:
+        return f"http://vault.{self.fleet.namespace}.svc.cluster.local/a2a"
+
+    @contextmanager
+    def called(self, pod: str, *, file: str = "", token: str = "", seconds: float) -> Iterator[dict[str, Any]]:
+        """Constant calls from a pod; what came of them is there when the block is left."""
+        words = ("exec", pod, "--", "python", "-c", _CALLS, self.url, file, token, str(time.time() + seconds))
+        outcome: dict[str, Any] = {}
+        with ThreadPoolExecutor(1) as beside:
+            calling = beside.submit(self.fleet.run, *words, seconds=seconds + 60)
+            yield outcome
+            outcome |= json.loads(calling.result())
+
+
+@pytest.fixture(scope="module")
+def vault(fleet: Fleet) -> Vault:
+    clients = [{"name": "web"}, {"name": "job"}, {"name": "gone"}]
+    auth = {"tokenTTL": "1m", "overlap": "30s", "clients": clients, "apiKey": True}
+    fleet.apply(agent("vault", auth=auth), agent("desk", peers=[{"name": "vault"}]))
+    client = fleet.caller("visitor", of="vault")
+    fleet.ready("agent/vault", "agent/desk")
+    fleet.until(lambda: client.reaches("vault", token=fleet.token("vault", "web")), "the network lets the visitor in")
+    return Vault(fleet, client)
+
+
+def pod_identity(fleet: Fleet, name: str) -> tuple[str, int]:
+    pod = fleet.get(f"pod/{fleet.pod_of(name)}")
+    return pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]
+
+
+def test_tokens_turn_under_constant_calls_and_nobody_who_reads_again_is_refused(vault: Vault) -> None:
+    fleet = vault.fleet
+    before, first = pod_identity(fleet, "vault"), fleet.token("vault", "web")
+    file = f"/etc/fleetwright/auth/peer.{fleet.namespace}.vault"
+    statuses: list[int] = []
+    tokens = {first}
+    with vault.called(fleet.pod_of("desk"), file=file, seconds=120) as peer:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            token = fleet.token("vault", "web")
+            tokens.add(token)
+            statuses.append(vault.client.status("vault", token=token))
+    print(f"an agent called {sum(peer['seen'].values())} times with {peer['tokens']} tokens: {peer['seen']}")
+    print(f"a client called {len(statuses)} times with {len(tokens)} tokens")
+    assert peer["seen"].keys() == {"200"}
+    assert set(statuses) == {200}
+    assert peer["tokens"] >= 2
+    assert len(tokens) >= 2
+    assert vault.client.status("vault", token=first) == 401, "a token whose time is over opens nothing"
+    assert pod_identity(fleet, "vault") == before, "no pod was restarted"
+
+
+def test_a_clients_token_is_good_as_an_api_key_too(vault: Vault) -> None:
+    def ask(headers: dict[str, str]) -> int:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}})
+        common = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+        return vault.client.http(vault.url, body=body, headers=common | headers, timeout=5).status
+
+    assert ask({"X-API-Key": vault.fleet.token("vault", "web")}) == 200
+    assert ask({"X-API-Key": "x" * 43}) == 401
+
+
+REVOCATIONS = [
+    pytest.param("job", lambda fleet: fleet.run("delete", "secret", "vault-client-job"), id="its Secret is deleted"),
+    pytest.param(
+        "gone",
+        lambda fleet: fleet.run(
+            "patch",
+            "agent/vault",
+            "--type=merge",
+            "-p",
+            '{"spec":{"auth":{"clients":[{"name":"web"},{"name":"job"}]}}}',
+        ),
+        id="the client is taken off the list",
+    ),
+]
+
+
+@pytest.mark.parametrize(("client", "revoke"), REVOCATIONS)
+def test_a_revoked_token_is_refused_within_two_seconds(vault: Vault, client: str, revoke: Any) -> None:
+    token = vault.fleet.token("vault", client)
+    with vault.called(vault.client.pod, token=token, seconds=REVOKED) as calls:
+        time.sleep(1)
+        began = time.time()
+        revoke(vault.fleet)
+        accepted = time.time()
+    assert calls["refused"], f"still let in after {REVOKED} s: {calls['seen']}"
+    print(
+        f"refused {calls['refused'] - began:.2f} s after the command was begun, "
+        f"{calls['refused'] - accepted:.2f} s after it returned; promised are 2"
+    )
+    assert calls["seen"].keys() <= {"200", "401"}
+
+
+def test_another_key_signs_every_card_and_no_pod_restarts(vault: Vault) -> None:
+    fleet = vault.fleet
+    before = pod_identity(fleet, "vault")
+    (first, *_) = key_set(fleet)
+    assert first in signers(served(vault))
+
+    secret = fleet.kubectl.get("secret", KEYS, f"--namespace={deploy.SYSTEM}")
+    ring = json.loads(base64.b64decode(secret["data"]["keys.json"]))
+    aged = {"keys": [{**key, "iat": key["iat"] - 90 * 24 * 3600} for key in ring["keys"]]}
+    data = {"keys.json": base64.b64encode(json.dumps(aged).encode()).decode()}
+    where = f"--namespace={deploy.SYSTEM}"
+    fleet.kubectl.run("patch", "secret", KEYS, where, "--type=merge", "-p", json.dumps({"data": data}))
+
+    def signed_anew() -> bool:
+        kids = signers(served(vault))
+        return len(kids) == 2 and kids == list(key_set(fleet)) and kids[1] == first
+
+    turned = fleet.until(signed_anew, "the served card has the signatures of two keys", seconds=60)
+    print(f"the served card was signed by another key after {turned:.1f} s")
+    card = served(vault)
+    for keys in ({kid: key} for kid, key in key_set(fleet).items()):
+        verify(card, keys)
+    assert pod_identity(fleet, "vault") == before, "no pod was restarted"
+    digest = fleet.get("agent/vault")["status"]["card"]["digest"]
+    assert digest == f"sha256:{hashlib.sha256(card.encode()).hexdigest()}", "the status names the very bytes"
+
+
+def served(vault: Vault) -> str:
+    url = vault.url.removesuffix("/a2a") + "/.well-known/agent-card.json"
+    return vault.client.http(url, timeout=5).body
+
+
+def signers(card: str) -> list[str]:
+    protected = [signature["protected"] for signature in json.loads(card or "{}").get("signatures", ())]
+    return [json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))["kid"] for text in protected]
+
+
+def key_set(fleet: Fleet) -> dict[str, Any]:
+    shown = fleet.kubectl.get("configmap", KEYS, f"--namespace={deploy.SYSTEM}")
+    return {key["kid"]: key for key in json.loads(shown["data"]["jwks.json"])["keys"]}
+
+
+def verify(card: str, keys: dict[str, Any]) -> None:
+    """By the SDK, as somebody who knows these keys only."""
+    (only,) = (PyJWK(key) for key in keys.values())
+    create_signature_verifier(lambda *_: only, ["ES256"])(ParseDict(json.loads(card), AgentCard()))

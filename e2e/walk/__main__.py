@@ -1,0 +1,81 @@
+"""`python -m e2e.walk [--seed 7] [--every 1] [--walks 30]`: the walk, what it met, and one last line."""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from e2e.cluster import binaries
+from e2e.cluster.__main__ import CANNOT_RUN
+from e2e.cluster.control_plane import ControlPlane
+from e2e.plane.client import Client
+from e2e.plane.installation import install_crds, install_release
+from e2e.plane.mirror import Mirror
+from e2e.plane.process import OperatorProcess
+from e2e.walk.walk import Ground, learn, walk_properties, walk_randomly
+
+_CONTROLLERS = (
+    (
+        "--controllers=namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,"
+        "garbage-collector-controller"
+    ),
+)
+"""No pods: what is compared is what the operator writes."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m e2e.walk", description=__doc__)
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="repeats a walk")
+    parser.add_argument("--every", type=int, default=1, help="walk every n-th property only")
+    parser.add_argument("--walks", type=int, default=40, help="random sequences")
+    arguments = parser.parse_args()
+    if obstacle := binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm")):
+        print(obstacle)
+        return CANNOT_RUN
+    started = time.monotonic()
+    print(f"seed {arguments.seed}", flush=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="fleetwright-walk-") as folder,
+        ControlPlane(Path(folder) / "plane", controllers=_CONTROLLERS) as plane,
+    ):
+        ground, complaints = asyncio.run(_walk(plane, Path(folder), arguments))
+    for line in (*ground.problems, *complaints):
+        print(f"\n{line}")
+    for line in ground.held:
+        print(f"  held, and said so: {line}")
+    for line in ground.uncovered:
+        print(f"  no value for {line}")
+    taken = sum(len(edits) for edits in ground.edits.values())
+    print(f"{taken} values for {len({edit.path for edits in ground.edits.values() for edit in edits})} properties")
+    seconds = time.monotonic() - started
+    wrong = len(ground.problems) + len(complaints)
+    print(f"{ground.walked} edits walked, {ground.refused} refused, {wrong} left a trace, seed {arguments.seed}, "
+          f"{seconds:.0f} s")  # fmt: skip
+    return int(bool(wrong) or bool(ground.uncovered) or not ground.walked)
+
+
+async def _walk(plane: ControlPlane, folder: Path, arguments: argparse.Namespace) -> tuple[Ground, list[str]]:
+    async with Client(plane.server, plane.token, plane.ca) as client:
+        await install_crds(client)
+        installation = await install_release(client, "fleetwright-system")
+        environment = {"FLEETWRIGHT_LOG_LEVEL": "WARNING", "FLEETWRIGHT_STALLED_SECONDS": "5"}
+        process = OperatorProcess(
+            folder / "operator", installation, server=plane.server, ca=plane.ca, environment=environment
+        )
+        async with Mirror(client) as mirror:
+            ground = Ground(client, mirror)
+            await process.started()
+            try:
+                await learn(ground)
+                await walk_properties(ground, every=arguments.every, seed=arguments.seed)
+                await walk_randomly(ground, seed=arguments.seed, walks=arguments.walks)
+            finally:
+                process.kill_if_alive()
+            return ground, process.complaints()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""`make bench-operator`: the operator beside a bare client on one control plane, in one run.
+
+    python -m tests.bench.operator_bench [--parts latency,burst,rest,failover,churn] [--many 10000] [--churn 180]
+
+Says what it measured and ends with 0, whether the bars hold or not.
+"""
+
+import argparse
+import asyncio
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from e2e.cluster.control_plane import ControlPlane
+from tests.bench import operator_measures as measures
+from tests.bench.stage import CONTROLLERS, Stage
+from tests.bench.table import Row, tell
+
+PARTS = ("ceilings", "latency", "burst", "rest", "failover", "churn")
+
+
+async def run(folder: Path, plane: ControlPlane, arguments: argparse.Namespace) -> list[Row]:
+    options = {"burst": {"many": arguments.many}, "churn": {"seconds": arguments.churn}}
+    rows: list[Row] = []
+    async with Stage(plane, folder) as stage:
+        for part in arguments.parts.split(","):
+            began = time.monotonic()
+            rows += await getattr(measures, part)(stage, **options.get(part, {}))
+            print(f"  {part} took {time.monotonic() - began:.0f} s", flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="the operator beside a bare client")
+    parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
+    parser.add_argument("--many", type=int, default=10_000, help="the large burst; 0 leaves it out")
+    parser.add_argument("--churn", type=float, default=180.0, help="seconds of churn")
+    arguments = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder,
+        ControlPlane(Path(folder) / "plane", controllers=CONTROLLERS) as plane,
+    ):
+        rows = asyncio.run(run(Path(folder), plane, arguments))
+    facts = {"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts}
+    tell("operator", rows, facts=facts)
+
+
+if __name__ == "__main__":
+    main()

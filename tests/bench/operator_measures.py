@@ -1,0 +1,216 @@
+"""The parts of `make bench-operator`. Each takes a stage and gives rows; pairs are interleaved, and medians count."""
+
+import asyncio
+import signal
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+
+from e2e.plane.process import OperatorProcess
+from tests.bench.stage import OURS, Stage
+from tests.bench.table import Row
+
+_CHILDREN = 10
+"""Objects that the operator keeps of one Agent: itself and what it writes."""
+
+
+async def latency(stage: Stage, *, agents: int = 100, pairs: int = 3, rate: float = 10.0) -> list[Row]:
+    """From an Agent's creation to Programmed for that generation, while Agents come at a steady rate."""
+    operator = stage.operator("latency")
+    await operator.started()
+    ours: list[float] = []
+    bare: list[float] = []
+    before = operator.cpu_seconds()
+    cpu = 0.0
+    for pair in range(pairs):
+        took, _ = await stage.create([f"paced-{pair}-{number:05}" for number in range(agents)], rate=rate)
+        ours += took
+        answer = await stage.bare(f"paced-{pair}", agents, rate=rate)
+        bare += answer["took"]
+        cpu += answer["cpu"]
+    mine = operator.cpu_seconds() - before
+    await operator.stop()
+    number = agents * pairs
+    return [
+        Row("created at 10/s to Programmed, p50", _ms(ours, 50), "ms", 2, _ms(bare, 50)),
+        Row("created at 10/s to Programmed, p99", _ms(ours, 99), "ms", 5, _ms(bare, 99)),
+        Row("CPU for an Agent, paced", 1000 * mine / number, "ms", reference=1000 * cpu / number),
+    ]
+
+
+async def ceilings(stage: Stage, *, number: int = 2000) -> list[Row]:
+    """What the bare client can do at all."""
+    answer = await stage.bare("ceiling", 0, ceiling=number)
+    return [
+        Row("ceiling of the bare client, small applies", answer["rate"], "/s"),
+        Row("CPU of the bare client for one", 1000 * answer["cpu"] / number, "ms"),
+    ]
+
+
+async def burst(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list[Row]:
+    """All at once; then ten times as many, where `many` asks for it."""
+    operator = stage.operator("burst")
+    await operator.started()
+    before, writes = operator.cpu_seconds(), await operator.total("fleetwright_api_writes_total")
+    _, seconds = await stage.create([f"burst-{number:05}" for number in range(agents)])
+    cpu = operator.cpu_seconds() - before
+    written = await operator.total("fleetwright_api_writes_total") - writes
+    bare = await stage.bare("burst", agents)
+    rows = [
+        Row(f"burst of {agents}, writes a second", (written + agents) / seconds, "/s", 0.6,
+            (bare["writes"] + agents) / bare["seconds"], at_least=True),
+        Row(f"burst of {agents}, CPU for an Agent", 1000 * cpu / agents, "ms", reference=1000 * bare["cpu"] / agents),
+        Row(f"burst of {agents}, Agents a second", agents / seconds, "/s"),
+        Row("writes for an Agent", written / agents, "", 1, float(stage.writes_per_agent)),
+        Row("GETs for an Agent", float(stage.gets_per_agent), "", 0),
+    ]  # fmt: skip
+    if many:
+        _, longer = await stage.create([f"many-{number:05}" for number in range(many)])
+        rows.append(Row(f"burst of {many}, seconds, beside {agents}", longer, "s", 12 * many / (10 * agents), seconds))
+    await operator.stop()
+    return rows
+
+
+async def rest(stage: Stage) -> list[Row]:
+    """A resync that finds nothing, a restart, and another with an edit while its backlog is worked on."""
+    objects = await _cached(stage)
+    shares = objects / 5000
+    resyncing = stage.operator("resync", FLEETWRIGHT_RESYNC_SECONDS="8")
+    await resyncing.started()
+    passes = await resyncing.total("fleetwright_reconcile_total") + 2 * objects / _CHILDREN
+    await _until(lambda: _passed(resyncing, passes), pause=1.0)
+    resync_writes = await resyncing.total("fleetwright_api_writes_total")
+    exit_seconds = await _timed(resyncing.stop)
+
+    restarted = stage.operator("restart")
+    started = time.monotonic()
+    restarted.start()
+    await restarted.leading(pause=0.02, seconds=300)
+    await _until(lambda: _at_rest(restarted), pause=0.02)
+    steady = time.monotonic() - started
+    await asyncio.sleep(3)
+    restart_writes, memory = await restarted.total("fleetwright_api_writes_total"), restarted.memory_mb()
+    await restarted.stop()
+
+    edited = stage.operator("edited")
+    edited.start()
+    await edited.leading(pause=0.02, seconds=300)
+    edit_seconds = await stage.edit(_some_agent(stage), f"Edited at {time.time()}.")
+    await edited.stop()
+    idle = await _idle_memory(stage)
+    return [
+        Row("writes in resyncs that find nothing", resync_writes, "", 0),
+        Row("writes in a restart", restart_writes, "", 0),
+        Row(f"restart to steady, for 5,000 objects ({objects} cached)", steady / max(1.0, shares), "s", 3),
+        Row("a fresh edit during it, served", edit_seconds, "s", 1),
+        Row("SIGTERM to exit", exit_seconds, "s", 1),
+        Row("memory, idle", idle, "MB", 60),
+        Row(f"memory for 5,000 objects ({objects} cached)", (memory - idle) / shares, "MB", 25),
+    ]
+
+
+async def failover(stage: Stage) -> list[Row]:
+    """From the end of the leader to an edit served by the one that stood by."""
+    rows = []
+    for how, name, bar in ((signal.SIGTERM, "given back", 3.0), (signal.SIGKILL, "killed", 17.0)):
+        first, second = stage.operator(f"first-{how.name}"), stage.operator(f"second-{how.name}")
+        await first.started()
+        second.start()
+        await _until(lambda: _ready(second), pause=0.1)  # noqa: B023 - awaited at once
+        began = time.monotonic()
+        first.send(how)
+        await stage.edit(_some_agent(stage), f"Edited at {time.time()}.")
+        rows.append(Row(f"failover, leader {name}, to an edit served", time.monotonic() - began, "s", bar))
+        await first.stop(signal.SIGKILL)
+        await second.stop()
+    return rows
+
+
+async def churn(stage: Stage, *, seconds: float) -> list[Row]:
+    """Agents come, change and go; the memory of the second half beside that of the first."""
+    operator = stage.operator("churn")
+    await operator.started()
+    samples: list[float] = []
+    started, number = time.monotonic(), 0
+    while time.monotonic() - started < seconds:
+        names = [f"churn-{number}-{place}" for place in range(10)]
+        await stage.create(names)
+        await asyncio.gather(*(stage.edit(name, f"Round {number}.") for name in names))
+        await asyncio.gather(*(stage.client.delete("Agent", OURS, name) for name in names))
+        await _swept(stage, names)
+        samples.append(operator.memory_mb())
+        number += 1
+    await operator.stop()
+    settled = samples[len(samples) // 5 :]
+    half = len(settled) // 2
+    grown = statistics.median(settled[half:]) - statistics.median(settled[:half])
+    return [
+        Row(f"memory grown in {seconds:.0f} s of churn ({10 * number} Agents came and went)", grown, "MB", 2.0),
+        Row("memory under churn", statistics.median(settled), "MB"),
+    ]
+
+
+async def _swept(stage: Stage, names: list[str]) -> None:
+    """What the garbage collector, which does not run here, would take away."""
+    for kind in ("ServiceAccount", "Service", "NetworkPolicy", "Deployment", "Secret", "ConfigMap"):
+        listing = await stage.client.list(kind, OURS)
+        gone = [item["metadata"]["name"] for item in listing["items"] if _is_of(item, names)]
+        await asyncio.gather(*(stage.client.delete(kind, OURS, name) for name in gone))
+
+
+def _is_of(item: dict, names: list[str]) -> bool:
+    return item["metadata"].get("labels", {}).get("fleetwright.dev/agent") in names
+
+
+async def _cached(stage: Stage) -> int:
+    """How many objects an operator holds now; some are made where there are too few to tell anything."""
+    present = len(stage.mirror.objects(OURS))
+    if present < 500:
+        operator = stage.operator("filling")
+        await operator.started()
+        await stage.create([f"filled-{number:05}" for number in range(500 - present)])
+        await operator.stop()
+    return len(stage.mirror.objects(OURS)) * _CHILDREN
+
+
+def _some_agent(stage: Stage) -> str:
+    return next(name for kind, name in stage.mirror.objects(OURS) if kind == "Agent")
+
+
+async def _at_rest(operator: OperatorProcess) -> bool:
+    return (await operator.metrics())["fleetwright_queue_depth"] == 0
+
+
+async def _passed(operator: OperatorProcess, passes: float) -> bool:
+    return await operator.total("fleetwright_reconcile_total") >= passes and await _at_rest(operator)
+
+
+async def _ready(operator: OperatorProcess) -> bool:
+    return await operator.ask("/readyz") == "ok"
+
+
+async def _until(holds: Callable[[], Awaitable[bool]], *, pause: float, seconds: float = 600) -> None:
+    for _ in range(int(seconds / pause)):
+        if await holds():
+            return
+        await asyncio.sleep(pause)
+    raise TimeoutError("it never came to that")
+
+
+async def _idle_memory(stage: Stage) -> float:
+    operator = stage.operator("idle", FLEETWRIGHT_NAMESPACES="default")
+    await operator.started()
+    await asyncio.sleep(3)
+    memory = operator.memory_mb()
+    await operator.stop()
+    return memory
+
+
+async def _timed(act: Callable[[], Awaitable[object]]) -> float:
+    began = time.monotonic()
+    await act()
+    return time.monotonic() - began
+
+
+def _ms(samples: list[float], percent: int) -> float:
+    return 1000 * sorted(samples)[min(len(samples) - 1, len(samples) * percent // 100)]

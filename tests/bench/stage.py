@@ -1,0 +1,169 @@
+"""What every part of the benchmark stands on: a control plane without workload controllers, people, and operators.
+
+Deployments make no pods here: what is compared is the operator's writing with a bare client's, and pods would cost
+both the same and the machine far more.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster.control_plane import ControlPlane
+from e2e.faults.flows import agent
+from e2e.faults.plan import Plan
+from e2e.faults.proxy import FaultProxy
+from e2e.plane.client import Client, path_of
+from e2e.plane.installation import Installation, install_crds, install_release, make_namespace
+from e2e.plane.mirror import Mirror
+from e2e.plane.process import OperatorProcess
+from tests.bench.recording import NAME, SPACE, Recorder
+
+CONTROLLERS = ("--controllers=namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller",)
+OURS, BARE = "bench-ours", "bench-bare"
+CONNECTIONS = 32
+_IMAGE = Path(__file__).parent / "image"
+_QUIET = {
+    "PYTHONPATH": os.pathsep.join((str(_IMAGE), os.environ.get("PYTHONPATH", ""))),
+    "FLEETWRIGHT_NAMESPACES": OURS,
+    "FLEETWRIGHT_LOG_LEVEL": "WARNING",
+    "FLEETWRIGHT_RESYNC_SECONDS": "3600",
+}
+
+
+class Stage:
+    """Enter it, and the API holds an operator's rights, two namespaces, and a recording of what one Agent costs."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self.plane = plane
+        self.folder = folder
+        self.recording = folder / "writes.json"
+        self.writes_per_agent = 0
+        self.gets_per_agent = 0
+        self._stack = AsyncExitStack()
+        self._operators: list[OperatorProcess] = []
+
+    async def __aenter__(self) -> "Stage":
+        client = Client(self.plane.server, self.plane.token, self.plane.ca, connections=CONNECTIONS)
+        self.client = await self._stack.enter_async_context(client)
+        await install_crds(self.client)
+        self.installation: Installation = await install_release(self.client, "fleetwright-system")
+        for space in (OURS, BARE, SPACE):
+            await make_namespace(self.client, space)
+        self.mirror = await self._stack.enter_async_context(Mirror(self.client, kinds=("Agent",)))
+        await self._record()
+        return self
+
+    async def __aexit__(self, *about: object) -> None:
+        for operator in self._operators:
+            operator.kill_if_alive()
+        await self._stack.aclose()
+
+    def operator(self, name: str, **environment: str) -> OperatorProcess:
+        """Ended with the stage at the latest."""
+        where = {"server": self.plane.server, "ca": self.plane.ca}
+        process = OperatorProcess(
+            self.folder / name, self.installation, environment={**_QUIET, **environment}, **where
+        )  # fmt: skip
+        self._operators.append(process)
+        return process
+
+    async def create(self, names: Sequence[str], *, rate: float = 0.0) -> tuple[list[float], float]:
+        """Creates Agents and waits for all: how long each took from its creation to Programmed, and the whole."""
+        made: dict[str, float] = {}
+        served: dict[str, float] = {}
+        done = asyncio.Event()
+
+        def hear(event: str, kind: str, body: Any) -> None:
+            name = body["metadata"]["name"]
+            if name in wanted and name not in served and is_programmed(body):
+                served[name] = time.monotonic()
+                if len(served) == len(wanted):
+                    done.set()
+
+        wanted = set(names)
+        self.mirror.listeners.append(hear)
+        gate = asyncio.Semaphore(CONNECTIONS)
+
+        async def one(name: str) -> None:
+            async with gate:
+                await self.client.request("POST", path_of("Agent", OURS), agent(name, OURS))
+                made[name] = time.monotonic()
+
+        started = time.monotonic()
+        tasks = []
+        for place, name in enumerate(names):
+            if rate:
+                await asyncio.sleep(max(0.0, started + place / rate - time.monotonic()))
+            tasks.append(asyncio.create_task(one(name)))
+        await asyncio.gather(*tasks)
+        await asyncio.wait_for(done.wait(), 3600)
+        self.mirror.listeners.remove(hear)
+        # The status may be told of before the answer of the creation is read.
+        return [max(0.0, served[name] - made[name]) for name in names], max(served.values()) - started
+
+    async def edit(self, name: str, text: str) -> float:
+        """Seconds until an Agent's new instructions are programmed."""
+        body = await self.client.apply(agent(name, OURS, instructions=text))
+        began, generation = time.monotonic(), body["metadata"]["generation"]
+
+        def served() -> bool:
+            found = self.mirror.find("Agent", OURS, name)
+            return found is not None and found["metadata"]["generation"] >= generation and is_programmed(found)
+
+        if not await self.mirror.until(OURS, served, seconds=120, pause=0.0):
+            raise TimeoutError(f"{name} was never served")
+        return time.monotonic() - began
+
+    async def bare(self, prefix: str, agents: int, *, rate: float = 0.0, space: str = BARE, ceiling: int = 0) -> Any:
+        """The same writes by a process of its own."""
+        order = {
+            "server": self.plane.server, "token": self.plane.token, "ca": str(self.plane.ca),
+            "writes": str(self.recording), "connections": CONNECTIONS, "space": space, "prefix": prefix,
+            "agents": agents, "rate": rate, "ceiling": ceiling,
+        }  # fmt: skip
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.bench.bare", json.dumps(order), stdout=asyncio.subprocess.PIPE
+        )
+        answer, _ = await process.communicate()
+        return json.loads(answer)
+
+    async def _record(self) -> None:
+        recorder = Recorder()
+        async with FaultProxy(self.plane.server, self.plane.ca, Plan()) as proxy:
+            proxy.heard = recorder.hear
+            process = OperatorProcess(
+                self.folder / "recorded", self.installation, server=proxy.url,
+                environment={**_QUIET, "FLEETWRIGHT_NAMESPACES": SPACE},
+            )  # fmt: skip
+            self._operators.append(process)
+            await process.started()
+            before = proxy.requests["GET"]
+            created = await self.client.request("POST", path_of("Agent", SPACE), agent(NAME, SPACE))
+
+            def served() -> bool:
+                found = self.mirror.find("Agent", SPACE, NAME)
+                return found is not None and is_programmed(found)
+
+            await self.mirror.until(SPACE, served, seconds=60)
+            self.gets_per_agent = proxy.requests["GET"] - before
+            await process.stop()
+        metadata = created["metadata"]
+        self.writes_per_agent = recorder.save(
+            self.recording, uid=metadata["uid"], version=metadata["resourceVersion"]
+        )  # fmt: skip
+
+
+def is_programmed(body: Any) -> bool:
+    generation = body["metadata"]["generation"]
+    return any(
+        condition["type"] == "Programmed"
+        and condition["status"] == "True"
+        and condition["observedGeneration"] == generation
+        for condition in body.get("status", {}).get("conditions", ())
+    )

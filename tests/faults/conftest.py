@@ -1,0 +1,157 @@
+"""Operators behind fault proxies on a control plane of their own: what lasts, what is gone, who leads.
+
+`make sweep` makes one thing go wrong for a moment; here things stay wrong for a while, or something else than a
+request does. The fault's number, O2 to O20, stands in each test's docstring.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e.cluster import binaries
+from e2e.cluster.__main__ import CANNOT_RUN
+from e2e.cluster.control_plane import ControlPlane
+from e2e.faults import flows
+from e2e.faults.plan import Plan
+from e2e.faults.proxy import FaultProxy
+from e2e.plane.client import Client
+from e2e.plane.essence import Essence, Reader
+from e2e.plane.installation import install_crds, install_release, make_namespace, restart_controllers
+from e2e.plane.kubelet import Kubelet
+from e2e.plane.mirror import Mirror
+from e2e.plane.process import OperatorProcess
+
+Object = dict[str, Any]
+FAST = {"FLEETWRIGHT_STALLED_SECONDS": "2", "FLEETWRIGHT_RESYNC_SECONDS": "3600"}
+
+
+def pytest_sessionstart() -> None:
+    obstacle = binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm"))
+    if obstacle:
+        pytest.exit(obstacle, returncode=CANNOT_RUN)
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    async def prepare(plane: ControlPlane) -> None:
+        async with Client(plane.server, plane.token, plane.ca) as client:
+            await install_crds(client)
+
+    with ControlPlane(tmp_path_factory.mktemp("faults")) as plane:
+        asyncio.run(prepare(plane))
+        restart_controllers(plane)
+        yield plane
+    for _ in range(20):
+        plane.processes.alive()  # collects what a many-threaded process leaves for a moment
+
+
+class Operator:
+    """A process and the proxy before it; it looks after one namespace, with the rights to no other."""
+
+    def __init__(self, proxy: FaultProxy, plan: Plan, process: OperatorProcess) -> None:
+        self.proxy = proxy
+        self.plan = plan
+        self.process = process
+
+    async def passes(self, kind: str = "Agent") -> float:
+        metrics = await self.process.metrics()
+        named = f'fleetwright_reconcile_total{{kind="{kind}"'
+        return sum(value for key, value in metrics.items() if key.startswith(named))
+
+    async def writes(self) -> float:
+        return await self.process.total("fleetwright_api_writes_total")
+
+
+class Stand:
+    """One test's namespaces, operators, and eyes."""
+
+    def __init__(self, plane: ControlPlane, folder: Path, stack: AsyncExitStack) -> None:
+        self.plane = plane
+        self.folder = folder
+        self._stack = stack
+        self._reader = Reader()
+        self._prefix = f"t{os.urandom(3).hex()}"
+        self._made = 0
+
+    async def start(self) -> None:
+        self.client = await self._stack.enter_async_context(Client(self.plane.server, self.plane.token, self.plane.ca))
+        self.mirror = await self._stack.enter_async_context(Mirror(self.client, prefix=self._prefix))
+        self.kubelet = Kubelet(self.client, self.mirror)
+
+    async def space(self) -> str:
+        self._made += 1
+        name = f"{self._prefix}-space-{self._made:02}"
+        await make_namespace(self.client, name)
+        return name
+
+    async def release(self, *spaces: str) -> Any:
+        return await install_release(self.client, f"{spaces[0]}-system", namespaces=spaces)
+
+    async def operator(self, *spaces: str, name: str = "first", start: bool = True, **environment: str) -> Operator:
+        """For these namespaces, with the rights of a release of its own; others of that name space stand by."""
+        plan = Plan()
+        proxy = await self._stack.enter_async_context(FaultProxy(self.plane.server, self.plane.ca, plan))
+        settings = {**FAST, "FLEETWRIGHT_NAMESPACES": ",".join(spaces), **environment}
+        installation = await self.release(*spaces)
+        process = OperatorProcess(
+            self.folder / spaces[0] / name, installation, server=proxy.url, environment=settings
+        )  # fmt: skip
+        self._stack.callback(process.kill_if_alive)
+        if start:
+            await process.started()
+        return Operator(proxy, plan, process)
+
+    def condition(self, kind: str, space: str, name: str, condition: str) -> Object:
+        """Of the current generation, or nothing."""
+        body = self.mirror.find(kind, space, name) or {}
+        for found in body.get("status", {}).get("conditions", ()):
+            if found["type"] == condition and found["observedGeneration"] == body["metadata"]["generation"]:
+                return dict(found)
+        return {}
+
+    async def until(self, space: str, holds: Any, what: str, *, seconds: float = 60) -> None:
+        assert await self.mirror.until(space, holds, seconds=seconds, pause=0.02), f"not in {seconds} s: {what}"
+
+    async def programmed(self, space: str, *names: str, kind: str = "Agent", seconds: float = 60) -> None:
+        def all_are() -> bool:
+            return all(self.condition(kind, space, name, "Programmed").get("status") == "True" for name in names)
+
+        if not await self.mirror.until(space, all_are, seconds=seconds, pause=0.02):
+            status = [(self.mirror.find(kind, space, name) or {}).get("status") for name in names[:3]]
+            pytest.fail(f"{names[:3]} are not programmed in {seconds} s: {status}")
+
+    async def agent(self, space: str, name: str = "poet", **spec: Any) -> Object:
+        return await self.client.apply(flows.agent(name, space, **spec))
+
+    def essence(self, space: str) -> Essence:
+        return self._reader.read(self.mirror.objects(space).values(), namespace=space)
+
+    def versions(self, space: str) -> dict[tuple[str, str], str]:
+        objects = self.mirror.objects(space)
+        return {key: body["metadata"]["resourceVersion"] for key, body in objects.items()}
+
+    def children(self, space: str, owner: str = "poet") -> list[Object]:
+        found = self.mirror.objects(space).values()
+        return [body for body in found if body["metadata"].get("labels", {}).get("fleetwright.dev/agent") == owner]
+
+    async def quiet(self, space: str, *, seconds: float = 1.5, at_most: float = 60) -> None:
+        """Returns when nothing has changed for a while."""
+        for _ in range(int(at_most / seconds)):
+            before = self.versions(space)
+            await asyncio.sleep(seconds)
+            if self.versions(space) == before:
+                return
+        pytest.fail(f"{space} never comes to rest")
+
+
+@pytest.fixture
+async def stand(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stand]:
+    async with AsyncExitStack() as stack:
+        stand = Stand(plane, tmp_path, stack)
+        await stand.start()
+        yield stand
+    await asyncio.sleep(0.3)  # TLS connections say goodbye

@@ -1,0 +1,97 @@
+"""O15, O18: many at once, and one among them that cannot be."""
+
+import asyncio
+
+from e2e.faults import flows
+from e2e.faults.plan import Fault
+
+MANY = 100
+
+
+async def test_o15_a_secret_that_a_hundred_agents_share_is_told_of_once_each_and_rolls_nobody(stand):
+    """O15: rotated, deleted, restored."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.client.apply(flows.key(space, "one"))
+    names = [f"poet-{number:03}" for number in range(MANY)]
+    await asyncio.gather(*(stand.agent(space, name, model=flows.MODEL) for name in names))
+    pods = lambda: [body for (kind, _), body in stand.mirror.objects(space).items() if kind == "Pod"]  # noqa: E731
+
+    def told() -> set[str]:
+        return {body["metadata"].get("annotations", {}).get("fleetwright.dev/refresh", "") for body in pods()}
+
+    def all_ready() -> bool:
+        return len(pods()) == MANY and "" not in told() and all(
+            stand.condition("Agent", space, name, "Ready").get("status") == "True" for name in names
+        )  # fmt: skip
+
+    await stand.until(space, all_ready, "a hundred agents are ready", seconds=200)
+    await stand.quiet(space)
+    first, generations = told(), _generations(stand, space)
+    writes = operator.plan.writes[space].copy()
+
+    await stand.client.apply(flows.key(space, "two"))
+    await stand.until(space, lambda: not told() & first, "every pod is told", seconds=100)
+    await stand.quiet(space)
+    assert _generations(stand, space) == generations, "nobody is rolled out"
+    assert (operator.plan.writes[space] - writes).total() == MANY, "one write for each pod, and no other"
+
+    await stand.client.delete("Secret", space, "key")
+
+    def all_miss_it() -> bool:
+        found = (stand.condition("Agent", space, name, "ReferencesResolved") for name in names)
+        return all(condition.get("status") == "False" for condition in found)
+
+    await stand.until(space, all_miss_it, "everybody says what is missing", seconds=100)
+    await stand.client.apply(flows.key(space, "two"))
+    await stand.until(space, all_ready, "all are well again", seconds=100)
+    assert _generations(stand, space) == generations
+
+
+async def test_o15_a_skill_that_thirty_agents_share_rolls_each_of_them_once(stand):
+    """O15: one new revision each."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.client.apply(flows.skill("haiku", space, "Three lines."))
+    names = [f"poet-{number:03}" for number in range(30)]
+    await asyncio.gather(*(stand.agent(space, name, skills=[{"name": "haiku"}]) for name in names))
+    await stand.programmed(space, *names)
+    await stand.quiet(space)
+    before = _generations(stand, space)
+    written = operator.plan.writes[space].copy()
+    await stand.client.apply(flows.skill("haiku", space, "Five, seven, five."))
+
+    def rolled() -> bool:
+        return all(now == before[name] + 1 for name, now in _generations(stand, space).items())
+
+    await stand.until(space, rolled, "one more generation for each")
+    await stand.quiet(space)
+    assert rolled()
+    fresh = operator.plan.writes[space] - written
+    made = sum(number for name, number in fresh.items() if name.startswith("apply deployments/"))
+    assert made == len(names)
+
+
+async def test_o18_a_poisoned_agent_in_a_burst_keeps_its_own_pace_and_costs_the_others_nothing(stand):
+    """O18: 200 are created, edited and deleted at once; one's Deployment is always answered with an error."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    operator.plan.outage = lambda _, name: Fault.INTERNAL if name == "apply deployments/poison" else None
+    names = [f"poet-{number:03}" for number in range(199)]
+    await asyncio.gather(*(stand.agent(space, name) for name in ("poison", *names)))
+    await stand.programmed(space, *names, seconds=300)
+    await asyncio.gather(*(stand.agent(space, name, instructions="Help well.") for name in names))
+    await stand.programmed(space, *names, seconds=300)
+    await asyncio.gather(*(stand.client.delete("Agent", space, name) for name in names))
+    await stand.until(space, lambda: _generations(stand, space).keys() <= {"poison"}, "all went", seconds=200)
+    tries = operator.plan.writes[space]["apply deployments/poison"]
+    assert tries >= 3, "it is tried again"
+    operator.plan.outage = lambda _namespace, _name: None
+    await stand.programmed(space, "poison", seconds=60)
+    passes = await operator.passes()
+    assert passes <= 40 * 200, "a bounded number of passes for each"
+
+
+def _generations(stand, space: str) -> dict[str, int]:
+    objects = stand.mirror.objects(space).items()
+    return {name: body["metadata"]["generation"] for (kind, name), body in objects if kind == "Deployment"}

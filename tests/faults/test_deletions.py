@@ -1,0 +1,138 @@
+"""O4, O9, O10: what goes while it is worked on, and what somebody saw too late."""
+
+import asyncio
+
+import pytest
+from e2e.faults import flows
+
+GARBAGE = 60
+WRITES = 10
+"""At least so many has a plain agent; a case whose write does not come is a failure."""
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["O9: deleted", "O9: deleted, and made anew under its name"])
+async def test_an_agent_that_is_deleted_at_any_write_leaves_no_orphan(stand, again):
+    """O9: the Agent goes before each of its writes, in a namespace of its own, and perhaps comes again."""
+    reference = await stand.space()
+    spaces = [await stand.space() for _ in range(WRITES)]
+    operator = await stand.operator(reference, *spaces)
+    await stand.agent(reference)
+    await stand.programmed(reference, "poet")
+    await stand.quiet(reference)
+    due = dict(zip(spaces, range(1, WRITES + 1), strict=True))
+    counts = dict.fromkeys(spaces, 0)
+    first_uid: dict[str, str] = {}
+
+    async def strike(space: str, _: str) -> None:
+        if space not in due or space in first_uid:
+            return
+        counts[space] += 1
+        if counts[space] == due[space]:
+            first_uid[space] = stand.mirror.find("Agent", space, "poet")["metadata"]["uid"]
+            await stand.client.delete("Agent", space, "poet")
+            if again:
+                await stand.agent(space)
+
+    operator.proxy.first = strike
+    await asyncio.gather(*(stand.agent(space) for space in spaces))
+    await asyncio.gather(*(_struck(stand, space, first_uid) for space in spaces))
+
+    def clean(space: str) -> bool:
+        found = stand.mirror.objects(space).values()
+        owners = {
+            o["uid"] for body in found for o in body["metadata"].get("ownerReferences", ()) if o["kind"] == "Agent"
+        }
+        if not again:
+            return not owners and all(kind in {"PersistentVolumeClaim"} for kind, _ in _ours(stand, space))
+        alive = stand.mirror.find("Agent", space, "poet")
+        return alive is not None and owners == {alive["metadata"]["uid"]} and first_uid[space] not in owners
+
+    for space in spaces:
+        await stand.until(space, lambda space=space: clean(space), f"{space}: no orphan", seconds=GARBAGE)
+    if again:
+        for space in spaces:
+            await stand.programmed(space, "poet")
+            await stand.until(space, lambda space=space: _as_good(stand, space, reference), f"{space}: all children")
+
+
+async def _struck(stand, space: str, struck: dict) -> None:
+    await stand.until(space, lambda: space in struck, f"{space}: its write")
+
+
+def _ours(stand, space: str) -> list[tuple[str, str]]:
+    objects = stand.mirror.objects(space).items()
+    return [key for key, body in objects if "fleetwright.dev/agent" in body["metadata"].get("labels", {})]
+
+
+def _as_good(stand, space: str, reference: str) -> bool:
+    """As many children of each kind as an agent has that nobody disturbed."""
+    kinds = [sorted(kind for kind, _ in _ours(stand, place)) for place in (space, reference)]
+    return kinds[0] == kinds[1]
+
+
+async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
+    """O4: a new process is given lists from before its agent existed, as by an API server that lags behind."""
+    space = await stand.space()
+    first = await stand.operator(space)
+    stale = dict(first.proxy.listed)
+    await stand.client.apply(flows.skill("haiku", space, "Three lines."))
+    await stand.agent(space, skills=[{"name": "haiku"}])
+    await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    uids = {key: body["metadata"]["uid"] for key, body in stand.mirror.objects(space).items()}
+    before = stand.versions(space)
+    assert await first.process.stop() == 0
+
+    # The agent is known, its children are not: everything looks as if it had to be made.
+    children = {path: body for path, body in stale.items() if "fleetwright.dev" not in path}
+    second = await stand.operator(space, name="second", start=False)
+    second.proxy.replayed = children
+    await second.process.started()
+    await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    assert {key: body["metadata"]["uid"] for key, body in stand.mirror.objects(space).items()} == uids
+    assert second.proxy.requests["DELETE"] == 0
+    assert stand.versions(space) == before
+
+
+async def test_o10_a_namespace_that_goes_while_the_operator_works_there_goes(stand):
+    """O10: deleted with everything in it; no hot loop meanwhile."""
+    space, other = await stand.space(), await stand.space()
+    operator = await stand.operator(space, other)
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    before = await operator.passes()
+    await stand.client.delete("Namespace", None, space)
+    for _ in range(GARBAGE * 10):
+        if await stand.client.find("Namespace", None, space) is None:
+            break
+        await asyncio.sleep(0.1)
+    assert await stand.client.find("Namespace", None, space) is None
+    await stand.agent(other)
+    await stand.programmed(other, "poet")
+    assert await operator.passes() - before < 100
+    assert operator.process.exit_code is None
+
+
+async def test_o10_what_is_deleted_while_no_operator_runs_is_gone_all_the_same(stand):
+    """O10: the operator is uninstalled first, then the namespace goes: nothing waits for a finalizer of ours."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.agent(space)
+    await stand.agent(space, "painter")
+    await stand.programmed(space, "poet", "painter")
+    assert await operator.process.stop() == 0
+    await stand.client.delete("Agent", space, "poet")
+    await stand.until(space, lambda: {k for k, _ in _ours_of(stand, space, "poet")} <= {"PersistentVolumeClaim"},
+                      "the children of the deleted agent are gone", seconds=GARBAGE)  # fmt: skip
+    await stand.client.delete("Namespace", None, space)
+    for _ in range(GARBAGE * 10):
+        if await stand.client.find("Namespace", None, space) is None:
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail("the namespace never went")
+
+
+def _ours_of(stand, space: str, agent: str) -> list[tuple[str, str]]:
+    objects = stand.mirror.objects(space).items()
+    return [key for key, body in objects if body["metadata"].get("labels", {}).get("fleetwright.dev/agent") == agent]

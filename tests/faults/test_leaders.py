@@ -1,0 +1,54 @@
+"""O13, O17: two operators, one that was asleep, one that was killed at work."""
+
+import asyncio
+import signal
+import time
+
+
+async def test_o13_who_slept_past_its_lease_writes_nothing_when_it_wakes(stand, capsys):
+    """O13: SIGSTOP for longer than the Lease lasts, in the middle of its work; the second takes over."""
+    space = await stand.space()
+    first = await stand.operator(space)
+    second = await stand.operator(space, name="second", start=False)
+    second.process.start()
+    while await second.process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process tells nobody
+        await asyncio.sleep(0.1)
+    names = [f"poet-{number}" for number in range(20)]
+    await asyncio.gather(*(stand.agent(space, name) for name in names))
+    await asyncio.sleep(0.3)  # work is under way
+    first.process.send(signal.SIGSTOP)
+    slept = time.monotonic()
+    await second.process.leading(seconds=170)
+    took = time.monotonic() - slept
+    await stand.programmed(space, *names)
+    await stand.quiet(space)
+    before = first.plan.total_writes(space)
+    sent_late = second.plan.total_writes(space)
+
+    first.process.send(signal.SIGCONT)
+    for _ in range(200):
+        if first.process.exit_code is not None:
+            break
+        await asyncio.sleep(0.1)
+    assert first.process.exit_code == 1, "the old leader ends"
+    assert first.plan.total_writes(space) == before, "nothing is written after it woke"
+    assert second.plan.total_writes(space) == sent_late
+    with capsys.disabled():
+        print(f"\n  the second led {took:.1f} s after the first fell asleep")
+
+
+async def test_o17_an_operator_that_is_killed_in_a_burst_is_followed_by_one_that_ends_it(stand):
+    """O17: as by the kernel when memory is short, in the middle of 100 agents."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    names = [f"poet-{number:03}" for number in range(100)]
+    await asyncio.gather(*(stand.agent(space, name) for name in names))
+    await stand.until(space, lambda: operator.plan.total_writes(space) > 300, "the work is under way")
+    await operator.process.stop(signal.SIGKILL)
+    vacant = {"spec": {"holderIdentity": ""}}
+    await stand.client.merge("Lease", f"{space}-system", "fleetwright-operator", vacant)
+    await operator.process.started()
+    await stand.programmed(space, *names, seconds=120)
+    await stand.quiet(space)
+    writes = operator.plan.total_writes(space)
+    assert writes <= 2 * 100 * 14, "at most twice what an undisturbed run needs"
