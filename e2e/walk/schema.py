@@ -17,7 +17,7 @@ _TEXTS = (
     "helper", "haiku", "tools", "key", "api-key", "absent", "fast",  # references that exist, but for one
     "Some words.", "0.5", "1.5", "2", "30s", "5m", "2Gi", "250m", "/elsewhere", "docker.io/example/other:2",
     "https://example.com/x", "http://192.0.2.7/v1", "http://tools-mcp:8000/mcp", "http://192.0.2.7:3128",
-    f"sha256:{'0' * 64}",
+    f"sha256:{'0' * 64}", f"docker.io/example/other@sha256:{'1' * 64}", "1" * 40,
 )  # fmt: skip
 _BY_LABEL = {"matchLabels": {"walked": "here"}}
 _KNOWN: Mapping[Path, tuple[Any, ...]] = {

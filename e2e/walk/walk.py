@@ -46,6 +46,8 @@ BASES: Mapping[str, tuple[Spec, ...]] = {
     "Skill": (
         flows.skill("haiku", "", "Three lines.")["spec"],
         {"source": {"configMap": {"name": "haiku-files"}}},
+        {"source": {"git": {"url": "https://git.example.com/team/skills.git", "commit": "0" * 40}}},
+        {"source": {"image": {"reference": f"registry.example.com/skills/haiku@sha256:{'0' * 64}"}}},
     ),
     "McpServer": (
         {"workload": {"image": "docker.io/example/tools:1"}},
