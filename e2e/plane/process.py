@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.cluster.control_plane import free_ports
 from e2e.cluster.processes import start_time
 from e2e.plane.installation import ACCOUNT, Installation
+
+OPERATOR = (sys.executable, "-m", "fleetwright_operator")
 
 
 class OperatorProcess:
@@ -24,7 +26,7 @@ class OperatorProcess:
         server: str,
         ca: Path | None = None,
         environment: Mapping[str, str] | None = None,
-        command: tuple[str, ...] = (sys.executable, "-m", "fleetwright_operator"),
+        command: Sequence[str] = OPERATOR,
     ) -> None:
         """`server` is where it finds the API: the API server itself, or a proxy that speaks plain HTTP."""
         self._folder = folder

@@ -6,7 +6,7 @@ request does. The fault's number, O2 to O20, stands in each test's docstring.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from e2e.plane.essence import Essence, Reader
 from e2e.plane.installation import install_crds, install_release, make_namespace, restart_controllers
 from e2e.plane.kubelet import Kubelet
 from e2e.plane.mirror import Mirror
-from e2e.plane.process import OperatorProcess
+from e2e.plane.process import OPERATOR, OperatorProcess
 
 Object = dict[str, Any]
 FAST = {"FLEETWRIGHT_STALLED_SECONDS": "2", "FLEETWRIGHT_RESYNC_SECONDS": "3600"}
@@ -91,14 +91,21 @@ class Stand:
     async def release(self, *spaces: str) -> Any:
         return await install_release(self.client, f"{spaces[0]}-system", namespaces=spaces)
 
-    async def operator(self, *spaces: str, name: str = "first", start: bool = True, **environment: str) -> Operator:
+    async def operator(
+        self,
+        *spaces: str,
+        name: str = "first",
+        start: bool = True,
+        command: Sequence[str] = OPERATOR,
+        **environment: str,
+    ) -> Operator:
         """For these namespaces, with the rights of a release of its own; others of that name space stand by."""
         plan = Plan()
         proxy = await self._stack.enter_async_context(FaultProxy(self.plane.server, self.plane.ca, plan))
         settings = {**FAST, "FLEETWRIGHT_NAMESPACES": ",".join(spaces), **environment}
         installation = await self.release(*spaces)
         process = OperatorProcess(
-            self.folder / spaces[0] / name, installation, server=proxy.url, environment=settings
+            self.folder / spaces[0] / name, installation, server=proxy.url, environment=settings, command=command
         )  # fmt: skip
         self._stack.callback(process.kill_if_alive)
         if start:

@@ -2,7 +2,10 @@
 
 import asyncio
 import signal
+import sys
 import time
+
+import pytest
 
 
 async def test_o13_who_slept_past_its_lease_writes_nothing_when_it_wakes(stand, capsys):
@@ -52,3 +55,38 @@ async def test_o17_an_operator_that_is_killed_in_a_burst_is_followed_by_one_that
     await stand.quiet(space)
     writes = operator.plan.total_writes(space)
     assert writes <= 2 * 100 * 14, "at most twice what an undisturbed run needs"
+
+
+@pytest.mark.parametrize("hours", [1, -1], ids=["an hour ahead", "an hour behind"])
+async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, hours):
+    """O17: beside a leader whose clock is right, and then alone. A date in the future is drawn back, and no more."""
+    space = await stand.space()
+    first = await stand.operator(space)
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    before = _tokens_and_pods(stand, space)
+    wrong = (sys.executable, "-m", "tests.faults.wrong_clock", str(hours * 3600))
+    second = await stand.operator(space, name="wrong", start=False, command=wrong)
+    second.process.start()
+    while await second.process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process tells nobody
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(6)
+    assert (await first.process.metrics())["fleetwright_leader"] == 1.0
+    assert (await second.process.metrics())["fleetwright_leader"] == 0.0
+    await first.process.stop(signal.SIGKILL)
+    await second.process.leading(seconds=170)
+    await stand.quiet(space, seconds=3)
+    assert second.plan.total_writes(space) <= 4
+    assert _tokens_and_pods(stand, space) == before
+    await stand.agent(space, instructions="Help well.")
+    await stand.programmed(space, "poet")
+
+
+def _tokens_and_pods(stand, space: str) -> dict[str, object]:
+    """The words that open, and what pods are made from."""
+    objects = stand.mirror.objects(space).items()
+    tokens = {name: body["data"]["token"] for (kind, name), body in objects if "token" in body.get("data", {})}
+    assert tokens
+    templates = {name: body["spec"]["template"] for (kind, name), body in objects if kind == "Deployment"}
+    return {**tokens, **templates}

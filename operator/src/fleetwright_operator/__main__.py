@@ -9,7 +9,9 @@ import os
 import secrets
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
@@ -20,15 +22,16 @@ from fleetwright_operator.cluster.login import login
 from fleetwright_operator.errors import OperatorError
 from fleetwright_operator.lease import Lease, LeaseLapsed
 from fleetwright_operator.metrics import Metrics
+from fleetwright_operator.moments import time_of_day, to_the_microsecond, to_the_second
 from fleetwright_operator.ops_server import ops_app, serve
-from fleetwright_operator.program import Program, lead, microseconds_now
+from fleetwright_operator.program import Program, lead
 from fleetwright_operator.settings import Settings, settings_from
 from fleetwright_operator.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day) -> None:
     """Stands by for the Lease, leads, and gives it back on SIGTERM."""
     metrics = Metrics(CollectorRegistry())
     vitals = Vitals(clock=time.monotonic, resync_seconds=settings.resync_seconds)
@@ -40,17 +43,27 @@ async def run(settings: Settings) -> None:
                 namespace=settings.lease_namespace,
                 name=settings.lease_name,
                 identity=settings.identity,
-                now=microseconds_now,
+                now=lambda: to_the_microsecond(today()),
                 clock=time.monotonic,
                 on_contact=vitals.lease_contact,
             )
-            await _stand_by_and_lead(api, lease, settings, metrics, vitals)
+
+            def program() -> Program:
+                return Program(
+                    api,
+                    settings=settings,
+                    metrics=metrics,
+                    now=lambda: to_the_second(today()),
+                    may_write=lambda: lease.in_hand,
+                )
+
+            await _stand_by_and_lead(program, lease, settings, metrics, vitals)
     finally:
         await runner.cleanup()
 
 
 async def _stand_by_and_lead(
-    api: KubernetesApi, lease: Lease, settings: Settings, metrics: Metrics, vitals: Vitals
+    program: Callable[[], Program], lease: Lease, settings: Settings, metrics: Metrics, vitals: Vitals
 ) -> None:
     """Until SIGTERM. Who could not renew stands by again, with nothing kept of what he knew."""
     while True:
@@ -60,8 +73,7 @@ async def _stand_by_and_lead(
         vitals.lead(True)
         metrics.leader.set(1)
         try:
-            program = Program(api, settings=settings, metrics=metrics, may_write=lambda: lease.in_hand)
-            await lead(program, vitals, lease.hold())
+            await lead(program(), vitals, lease.hold())
             return
         except LeaseLapsed as lapsed:
             logger.warning("leading no more", extra={"why": str(lapsed)})

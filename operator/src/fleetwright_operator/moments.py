@@ -1,8 +1,13 @@
-"""Moments as the API writes them, `2026-03-01T12:00:00Z`, and as whole seconds that can be counted. Reads no clock."""
+"""Moments as the API writes them, `2026-03-01T12:00:00Z`, and as whole seconds that can be counted."""
 
 from datetime import UTC, datetime
 
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
+_FINE = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+def time_of_day() -> datetime:
+    return datetime.now(UTC)
 
 
 def moment(text: str) -> int:
@@ -16,3 +21,13 @@ def moment(text: str) -> int:
 
 def written(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime(_FORM)
+
+
+def to_the_second(when: datetime) -> str:
+    """As conditions write it."""
+    return when.strftime(_FORM)
+
+
+def to_the_microsecond(when: datetime) -> str:
+    """As Leases write it."""
+    return when.strftime(_FINE)

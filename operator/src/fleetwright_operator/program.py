@@ -6,7 +6,6 @@ import os
 import random
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import kopf
@@ -24,7 +23,7 @@ from fleetwright_operator.events import event_manifest, notices
 from fleetwright_operator.handlers import kopf_settings, register
 from fleetwright_operator.jws import new_secret
 from fleetwright_operator.metrics import Metrics
-from fleetwright_operator.moments import moment
+from fleetwright_operator.moments import moment, time_of_day, to_the_second
 from fleetwright_operator.reconcile import Reconciler
 from fleetwright_operator.relations import OWN_KINDS, Key, Relations
 from fleetwright_operator.reports import Reports, parse_report
@@ -40,16 +39,6 @@ _SOON_SECONDS = 10.0
 _WATCH_PAUSE_SECONDS = 2.0
 
 
-def seconds_now() -> str:
-    """The time of day as conditions write it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def microseconds_now() -> str:
-    """The time of day as Leases write it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 class Program:
     """The parts between the API and the queue, without kopf and without the Lease: what tests drive."""
 
@@ -59,7 +48,7 @@ class Program:
         *,
         settings: Settings,
         metrics: Metrics | None = None,
-        now: Callable[[], str] = seconds_now,
+        now: Callable[[], str] = lambda: to_the_second(time_of_day()),
         mint: Callable[[], str] = mint_token,
         new_secret: Callable[[], str] = new_secret,
         clock: Callable[[], float] = time.monotonic,
