@@ -24,6 +24,8 @@ from e2e.plane.mirror import Mirror
 from e2e.walk.schema import Edit, Path, properties, values
 
 _SECONDS = 60.0
+_HELD_SECONDS = 8.0
+"""After which an object that says that it cannot go on will not."""
 _AT_ONCE = 12
 _STAGES = {"Accepted", "ReferencesResolved", "Programmed"}
 _BLOCKED = (("Accepted", "False"), ("ReferencesResolved", "False"))
@@ -216,20 +218,38 @@ class Walker:
         def alike() -> bool:
             if not self._known(fresh) or not self._known(self._space):
                 return False
-            stages = self._stages(fresh)
-            if stages != self._stages(self._space):
-                return False
-            return any(blocked in stages for blocked in _BLOCKED) or self._read(fresh) == self._read(self._space)
+            stages, here = self._stages(fresh), self._stages(self._space)
+            if any(blocked in stages for blocked in _BLOCKED):
+                return [stage for stage in stages if stage in _BLOCKED] == [
+                    stage for stage in here if stage in _BLOCKED
+                ]
+            return stages == here and self._read(fresh) == self._read(self._space)
 
-        if await self._ground.mirror.until(self._space, alike, seconds=_SECONDS, pause=0.1):
+        def stopped() -> bool:
+            return self._known(self._space) and bool(self._stopped())
+
+        until = self._ground.mirror.until
+        if await until(self._space, lambda: alike() or stopped(), seconds=_SECONDS, pause=0.1) and await until(
+            self._space, alike, seconds=_HELD_SECONDS if stopped() else 0.0, pause=0.1
+        ):
             return ""
         return f"unlike a fresh one in {fresh}:\n{difference(self._read(fresh), self._read(self._space))}"
 
     async def _write(self, space: str, spec: Spec) -> Object:
-        name = NAMES[self._kind]
+        """The whole spec: an apply would leave an empty list behind that it once made."""
+        name, client = NAMES[self._kind], self._ground.client
         metadata = {"name": name, "namespace": space}
         body = {"apiVersion": "fleetwright.dev/v1alpha1", "kind": self._kind, "metadata": metadata, "spec": spec}
-        return await self._ground.client.apply(body)
+        while True:
+            found = await client.find(self._kind, space, name)
+            if found is None:
+                return await client.request("POST", path_of(self._kind, space), body)
+            body["metadata"] = found["metadata"]
+            try:
+                return await client.request("PUT", path_of(self._kind, space, name), body)
+            except Refusal as refusal:
+                if refusal.status != 409:  # the operator wrote its finalizer or status meanwhile
+                    raise
 
     def _known(self, space: str) -> bool:
         """Whether the operator has judged what stands there now."""
@@ -242,10 +262,11 @@ class Walker:
         objects = self._ground.mirror.objects(space)
         mounted = yaml.safe_dump([body["spec"] for (kind, _), body in objects.items() if kind == "Deployment"])
         stated = yaml.safe_dump([body.get("status", {}) for (kind, _), body in objects.items() if kind in NAMES])
-        # Revisions of the past are what a path is made of.
+        # Revisions of the past are what a path is made of, and so is memory, which outlives what mounted it.
         current = [
-            body for (kind, name), body in objects.items() if kind != "ConfigMap" or name in mounted or name in stated
-        ]
+            body for (kind, name), body in objects.items()
+            if kind not in {"ConfigMap", "PersistentVolumeClaim"} or name in mounted or name in stated
+        ]  # fmt: skip
         return self._reader.read(current, namespace=space)
 
     def _stages(self, space: str) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ A commit and an image never change, so a good answer is asked for once; a failur
 from collections.abc import Mapping
 from typing import Any
 
+from fleetwright_operator.desired.permissions import stated
 from fleetwright_operator.probes import REFUSED, Answer, Failure, Pending
 from fleetwright_operator.skill_document import InvalidSkill, read_head
 from fleetwright_operator.status import Outcome
@@ -38,7 +39,7 @@ def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str
     except InvalidSkill as invalid:
         return _failed(question, _INVALID, str(invalid))
     facts = {"name": name, "description": description, "digest": digest, "source": dict(source), "snapshot": None}
-    return {**facts, "permissions": skill["spec"].get("permissions"), "look": {"question": question}}
+    return {**facts, "permissions": stated(skill["spec"].get("permissions")), "look": {"question": question}}
 
 
 def look_outcome(skill: Mapping[str, Any], question: str, facts: Mapping[str, Any], pending: Pending | None) -> Outcome:
@@ -49,7 +50,7 @@ def look_outcome(skill: Mapping[str, Any], question: str, facts: Mapping[str, An
         return Outcome(resolved=[Violation("SourcePending", f"its files are being looked at{why}")], facts=facts)
     failure = status["look"].get("failure")
     if failure is None:
-        known = {**facts, "permissions": skill["spec"].get("permissions")}
+        known = {**facts, "permissions": stated(skill["spec"].get("permissions"))}
         return Outcome(resolved=(), written="nothing to write: its agents get the files themselves", facts=known)
     if failure["reason"] == _INVALID:
         return Outcome(accepted=[Violation(_INVALID, failure["message"])], facts=facts)

@@ -11,7 +11,7 @@ from fleetwright_operator import names
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.addresses import UnusableAddress, destination
-from fleetwright_operator.desired.permissions import permission_problems
+from fleetwright_operator.desired.permissions import permission_problems, stated
 from fleetwright_operator.desired.skill import skill_snapshot
 from fleetwright_operator.desired.skill_source import foreign_source, git_address, git_secret, skill_probe
 from fleetwright_operator.ending import Ending
@@ -145,5 +145,5 @@ def _facts(content: SkillContent, snapshot: str) -> dict[str, Any]:
         "snapshot": snapshot,
         "source": None,
         "look": None,
-        "permissions": dict(content.permissions) or None,
+        "permissions": stated(content.permissions),
     }

@@ -40,6 +40,11 @@ def _host_problems(field: str, need: Mapping[str, Any], *, namespace: str, clust
         yield f"{field}: {error}"
 
 
+def stated(permissions: Permissions | None) -> dict[str, Any] | None:
+    """As a Skill's status says them: an apply that leaves an empty list out again would leave it in place."""
+    return {key: needed for key, needed in (permissions or {}).items() if needed} or None
+
+
 def needed_addresses(needs: Needs, *, namespace: str, cluster_domain: str) -> Iterator[tuple[str, Address]]:
     """(reason, address) of every host that skills need to reach.
 
