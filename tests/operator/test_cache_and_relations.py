@@ -3,9 +3,11 @@
 import pytest
 
 from fleetwright_operator.cluster.cache import Cache
-from fleetwright_operator.cluster.port import SECRETS, SERVICES, Listing
+from fleetwright_operator.cluster.port import RESOURCES, SECRETS, SERVICES, Listing
 from fleetwright_operator.relations import Relations
 from fleetwright_operator.settings import Settings
+
+POLICIES = RESOURCES["NetworkPolicy"]
 
 
 @pytest.fixture
@@ -49,6 +51,27 @@ def test_a_list_finds_what_went_unseen_but_spares_what_is_younger_than_itself(ca
     changes = cache.replace(SERVICES, Listing(items=[], resource_version="10"), namespace=None)
     assert [(change.before.name, change.after) for change in changes] == [("x", None)]
     assert cache.get("Service", "shop", "young")
+
+
+def test_a_list_that_was_read_before_an_object_went_does_not_bring_it_back(cache):
+    policy = versioned(child("NetworkPolicy", "probe"), 5)
+    cache.put("NetworkPolicy", policy)
+    assert cache.drop("NetworkPolicy", "shop", "probe", uid="u-probe", version="12")
+    assert cache.replace(POLICIES, Listing(items=[policy], resource_version="11"), namespace=None) == []
+    assert cache.get("NetworkPolicy", "shop", "probe") is None
+
+
+def test_what_left_a_selection_is_seen_when_it_comes_back(cache):
+    cache.put("Service", versioned(child("Service", "poet"), 5))
+    cache.drop("Service", "shop", "poet", uid="u-poet", version="12")
+    assert cache.put("Service", versioned(child("Service", "poet"), 13))
+
+
+def test_what_was_asked_to_go_and_stays_a_while_is_seen(cache):
+    claim = versioned(child("PersistentVolumeClaim", "poet-memory"), 5)
+    cache.put("PersistentVolumeClaim", claim)
+    cache.drop("PersistentVolumeClaim", "shop", "poet-memory", uid="u-poet-memory")
+    assert cache.put("PersistentVolumeClaim", versioned(claim, 6, deletionTimestamp="2026-03-01T12:00:00Z"))
 
 
 def test_a_list_of_one_namespace_leaves_the_others_alone(cache):

@@ -1,7 +1,8 @@
 """Everything seen of the cluster, newest version only, found by identity or by what it relates to.
 
 Which relations there are, the maker of the cache says; this file only keeps them in step. Refuses older
-versions of an object than it has: a late event must not undo an answer that was newer.
+versions of an object than it has: a late event must not undo an answer that was newer. Nor does a list that was
+read before an object went bring it back.
 """
 
 from collections import defaultdict
@@ -13,6 +14,8 @@ from fleetwright_operator.cluster.port import Listing, Object, Resource
 
 Term = tuple[Hashable, ...]
 Id = tuple[str, str, str]
+_REMEMBERED = 2048
+"""Objects that went, so many of the last: far more than there are answers on their way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Cache:
         self._entries: defaultdict[str, dict[Id, Entry]] = defaultdict(dict)
         """By kind: whoever wants all of one must not walk through the others."""
         self._by_term: defaultdict[Term, set[Id]] = defaultdict(set)
+        self._gone: dict[tuple[str, str], int] = {}
+        """By kind and uid, the version at which it went, or left what is looked at."""
 
     def get(self, kind: str, namespace: str, name: str) -> Entry | None:
         return self._entries[kind].get((kind, namespace, name))
@@ -50,12 +55,17 @@ class Cache:
         """Keeps the object; None when it is known already or older than what is known."""
         entry = entry_of(kind, body)
         before = self._entries[kind].get(entry.id)
+        if before is None and int(entry.resource_version) <= self._gone.get((kind, entry.uid), 0):
+            return None
         if before is not None and before.uid == entry.uid and not _newer(entry, before):
             return None
         self._set(entry.id, entry)
         return Change(before, entry)
 
-    def drop(self, kind: str, namespace: str, name: str, *, uid: str) -> Change | None:
+    def drop(self, kind: str, namespace: str, name: str, *, uid: str, version: str | None = None) -> Change | None:
+        """`version` is that of the news that it went; without one it was asked to go, and may be heard of again."""
+        if version is not None:
+            self._remember_gone(kind, uid, int(version))
         before = self._entries[kind].get((kind, namespace, name))
         if before is None or before.uid != uid:
             return None
@@ -74,8 +84,14 @@ class Cache:
             # What is younger than the list is missing from it for that reason.
             and int(entry.resource_version) <= int(listing.resource_version)
         ]
-        changes += [self.drop(entry.kind, entry.namespace, entry.name, uid=entry.uid) for entry in gone]
+        version = listing.resource_version
+        changes += [self.drop(*entry.id, uid=entry.uid, version=version) for entry in gone]
         return [change for change in changes if change is not None]
+
+    def _remember_gone(self, kind: str, uid: str, version: int) -> None:
+        self._gone[kind, uid] = version
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
 
     def _set(self, key: Id, entry: Entry | None) -> None:
         before = self._entries[key[0]].pop(key, None)

@@ -53,7 +53,8 @@ class Feed:
         """One event of a watch, whoever watches."""
         if event_type == "DELETED":
             metadata = body["metadata"]
-            change = self._cache.drop(kind, metadata.get("namespace", ""), metadata["name"], uid=metadata["uid"])
+            place = (kind, metadata.get("namespace", ""), metadata["name"])
+            change = self._cache.drop(*place, uid=metadata["uid"], version=metadata["resourceVersion"])
         else:
             change = self._cache.put(kind, body)
         if change is not None:
