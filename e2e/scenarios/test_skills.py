@@ -1,4 +1,4 @@
-"""Skills that lie elsewhere, on real pods: in a commit, and what agents keep when it fails."""
+"""Skills that lie elsewhere, on real pods: in a commit, in an image, and what agents keep when these fail or go."""
 
 import json
 from dataclasses import dataclass
@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from e2e.cluster.buildah import Buildah
+from e2e.cluster.image_list import REGISTRY
+from e2e.cluster.images import Images
+from e2e.cluster.progress import Progress
+from e2e.cluster.provider import Provider
 from e2e.scenarios import workloads
 from e2e.scenarios.fleet import Caller, Fleet, agent, text_of
+from e2e.scenarios.registry import GUARDED, Registry, started
 
 GIT_SERVER = Path(__file__).with_name("git_server.py").read_text()
 NOWHERE = "0" * 40
@@ -161,3 +167,78 @@ def test_a_private_repository_opens_by_a_secret_that_the_agent_itself_never_sees
     assert fleet.pod_of("knight") == pod
     assert PASSWORD not in fleet.run("get", "skill/oath", "agent/knight", f"pod/{pod}", "-o", "json")
     assert PASSWORD not in fleet.run("get", "events", "-o", "json")
+
+
+@pytest.fixture(scope="module")
+def registry(fleet: Fleet, provider: Provider, progress: Progress) -> Registry:
+    engine = provider.engine()
+    if not isinstance(engine, Buildah):
+        pytest.skip("the images of skills are built and pushed with buildah, which this cluster does without")
+    built = Images(engine, progress, local_base=provider.local_base).build([REGISTRY.name])
+    provider.load(built)
+    return started(fleet, engine, image=built[-1].pinned)
+
+
+def test_an_image_is_mounted_read_only_as_its_digest_says_wherever_its_tag_moves(
+    fleet: Fleet, registry: Registry
+) -> None:
+    first = registry.reference("motto", registry.publish("motto", {"SKILL.md": document("motto", "Measure twice.")}))
+    fleet.apply(skill("motto", image={"reference": first}))
+    caller, token = user(fleet, "tailor", of="motto")
+    assert fleet.get("skill/motto")["status"]["source"] == {"image": {"reference": first}}
+    assert "Measure twice." in answer(caller, "tailor", "Load the motto skill.", token)
+    write = ("python", "-c", "open('/etc/fleetwright/skills/motto/SKILL.md', 'w')")
+    where = ("exec", fleet.pod_of("tailor"), f"--namespace={fleet.namespace}", "--")
+    assert "Read-only file system" in fleet.kubectl.attempt(*where, *write).stderr
+
+    files = {"SKILL.md": document("motto", "Cut once."), "why.md": "Cloth is dear.\n"}
+    second = registry.reference("motto", registry.publish("motto", files))
+    assert second != first
+    replaced(fleet, "tailor")
+    assert "Measure twice." in file(fleet, "tailor", "motto/SKILL.md")
+    fleet.apply(skill("motto", image={"reference": second}))
+    fleet.until(lambda: serves(fleet, "tailor", "motto"), "the agent has the next image")
+    assert "Cut once." in file(fleet, "tailor", "motto/SKILL.md")
+    assert file(fleet, "tailor", "motto/why.md") == "Cloth is dear.\n"
+
+
+def test_an_image_that_cannot_be_pulled_is_named_and_a_private_one_opens_by_its_pull_secret(
+    fleet: Fleet, registry: Registry
+) -> None:
+    digest = registry.publish("seal", {"SKILL.md": document("seal", "Say nothing of this.")})
+    closed = registry.reference("seal", digest, port=GUARDED)
+    fleet.apply(skill("seal", image={"reference": closed}))
+    fleet.until(lambda: says(fleet, "skill/seal", "cannot be pulled"), "the Skill says what is wrong")
+    _, reason, message = fleet.condition("skill/seal", "ReferencesResolved")
+    assert (reason, digest in message, "authorization failed" in message) == ("SourceUnusable", True, True), message
+
+    fleet.apply(registry.pull_secret("team-registry"), agent("clerk", skills=[{"name": "seal"}]))
+    fleet.apply(skill("seal", image={"reference": closed, "pullSecret": {"name": "team-registry"}}))
+    fleet.ready("skill/seal", "agent/clerk")
+    assert "Say nothing of this." in file(fleet, "clerk", "seal/SKILL.md")
+
+
+def test_a_deleted_skill_leaves_its_agent_the_files_also_in_a_new_pod_until_it_comes_back(
+    fleet: Fleet, repository: Repository, registry: Registry
+) -> None:
+    digest = registry.publish("flag", {"SKILL.md": document("flag", "Show it.")})
+    skills = [skill("flag", image={"reference": registry.reference("flag", digest)})]
+    skills.append(skill("song", **repository.at(0, path="song")))
+    fleet.apply(*skills, agent("guide", skills=[{"name": "flag"}, {"name": "song"}]))
+    fleet.ready("agent/guide")
+    revision = fleet.get("agent/guide")["status"]["revision"]
+
+    fleet.run("delete", "skill", "flag", "song")
+    fleet.until(lambda: gone(fleet, "guide", revision), "the agent says what is gone and what serves")
+    replaced(fleet, "guide")
+    assert "Show it." in file(fleet, "guide", "flag/SKILL.md")
+    assert "Sing it." in file(fleet, "guide", "song/SKILL.md")
+
+    fleet.apply(*skills)
+    fleet.ready("skill/flag", "skill/song", "agent/guide")
+    assert fleet.get("agent/guide")["status"]["revision"] == revision
+
+
+def gone(fleet: Fleet, name: str, revision: str) -> bool:
+    _, reason, message = fleet.condition(f"agent/{name}", "ReferencesResolved")
+    return reason == "SkillNotFound" and f"revision {revision} goes on serving" in message
