@@ -4,6 +4,7 @@ import functools
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from e2e.cluster import uv
@@ -40,6 +41,13 @@ class Buildah:
         """An uncompressed OCI archive: it is read by a program on the same machine, at once."""
         into.unlink(missing_ok=True)
         self._run("push", "--disable-compression", "--quiet", tag, f"oci-archive:{into}:{tag}")
+
+    def push(self, tag: str, *, to: str) -> str:
+        """Into a registry without TLS; its digest there."""
+        with tempfile.TemporaryDirectory() as folder:
+            digest = Path(folder, "digest")
+            self._run("push", "--quiet", "--tls-verify=false", f"--digestfile={digest}", tag, f"docker://{to}")
+            return digest.read_text().strip()
 
     def compressed_size(self, tag: str) -> int:
         """Bytes a registry would store and a node would pull."""

@@ -1,7 +1,7 @@
 """Debian packages: the one list of what is installed, and files unpacked from packages that are not.
 
-A package whose service Debian would start (etcd, prometheus) is only unpacked into the cache. Refuses to
-guess on other systems: there the message names the programs to put on PATH.
+A package whose service Debian would start (etcd, prometheus, docker-registry) is only unpacked into the cache.
+Refuses to guess on other systems: there the message names the programs to put on PATH.
 """
 
 import os

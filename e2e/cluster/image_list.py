@@ -89,6 +89,12 @@ PROMETHEUS = Image(
     containerfile="e2e/cluster/containers/prometheus/Containerfile",
     programs=("prometheus", "promtool"),
 )
+REGISTRY = Image(
+    name="registry",
+    containerfile="e2e/cluster/containers/registry/Containerfile",
+    sources=("e2e/cluster/containers/registry/config.yml",),
+    programs=("docker-registry",),
+)
 STDIO_SERVER = Image(
     name="stdio-server",
     containerfile="examples/stdio-server/Containerfile",
@@ -96,7 +102,7 @@ STDIO_SERVER = Image(
     parent="agent",
 )
 PRODUCT = (AGENT, OPERATOR, OFFLINE)
-IMAGES = {image.name: image for image in (PAUSE, COREDNS, *PRODUCT, STDIO_SERVER, PROMETHEUS)}
+IMAGES = {image.name: image for image in (PAUSE, COREDNS, *PRODUCT, STDIO_SERVER, PROMETHEUS, REGISTRY)}
 
 
 def files(root: Path, sources: tuple[str, ...]) -> list[Path]:

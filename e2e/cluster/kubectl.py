@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from e2e.cluster.progress import ClusterError
 
 Manifest = Mapping[str, Any]
+_FORWARDED = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ")
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,37 @@ class Kubectl:
     def attempt(
         self, *words: str | Path, stdin: str | None = None, seconds: float = 300
     ) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | ({"KUBECACHEDIR": str(self.cache)} if self.cache else {})
-        which = [f"--kubeconfig={self.kubeconfig}", *([f"--context={self.context}"] if self.context else [])]
         return subprocess.run(
-            [self.program, *which, *words],
+            [*self._command, *words],
             input=stdin or "",  # never a question to the terminal
-            env=environment,
+            env=self._environment,
             capture_output=True,
             text=True,
             timeout=seconds,
             check=False,
         )
+
+    @contextmanager
+    def forwarded(self, what: str, port: int, *, namespace: str) -> Iterator[int]:
+        """The port of this machine behind which a port in the cluster lies meanwhile."""
+        command = [*self._command, "port-forward", what, f":{port}", f"--namespace={namespace}"]
+        with subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                said = process.stdout.readline() if process.stdout else ""
+                if not (found := _FORWARDED.match(said)):
+                    raise ClusterError(f"kubectl port-forward {what} did not begin")
+                yield int(found[1])
+            finally:
+                process.terminate()
+
+    @property
+    def _command(self) -> list[str | Path]:
+        context = [f"--context={self.context}"] if self.context else []
+        return [self.program, f"--kubeconfig={self.kubeconfig}", *context]
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return os.environ | ({"KUBECACHEDIR": str(self.cache)} if self.cache else {})
 
     def apply(self, manifests: Iterable[Manifest]) -> None:
         items = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}

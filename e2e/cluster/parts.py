@@ -155,6 +155,12 @@ PROMETHEUS = Part(
     rule=at_least("2.40.0"),
     also=("promtool",),
 )
+REGISTRY = Part(
+    name="docker-registry",
+    version="2.8.2",
+    recipe=Unpacked(package="docker-registry", files=("usr/bin/docker-registry",)),
+    rule=at_least("2.7.0"),  # the first that takes OCI manifests
+)
 KIND = Part(
     name="kind",
     version="0.33.0",
@@ -176,6 +182,7 @@ PARTS: dict[str, Part] = {
         KUBE_ROUTER,
         COREDNS,
         PROMETHEUS,
+        REGISTRY,
     )
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")

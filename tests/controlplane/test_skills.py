@@ -81,6 +81,7 @@ def test_an_agent_that_goes_takes_what_a_deleted_skill_left_with_it(space, kubel
     ids=["git", "image"],
 )
 def test_files_that_lie_elsewhere_are_looked_at_and_reach_the_pod(space, kubelet, operator, source):
+    space.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"}, "stringData": {"login": "x"}})
     space.apply(
         {**SKILL, "spec": {"source": source, "permissions": {"egress": [{"host": "a.example", "ports": [443]}]}}}
     )

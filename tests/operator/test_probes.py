@@ -68,6 +68,11 @@ PODS = [
         id="a program that refused is quoted by its last line",
     ),
     pytest.param(
+        ended("Running", code=2, message="fleetwright-agent: no such file\n"),
+        Failure("Refused", "no such file"),
+        id="a program that refused is heard before its pod's phase follows",
+    ),
+    pytest.param(
         ended("Failed", code=1, message="Traceback"),
         Failure("CrashLoop", "the container ended with exit code 1 (Error): Traceback"),
         id="a program that broke is no answer to the question",

@@ -95,6 +95,23 @@ def test_a_state_has_a_reason(found, pods, status, reason):
     assert (health.status, health.reason) == (status, reason)
 
 
+PULLS = [
+    pytest.param("no such image", "image 'img' cannot be pulled: ErrImagePull: no such image", id="its own"),
+    pytest.param(
+        'failed to pull and unpack image "registry.example.com/haiku@sha256:1": not found',
+        "image 'registry.example.com/haiku@sha256:1' cannot be pulled: ",
+        id="one that it mounts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("says", "wanted"), PULLS)
+def test_an_image_that_cannot_be_pulled_is_the_one_that_is_named(says, wanted):
+    pod = container({"waiting": {"reason": "ErrImagePull", "message": says}})
+    health = deployment_health(deployment({"observedGeneration": 2}), [pod], revision="r2")
+    assert health.message.startswith(wanted)
+
+
 def _unschedulable(message: str) -> Entry:
     return entry("Pod", conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": message}])
 

@@ -268,6 +268,7 @@ GIT = {
     "secretRef": {"name": "git"},
 }
 IMAGE = {"reference": f"registry.example.com/skills/haiku@sha256:{'b' * 64}", "pullSecret": {"name": "pull"}}
+LOGIN = {".dockerconfigjson": "e30="}
 HEAD = "---\nname: haiku\ndescription: Writes haiku.\n---"
 REPORT = {"digest": f"sha256:{'c' * 64}", "head": HEAD, "files": ["SKILL.md", "scripts/count.py"]}
 
@@ -281,6 +282,7 @@ async def look(world, api, **answer: str) -> None:
 @pytest.mark.parametrize("source", [{"git": GIT}, {"image": IMAGE}], ids=["git", "image"])
 async def test_agents_get_what_a_probe_looked_at(world, api, objects, poet, golden, source):
     api.put(objects.secret("git", token="eA=="))
+    api.put(objects.secret("pull", **LOGIN))
     api.put(objects.custom("Skill", "haiku", {"source": source}))
     api.put(poet)
     await world.start()
@@ -308,11 +310,13 @@ async def test_agents_get_what_a_probe_looked_at(world, api, objects, poet, gold
     api.writes.clear()
     api.remove("Skill", "haiku")
     await world.settle()
-    assert world.conditions("Agent", "poet")["ReferencesResolved"][1] == "SkillNotFound"
+    _, reason, message = world.conditions("Agent", "poet")["ReferencesResolved"]
+    assert (reason, "goes on serving with the files that it had" in message) == ("SkillNotFound", True)
     assert api.find("Deployment", "poet")["spec"]["template"]["spec"] == spec
 
 
 async def test_a_restart_asks_no_probe_again(world, api, objects, poet, make_world):
+    api.put(objects.secret("pull", **LOGIN))
     api.put(objects.custom("Skill", "haiku", {"source": {"image": IMAGE}}))
     api.put(poet)
     await world.start()
@@ -348,6 +352,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("answer", "wanted"), ANSWERS)
 async def test_a_source_that_is_no_skill_says_why(world, api, objects, poet, answer, wanted):
+    api.put(objects.secret("pull", **LOGIN))
     api.put(objects.custom("Skill", "haiku", {"source": {"image": IMAGE}}))
     api.put(poet)
     await world.start()
@@ -372,11 +377,45 @@ async def test_another_commit_is_looked_at_while_agents_keep_the_one_they_have(w
     assert api.find("Deployment", "poet")["spec"] == before
 
 
-async def test_a_git_secret_that_is_missing_is_named_and_waited_for(world, api, objects):
-    api.put(objects.custom("Skill", "haiku", {"source": {"git": GIT}}))
+SECRETS = [
+    pytest.param({"git": GIT}, "git", "spec.source.git.secretRef names Secret 'git'", id="of a repository"),
+    pytest.param({"image": IMAGE}, "pull", "spec.source.image.pullSecret names Secret 'pull'", id="of a registry"),
+]
+
+
+@pytest.mark.parametrize(("source", "secret", "says"), SECRETS)
+async def test_a_secret_that_is_missing_is_named_waited_for_and_tried_again_when_it_changes(
+    world, api, objects, source, secret, says
+):
+    api.put(objects.custom("Skill", "haiku", {"source": source}))
     await world.start()
     await world.settle()
-    assert world.conditions("Skill", "haiku")["ReferencesResolved"][1] == "SecretNotFound"
-    api.put(objects.secret("git", token="eA=="))
+    _, reason, message = world.conditions("Skill", "haiku")["ReferencesResolved"]
+    assert (reason, message.startswith(says)) == ("SecretNotFound", True)
+    api.put(objects.secret(secret, token="eA=="))
+    await look(world, api, refuses="it does not open")
+    assert world.conditions("Skill", "haiku")["ReferencesResolved"][1] == "SourceUnusable"
+    api.put(objects.secret(secret, token="eQ=="))
     await look(world, api, says=json.dumps(REPORT))
     assert world.conditions("Skill", "haiku")["Ready"][0] == "True"
+
+
+PULLS = [
+    pytest.param(IMAGE["reference"], "SourceUnusable", 0, id="its own image is the source's fault"),
+    pytest.param("docker.io/fleetwright/agent:1", "SourcePending", 1, id="that of the probe is not"),
+]
+
+
+@pytest.mark.parametrize(("image", "reason", "looking"), PULLS)
+async def test_an_image_that_cannot_be_pulled_is_an_answer(world, api, objects, image, reason, looking):
+    api.put(objects.secret("pull", **LOGIN))
+    api.put(objects.custom("Skill", "haiku", {"source": {"image": IMAGE}}))
+    await world.start()
+    await world.until(lambda: api.probes("haiku") != [])
+    waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}": not found'}
+    container = {"name": "probe", "image": "docker.io/fleetwright/agent:1", "state": {"waiting": waiting}}
+    api.set_status("Pod", api.probes("haiku")[0], {"phase": "Pending", "containerStatuses": [container]})
+    await world.settle()
+    _, said, message = world.conditions("Skill", "haiku")["ReferencesResolved"]
+    assert (said, f"image '{image}' cannot be pulled" in message) == (reason, True)
+    assert len(api.probes("haiku")) == looking

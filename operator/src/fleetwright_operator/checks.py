@@ -12,7 +12,7 @@ from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.additions import range_problems
 from fleetwright_operator.desired.addresses import Address, UnusableAddress, destination, parse_address
 from fleetwright_operator.desired.config import model_base_url
-from fleetwright_operator.desired.deployment import agent_template
+from fleetwright_operator.desired.deployment import agent_template, skill_volume
 from fleetwright_operator.desired.egress import Services, named_addresses
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.mcpserver import environment_sources, is_stdio
@@ -121,7 +121,7 @@ def skills_are_ready(seen: ObservedAgent, settings: Settings) -> Iterator[Violat
 def _skill_not_found(seen: ObservedAgent, name: str) -> str:
     missing = f"Skill {name!r} does not exist in namespace {seen.entry.namespace!r}"
     deployment = seen.child("Deployment", seen.entry.name)
-    if deployment is None or name not in seen.mounted_snapshots:
+    if deployment is None or skill_volume(name) not in deployment.facts["volumes"]:
         return missing
     return f"{missing}; revision {deployment.facts['revision']} goes on serving with the files that it had"
 

@@ -40,15 +40,13 @@ Answer = Pending | Report | Failure
 def unreported(pod: Entry | None) -> Pending | Failure | None:
     """What is to be said without the pod's log; None when its report can be read."""
     phase = pod.facts.get("phase") if pod else None
-    if pod is None or phase not in {"Succeeded", "Failed"}:
-        return Pending(next(pod_causes(pod), None) if pod else None)
-    if phase == "Succeeded":
-        return None
+    if pod is None or phase == "Succeeded":
+        return None if pod else Pending()
     for container in pod.facts.get("containerStatuses", ()):
         ended = container.get("state", {}).get("terminated", {})
-        if ended.get("exitCode") == 2:
+        if ended.get("exitCode") == 2:  # nothing starts it again; the pod's own phase follows
             return Failure(REFUSED, _words(ended.get("message", "")) or "it gave no reason")
-    return _failed(pod)
+    return _failed(pod) if phase == "Failed" else Pending(next(pod_causes(pod), None))
 
 
 def parse_report(line: str) -> Report | Failure:

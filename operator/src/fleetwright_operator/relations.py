@@ -12,7 +12,7 @@ from fleetwright_operator.desired.config import model_destination
 from fleetwright_operator.desired.manifest import Owner, owner_of
 from fleetwright_operator.desired.mcpserver import environment_sources
 from fleetwright_operator.desired.references import file_references
-from fleetwright_operator.desired.skill_source import git_secret
+from fleetwright_operator.desired.skill_source import source_secret
 from fleetwright_operator.desired.tool_access import credential_keys
 from fleetwright_operator.edges import peers_of, selects_namespaces
 from fleetwright_operator.held import stored_ring
@@ -64,8 +64,8 @@ class Relations:
             if source := entry.facts["spec"].get("source", {}).get("configMap"):
                 yield ("source", entry.namespace, source["name"])
             spec = entry.facts["spec"]
-            if secret := git_secret(spec):
-                yield ("mounts", "Secret", entry.namespace, secret)
+            if secret := source_secret(spec):
+                yield ("mounts", "Secret", entry.namespace, secret[1])
             if git := spec.get("source", {}).get("git"):
                 yield from self._reaches(entry, git["url"])
             for need in entry.facts["status"].get("permissions", {}).get("egress", ()):

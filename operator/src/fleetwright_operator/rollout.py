@@ -1,12 +1,15 @@
 """What a Deployment and its pods say, in words a person can act on. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_operator.cluster.entry import Entry
 
+IMAGE_PULL = "ImagePull"
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+_NAMED_IMAGE = re.compile(r'image "([^"]+)"')
 _CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
 
@@ -78,7 +81,10 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[Health]:
     waiting = container.get("state", {}).get("waiting", {})
     reason, message = waiting.get("reason", ""), waiting.get("message", "")
     if reason in _IMAGE:
-        yield Health(False, "ImagePull", f"image {container.get('image', '')!r} cannot be pulled: {reason}: {message}")
+        # The kubelet tells it of the container also where it is an image that the container mounts.
+        named = _NAMED_IMAGE.search(message)
+        image = named[1] if named else container.get("image", "")
+        yield Health(False, IMAGE_PULL, f"image {image!r} cannot be pulled: {reason}: {message}")
     elif reason in _CONFIG:
         yield Health(False, "ContainerConfig", f"the container cannot be started: {message or reason}")
     elif reason == "CrashLoopBackOff":

@@ -8,6 +8,7 @@ from typing import Any
 
 from fleetwright_operator.desired.permissions import stated
 from fleetwright_operator.probes import REFUSED, Answer, Failure, Pending
+from fleetwright_operator.rollout import IMAGE_PULL
 from fleetwright_operator.skill_document import InvalidSkill, read_head
 from fleetwright_operator.status import Outcome
 from fleetwright_operator.violation import Violation
@@ -22,6 +23,15 @@ def answered(status: Mapping[str, Any], question: str) -> bool:
 
 def has_failed(status: Mapping[str, Any]) -> bool:
     return "failure" in status.get("look", {})
+
+
+def unpullable(source: Mapping[str, Any], answer: Answer) -> Answer:
+    """That its image cannot be pulled is the answer: the pod would wait for its end, which takes the reason with it."""
+    why = answer.why if isinstance(answer, Pending) else None
+    digest = source.get("image", {}).get("reference", "").rpartition("@")[2]
+    if why and why.reason == IMAGE_PULL and digest and digest in why.message:
+        return Failure(REFUSED, why.message)
+    return answer
 
 
 def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: Answer) -> dict[str, Any]:

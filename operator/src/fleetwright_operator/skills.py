@@ -13,7 +13,7 @@ from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.addresses import UnusableAddress, destination
 from fleetwright_operator.desired.permissions import permission_problems, stated
 from fleetwright_operator.desired.skill import skill_snapshot
-from fleetwright_operator.desired.skill_source import foreign_source, git_address, git_secret, skill_probe
+from fleetwright_operator.desired.skill_source import foreign_source, git_address, skill_probe, source_secret
 from fleetwright_operator.ending import Ending
 from fleetwright_operator.errors import Missing
 from fleetwright_operator.observe import observe_services
@@ -23,7 +23,7 @@ from fleetwright_operator.relations import holders_of_snapshot, users_of_skill
 from fleetwright_operator.rounds import Rounds
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import InvalidSkill, SkillContent, key_to_path, read_skill
-from fleetwright_operator.skill_looks import answered, has_failed, look_outcome, looked_at
+from fleetwright_operator.skill_looks import answered, has_failed, look_outcome, looked_at, unpullable
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
 from fleetwright_operator.writing import prune_history, write_children
@@ -99,17 +99,17 @@ class SkillPass:
         found = destination(address, services) if address else None
         if isinstance(found, str):
             return Outcome(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")])
-        secret = git_secret(skill["spec"])
-        held = cache.get("SecretMetadata", entry.namespace, secret) if secret else None
+        secret = source_secret(skill["spec"])
+        held = cache.get("SecretMetadata", entry.namespace, secret[1]) if secret else None
         if secret and (held is None or held.deleting):
-            message = f"spec.source.git.secretRef names Secret {secret!r}, which does not exist in its namespace"
+            message = f"{secret[0]} names Secret {secret[1]!r}, which does not exist in its namespace"
             return Outcome(resolved=[Violation("SecretNotFound", message)])
         about = [f"{held.uid} {held.resource_version}"] if held else []
         probe = skill_probe(skill, about=about, services=services, settings=self.settings)
         failed = has_failed(skill["status"])
         if answered(skill["status"], probe.question) and not (failed and self.rounds.is_due(entry.id, failed=True)):
             return look_outcome(skill, probe.question, {}, None)
-        answer = await ask(self.cluster, probe)
+        answer = unpullable(source, await ask(self.cluster, probe))
         facts = looked_at(skill, source, probe.question, answer)
         return look_outcome(skill, probe.question, facts, answer if isinstance(answer, Pending) else None)
 

@@ -119,6 +119,7 @@ def _deployment(body: Object) -> dict[str, Any]:
         "status": body.get("status", {}),
         "revision": template["metadata"].get("annotations", {}).get(names.REVISION_ANNOTATION, ""),
         "mounts": frozenset(volume["configMap"]["name"] for volume in volumes if "configMap" in volume),
+        "volumes": frozenset(volume["name"] for volume in volumes),
     }
 
 

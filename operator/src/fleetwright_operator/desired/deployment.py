@@ -137,7 +137,7 @@ def _fetching(skills: Skills, settings: Settings) -> dict[str, Any]:
     containers = [
         container
         for name, foreign in sorted(_foreign(skills).items())
-        for container in fetching_container(name, _skill_volume(name), foreign, settings)
+        for container in fetching_container(name, skill_volume(name), foreign, settings)
     ]
     return {"initContainers": containers} if containers else {}
 
@@ -152,7 +152,7 @@ def _mounts(files: Sequence[File], skills: Sequence[str]) -> list[dict[str, Any]
         {"name": "card", "mountPath": f"{_ROOT}/card", "readOnly": True},
         {"name": "auth", "mountPath": f"{_ROOT}/auth", "readOnly": True},
         *file_mounts(files),
-        *({"name": _skill_volume(name), "mountPath": f"{_ROOT}/skills/{name}", "readOnly": True} for name in skills),
+        *({"name": skill_volume(name), "mountPath": f"{_ROOT}/skills/{name}", "readOnly": True} for name in skills),
         {"name": "memory", "mountPath": _MEMORY},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own, an emptyDir
     ]
@@ -182,12 +182,13 @@ def _files(agent: Agent, servers: Servers) -> list[File]:
 
 def _skill(name: str, skill: Snapshot | Foreign) -> list[dict[str, Any]]:
     if isinstance(skill, Foreign):
-        return foreign_volumes(_skill_volume(name), skill)
+        return foreign_volumes(skill_volume(name), skill)
     items = [{"key": key, "path": key_to_path(key)} for key in sorted(skill.keys)]
-    return [config_map_volume(_skill_volume(name), skill.name, items)]
+    return [config_map_volume(skill_volume(name), skill.name, items)]
 
 
-def _skill_volume(name: str) -> str:
+def skill_volume(name: str) -> str:
+    """Of the files of that skill, wherever they come from."""
     # A volume's name has at most 63 characters, and a skill's alone may have as many.
     volume = f"skill-{name}"
     return volume if len(volume) <= 63 else f"skill-{short_hash(name)}"

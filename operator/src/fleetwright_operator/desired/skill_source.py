@@ -54,6 +54,17 @@ def git_secret(spec: Mapping[str, Any]) -> str | None:
     return name
 
 
+def pull_secret(spec: Mapping[str, Any]) -> str | None:
+    name: str | None = spec.get("source", {}).get("image", {}).get("pullSecret", {}).get("name")
+    return name
+
+
+def source_secret(spec: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(field, name) of the Secret that opens the source, where it needs one."""
+    found = {"git.secretRef": git_secret(spec), "image.pullSecret": pull_secret(spec)}
+    return next(((f"spec.source.{field}", name) for field, name in found.items() if name), None)
+
+
 def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
     """Looks at the files as agents will get them. The address of git must resolve."""
     source = foreign_source(skill["spec"]) or {}
@@ -111,8 +122,8 @@ def fetching_container(skill: str, volume: str, foreign: Foreign, settings: Sett
 
 
 def pull_secrets(foreign: Sequence[Foreign]) -> dict[str, Any]:
-    found = {each.source.get("image", {}).get("pullSecret", {}).get("name") for each in foreign} - {None}
-    return {"imagePullSecrets": [{"name": name} for name in sorted(found)]} if found else {}
+    found = {pull_secret({"source": each.source}) for each in foreign}
+    return {"imagePullSecrets": [{"name": name} for name in sorted(filter(None, found))]} if any(found) else {}
 
 
 def _git_arguments(git: Mapping[str, Any]) -> list[str]:

@@ -1,0 +1,244 @@
+"""Skills that lie elsewhere, on real pods: in a commit, in an image, and what agents keep when these fail or go."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e.cluster.buildah import Buildah
+from e2e.cluster.image_list import REGISTRY
+from e2e.cluster.images import Images
+from e2e.cluster.progress import Progress
+from e2e.cluster.provider import Provider
+from e2e.scenarios import workloads
+from e2e.scenarios.fleet import Caller, Fleet, agent, text_of
+from e2e.scenarios.registry import GUARDED, Registry, started
+
+GIT_SERVER = Path(__file__).with_name("git_server.py").read_text()
+NOWHERE = "0" * 40
+PASSWORD = "open-sesame"
+SEARCH = "grep -rs . /etc/fleetwright /tmp; cat /proc/*/environ; ls -R /etc/fleetwright"
+
+
+def document(name: str, rule: str) -> str:
+    return f"---\nname: {name}\ndescription: How to speak\n---\n{rule}\n"
+
+
+def skill(name: str, **source: Any) -> dict[str, Any]:
+    head = {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Skill", "metadata": {"name": name}}
+    return {**head, "spec": {"source": source}}
+
+
+def secret(name: str, **values: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": values}
+
+
+@dataclass(frozen=True)
+class Repository:
+    """Served in the cluster, with and without a password."""
+
+    address: str
+    commits: tuple[str, ...]
+
+    def at(self, number: int, *, path: str, private: str = "") -> dict[str, Any]:
+        """The source at one of its commits; `private` is the Secret to open it with."""
+        where = "/private" if private else ""
+        git = {"url": f"{self.address}{where}/skills.git", "commit": self.commits[number], "path": path}
+        return {"git": {**git, **({"secretRef": {"name": private}} if private else {})}}
+
+
+@pytest.fixture(scope="module")
+def repository(fleet: Fleet) -> Repository:
+    rules = {"team/manners": "Say please.", "vow": "Say nothing.", "oath": "Say it on oath.", "song": "Sing it."}
+    first = {f"{path}/SKILL.md": document(path.rpartition("/")[2], rule) for path, rule in rules.items()}
+    second = {"team/manners/SKILL.md": document("manners", "Say thank you."), "team/manners/words.md": "Gladly.\n"}
+    history = [first, first | second]
+    server = workloads.pod("git", image=fleet.image, command=("python", "-c", GIT_SERVER))
+    variables = {"COMMITS": json.dumps(history), "PASSWORD": PASSWORD, "PORT": str(workloads.PORT)}
+    server["spec"]["containers"][0]["env"] = [{"name": key, "value": value} for key, value in variables.items()]
+    fleet.apply(server, workloads.service("git"))
+    fleet.ready("pod/git")
+    fleet.until(lambda: fleet.run("logs", "git"), "the repository is served")
+    commits = json.loads(fleet.run("logs", "git").splitlines()[0])
+    return Repository(f"http://git.{fleet.namespace}.svc", (*commits, NOWHERE))
+
+
+def user(fleet: Fleet, name: str, *, of: str) -> tuple[Caller, str]:
+    """An agent with that skill and nothing else, ready, with somebody to call it."""
+    fleet.apply(agent(name, skills=[{"name": of}]))
+    fleet.ready(f"agent/{name}")
+    caller, token = fleet.caller(f"{name}-caller", of=name), fleet.token(name)
+    fleet.until(lambda: caller.reaches(name, token=token), "the network lets the new caller in")
+    return caller, token
+
+
+def answer(caller: Caller, name: str, words: str, token: str) -> str:
+    task = caller.send(name, words, token=token).result["task"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
+    return text_of(task)
+
+
+def file(fleet: Fleet, name: str, path: str) -> str:
+    """As the agent's running pod has it."""
+    return fleet.run("exec", fleet.pod_of(name), "--container=agent", "--", "cat", f"/etc/fleetwright/skills/{path}")
+
+
+def says(fleet: Fleet, of: str, words: str, *, kind: str = "ReferencesResolved") -> bool:
+    return words in fleet.condition(of, kind)[2]
+
+
+def replaced(fleet: Fleet, name: str) -> None:
+    """Its pod goes, and another comes and is ready."""
+    before = fleet.pod_of(name)
+    fleet.run("delete", "pod", before, "--wait=false")
+    fleet.until(lambda: fleet.pod_of(name) != before, "another pod takes its place")
+    fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of(name)}", "--timeout=60s")
+
+
+def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revision(
+    fleet: Fleet, repository: Repository
+) -> None:
+    fleet.apply(skill("manners", **repository.at(0, path="team/manners")))
+    caller, token = user(fleet, "polite", of="manners")
+    assert "Say please." in answer(caller, "polite", "Load the manners skill.", token)
+    ways = {way["why"]: way["to"] for way in fleet.get("agent/polite")["status"]["egress"]}
+    assert ways["skill manners, fetched from git"] == f"pods of Service {fleet.namespace}/git, port {workloads.PORT}"
+
+    fleet.apply(skill("manners", **repository.at(1, path="team/manners")))
+    fleet.until(lambda: serves(fleet, "polite", "manners"), "the agent has the next commit")
+    fleet.until(lambda: caller.reaches("polite", token=token), "its new pod can be called")
+    assert "Say thank you." in answer(caller, "polite", "Load the manners skill.", token)
+    assert file(fleet, "polite", "manners/words.md") == "Gladly.\n"
+    # The looks are over: neither their pods nor their policies stay.
+    probes = ("pods,networkpolicies", "--selector=app.kubernetes.io/component=probe")
+    fleet.until(lambda: not fleet.get(*probes)["items"], "the probes are gone")
+
+
+def serves(fleet: Fleet, name: str, of: str) -> bool:
+    """Whether the agent's ready pod has the files that its Skill names now."""
+    seen, now = fleet.get(f"agent/{name}"), fleet.get(f"skill/{of}")
+    current = now["status"]["observedGeneration"] == now["metadata"]["generation"]
+    digests = [held["digest"] for held in seen["status"].get("skills", ())]
+    ready = fleet.condition(f"agent/{name}", "Ready")[0] == "True"
+    return current and digests == [now["status"]["digest"]] and ready
+
+
+def test_a_commit_that_is_not_there_leaves_the_agent_the_last_good_one_also_in_a_new_pod(
+    fleet: Fleet, repository: Repository
+) -> None:
+    fleet.apply(skill("vow", **repository.at(0, path="vow")))
+    fleet.apply(agent("monk", skills=[{"name": "vow"}]))
+    fleet.ready("agent/monk")
+    pod, revision = fleet.pod_of("monk"), fleet.get("agent/monk")["status"]["revision"]
+
+    fleet.apply(skill("vow", **repository.at(2, path="vow")))
+    fleet.until(lambda: says(fleet, "skill/vow", f"has no commit {NOWHERE}"), "the Skill names the commit")
+    assert fleet.condition("skill/vow", "ReferencesResolved")[1] == "SourceUnusable"
+    fleet.until(lambda: says(fleet, "agent/monk", "Skill 'vow'"), "the agent says which skill it waits for")
+    assert fleet.pod_of("monk") == pod
+    replaced(fleet, "monk")
+    assert "Say nothing." in file(fleet, "monk", "vow/SKILL.md")
+    assert fleet.get("agent/monk")["status"]["revision"] == revision
+
+    fleet.apply(skill("vow", **repository.at(0, path="vow")))
+    fleet.ready("skill/vow", "agent/monk")
+    assert fleet.get("agent/monk")["status"]["revision"] == revision
+
+
+def test_a_private_repository_opens_by_a_secret_that_the_agent_itself_never_sees(
+    fleet: Fleet, repository: Repository
+) -> None:
+    fleet.apply(skill("oath", **repository.at(0, path="oath", private="git")))
+    fleet.until(lambda: says(fleet, "skill/oath", "Secret 'git', which does not exist"), "the Secret is missed")
+    fleet.apply(secret("git", token="another"))
+    fleet.until(lambda: says(fleet, "skill/oath", "asks for other credentials: check the Secret"), "it is refused")
+    fleet.apply(secret("git", token=PASSWORD), agent("knight", skills=[{"name": "oath"}]))
+    fleet.ready("skill/oath", "agent/knight")
+    assert "Say it on oath." in file(fleet, "knight", "oath/SKILL.md")
+    pod = fleet.pod_of("knight")
+    assert PASSWORD not in fleet.run("exec", pod, "--container=agent", "--", "sh", "-c", SEARCH)
+
+    fleet.apply(secret("git", token="another"))
+    fleet.until(
+        lambda: says(fleet, "skill/oath", "check the Secret"), "the changed Secret is tried at once", seconds=20
+    )
+    fleet.until(lambda: says(fleet, "agent/knight", "Skill 'oath'"), "the agent says which skill it waits for")
+    assert fleet.pod_of("knight") == pod
+    assert PASSWORD not in fleet.run("get", "skill/oath", "agent/knight", f"pod/{pod}", "-o", "json")
+    assert PASSWORD not in fleet.run("get", "events", "-o", "json")
+
+
+@pytest.fixture(scope="module")
+def registry(fleet: Fleet, provider: Provider, progress: Progress) -> Registry:
+    engine = provider.engine()
+    if not isinstance(engine, Buildah):
+        pytest.skip("the images of skills are built and pushed with buildah, which this cluster does without")
+    built = Images(engine, progress, local_base=provider.local_base).build([REGISTRY.name])
+    provider.load(built)
+    return started(fleet, engine, image=built[-1].pinned)
+
+
+def test_an_image_is_mounted_read_only_as_its_digest_says_wherever_its_tag_moves(
+    fleet: Fleet, registry: Registry
+) -> None:
+    first = registry.reference("motto", registry.publish("motto", {"SKILL.md": document("motto", "Measure twice.")}))
+    fleet.apply(skill("motto", image={"reference": first}))
+    caller, token = user(fleet, "tailor", of="motto")
+    assert fleet.get("skill/motto")["status"]["source"] == {"image": {"reference": first}}
+    assert "Measure twice." in answer(caller, "tailor", "Load the motto skill.", token)
+    write = ("python", "-c", "open('/etc/fleetwright/skills/motto/SKILL.md', 'w')")
+    where = ("exec", fleet.pod_of("tailor"), f"--namespace={fleet.namespace}", "--")
+    assert "Read-only file system" in fleet.kubectl.attempt(*where, *write).stderr
+
+    files = {"SKILL.md": document("motto", "Cut once."), "why.md": "Cloth is dear.\n"}
+    second = registry.reference("motto", registry.publish("motto", files))
+    assert second != first
+    replaced(fleet, "tailor")
+    assert "Measure twice." in file(fleet, "tailor", "motto/SKILL.md")
+    fleet.apply(skill("motto", image={"reference": second}))
+    fleet.until(lambda: serves(fleet, "tailor", "motto"), "the agent has the next image")
+    assert "Cut once." in file(fleet, "tailor", "motto/SKILL.md")
+    assert file(fleet, "tailor", "motto/why.md") == "Cloth is dear.\n"
+
+
+def test_an_image_that_cannot_be_pulled_is_named_and_a_private_one_opens_by_its_pull_secret(
+    fleet: Fleet, registry: Registry
+) -> None:
+    digest = registry.publish("seal", {"SKILL.md": document("seal", "Say nothing of this.")})
+    closed = registry.reference("seal", digest, port=GUARDED)
+    fleet.apply(skill("seal", image={"reference": closed}))
+    fleet.until(lambda: says(fleet, "skill/seal", "cannot be pulled"), "the Skill says what is wrong")
+    _, reason, message = fleet.condition("skill/seal", "ReferencesResolved")
+    assert (reason, digest in message, "authorization failed" in message) == ("SourceUnusable", True, True), message
+
+    fleet.apply(registry.pull_secret("team-registry"), agent("clerk", skills=[{"name": "seal"}]))
+    fleet.apply(skill("seal", image={"reference": closed, "pullSecret": {"name": "team-registry"}}))
+    fleet.ready("skill/seal", "agent/clerk")
+    assert "Say nothing of this." in file(fleet, "clerk", "seal/SKILL.md")
+
+
+def test_a_deleted_skill_leaves_its_agent_the_files_also_in_a_new_pod_until_it_comes_back(
+    fleet: Fleet, repository: Repository, registry: Registry
+) -> None:
+    digest = registry.publish("flag", {"SKILL.md": document("flag", "Show it.")})
+    skills = [skill("flag", image={"reference": registry.reference("flag", digest)})]
+    skills.append(skill("song", **repository.at(0, path="song")))
+    fleet.apply(*skills, agent("guide", skills=[{"name": "flag"}, {"name": "song"}]))
+    fleet.ready("agent/guide")
+    revision = fleet.get("agent/guide")["status"]["revision"]
+
+    fleet.run("delete", "skill", "flag", "song")
+    fleet.until(lambda: gone(fleet, "guide", revision), "the agent says what is gone and what serves")
+    replaced(fleet, "guide")
+    assert "Show it." in file(fleet, "guide", "flag/SKILL.md")
+    assert "Sing it." in file(fleet, "guide", "song/SKILL.md")
+
+    fleet.apply(*skills)
+    fleet.ready("skill/flag", "skill/song", "agent/guide")
+    assert fleet.get("agent/guide")["status"]["revision"] == revision
+
+
+def gone(fleet: Fleet, name: str, revision: str) -> bool:
+    _, reason, message = fleet.condition(f"agent/{name}", "ReferencesResolved")
+    return reason == "SkillNotFound" and f"revision {revision} goes on serving" in message
