@@ -37,15 +37,22 @@ def test_an_addition_is_told_in_words(objects, to, wanted):
 
 BLOCKS = [
     pytest.param(
-        {"cidr": "0.0.0.0/0"}, {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}, id="everything but metadata"
+        {"cidr": "0.0.0.0/0"},
+        {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32"]},
+        id="everything but metadata",
+    ),
+    pytest.param(
+        {"cidr": "::/0", "except": ["fd00::/8"]},
+        {"cidr": "::/0", "except": ["fd00::/8", "fe80::/10", "64:ff9b::a9fe:0/112"]},
+        id="everything of version 6 but metadata, of which an exception covers some",
     ),
     pytest.param({"cidr": "10.0.0.0/8"}, {"cidr": "10.0.0.0/8"}, id="a private range that is named"),
     pytest.param(
         {"cidr": "169.254.169.254/32"}, {"cidr": "169.254.169.254/32"}, id="the metadata address where it is named"
     ),
     pytest.param(
-        {"cidr": "0.0.0.0/0", "except": ["169.0.0.0/8"]},
-        {"cidr": "0.0.0.0/0", "except": ["169.0.0.0/8"]},
+        {"cidr": "168.0.0.0/7", "except": ["169.0.0.0/8", "168.0.0.0/8"]},
+        {"cidr": "168.0.0.0/7", "except": ["169.0.0.0/8", "168.0.0.0/8"]},
         id="an exception that covers it already",
     ),
     pytest.param({"cidr": "2001:db8::/32"}, {"cidr": "2001:db8::/32"}, id="a range of the other family"),
@@ -70,6 +77,7 @@ BAD_RANGES = [
     pytest.param({"cidr": "example.com"}, "is no range", id="a name"),
     pytest.param({"cidr": "10.0.0.0/8", "except": ["x"]}, "is no range", id="an exception that is none"),
     pytest.param({"cidr": "10.0.0.0/8", "except": ["11.0.0.0/24"]}, "does not lie inside", id="an exception outside"),
+    pytest.param({"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}, "does not lie inside", id="all of it excepted"),
     pytest.param({"cidr": "10.0.0.0/8", "except": ["::/64"]}, "does not lie inside", id="one of the other family"),
 ]
 

@@ -284,7 +284,7 @@ def _usable(field: str, url: str, holder: Mapping[str, Any], settings: Settings)
 
 
 def _resolved(field: str, address: Address, services: Services, settings: Settings) -> Iterator[Violation]:
-    found = destination(address, services)
+    found = destination(address, services, settings)
     if not isinstance(found, str):
         return
     watched = settings.namespaces

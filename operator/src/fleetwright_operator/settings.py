@@ -3,6 +3,7 @@
 Refuses to guess: a value that cannot be used stops the operator with the name of the variable.
 """
 
+import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -46,6 +47,9 @@ class Settings:
     """Who may scrape agents; unset: nobody."""
     operator: PodsOf | None = None
     """The operator's own pods, which read agents' :7871/status."""
+    ip_families: frozenset[int] = frozenset({4, 6})
+    """Of pods. The outside is opened in these only: a range of the other family opens nothing, and some enforcers of
+    network policies stop at it."""
     identity: str = "fleetwright-operator"
     """This process among those that want the Lease."""
     lease_namespace: str = "fleetwright-system"
@@ -96,6 +100,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         dns=_pods(environ, "FLEETWRIGHT_DNS_PODS") or base.dns,
         monitoring=_pods(environ, "FLEETWRIGHT_MONITORING_PODS"),
         operator=_pods(environ, "FLEETWRIGHT_OPERATOR_PODS"),
+        ip_families=_families(environ, "POD_IPS", base.ip_families),
         identity=environ.get("POD_NAME", base.identity),
         lease_namespace=environ.get("POD_NAMESPACE", base.lease_namespace),
         lease_name=environ.get("FLEETWRIGHT_LEASE_NAME", base.lease_name),
@@ -157,6 +162,14 @@ def _pods(environ: Mapping[str, str], name: str) -> PodsOf | None:
     if set(value) - {"namespace", "labels"} or "namespace" not in value:
         raise ValueError(f"{name} must be a JSON object with namespace and, if wanted, labels")
     return PodsOf(namespace=value["namespace"], labels=value.get("labels", {}))
+
+
+def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) -> frozenset[int]:
+    try:
+        found = frozenset(ipaddress.ip_address(text).version for text in environ.get(name, "").split(",") if text)
+    except ValueError:
+        raise ValueError(f"{name} must be addresses with commas between, not {environ[name]!r}") from None
+    return found or default
 
 
 def _catalog(path: str | None) -> Catalog:

@@ -96,7 +96,7 @@ class SkillPass:
         except UnusableAddress as error:
             return Outcome(accepted=[Violation("InvalidAddress", f"spec.source.git.url: {error}")])
         services = observe_services(cache, [address] if address else [])
-        found = destination(address, services) if address else None
+        found = destination(address, services, self.settings) if address else None
         if isinstance(found, str):
             return Outcome(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")])
         secret = git_secret(skill["spec"])

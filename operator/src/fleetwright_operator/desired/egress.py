@@ -60,7 +60,7 @@ def egress_routes(
     namespace = agent["metadata"]["namespace"]
     routes = [dns_route(settings)]
     for why, address in named_addresses(agent, servers, needs or {}, settings):
-        found = destination(address, services)
+        found = destination(address, services, settings)
         if isinstance(found, str):
             raise ValueError(found)
         routes.append(_route(found, why))
@@ -94,7 +94,7 @@ def dns_route(settings: Settings) -> Route:
 
 
 def _route(found: Destination, why: str) -> Route:
-    return Route(to=found.text, why=why, peers=(found.to,), ports=(("TCP", found.port),))
+    return Route(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),))
 
 
 def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...]) -> Route:
