@@ -7,6 +7,7 @@ from fleetwright_operator.desired.deployment import agent_deployment, agent_temp
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.pod import container_security
 from fleetwright_operator.desired.pod_template import template_problems
+from fleetwright_operator.settings import Settings
 
 
 def egress(objects, to, **rule):
@@ -31,7 +32,7 @@ ROUTES = [
 
 @pytest.mark.parametrize(("to", "wanted"), ROUTES)
 def test_an_addition_is_told_in_words(objects, to, wanted):
-    (route,) = added_routes(egress(objects, to))
+    (route,) = added_routes(egress(objects, to), Settings())
     assert (route.to, route.why) == (wanted, "spec.network.egress")
 
 
@@ -61,7 +62,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize(("block", "wanted"), BLOCKS)
 def test_a_range_loses_the_metadata_address_unless_it_names_it(objects, block, wanted):
-    (route,) = added_routes(egress(objects, {"ipBlock": block}))
+    (route,) = added_routes(egress(objects, {"ipBlock": block}), Settings())
     assert route.peers == ({"ipBlock": wanted},)
 
 
@@ -84,7 +85,7 @@ BAD_RANGES = [
 
 @pytest.mark.parametrize(("block", "says"), BAD_RANGES)
 def test_a_range_that_cannot_be_is_named(objects, block, says):
-    (problem,) = range_problems(egress(objects, {"ipBlock": block}))
+    (problem,) = range_problems(egress(objects, {"ipBlock": block}), Settings())
     assert problem.startswith("spec.network.egress[0].to.ipBlock")
     assert says in problem
 

@@ -22,9 +22,9 @@ SERVICES = {
 }
 
 
-def find(url: str, **settings: Any) -> Destination | str:
-    address = parse_address(url, namespace="shop", cluster_domain="cluster.local")
-    return destination(address, SERVICES, Settings(**settings))
+def find(url: str, **given: Any) -> Destination | str:
+    settings = Settings(**given)
+    return destination(parse_address(url, namespace="shop", settings=settings), SERVICES, settings)
 
 
 @pytest.mark.parametrize(
@@ -178,4 +178,4 @@ def test_what_cannot_be_resolved_is_a_sentence(url, says):
 )
 def test_an_address_that_can_never_work_is_refused(url):
     with pytest.raises(UnusableAddress):
-        parse_address(url, namespace="shop", cluster_domain="cluster.local")
+        parse_address(url, namespace="shop", settings=Settings())

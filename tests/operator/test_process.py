@@ -62,6 +62,10 @@ def test_the_families_of_addresses_are_those_of_the_operators_own_pod(environmen
         ("FLEETWRIGHT_CARD_KEY_TTL", "90d"),
         ("FLEETWRIGHT_CARD_KEY_OVERLAP", "9999h"),
         ("POD_IPS", "10.0.0.1,here"),
+        ("FLEETWRIGHT_DENIED_RANGES", "10.0.0.1/8"),
+        ("FLEETWRIGHT_DENIED_RANGES", "0.0.0.0/0"),
+        ("FLEETWRIGHT_DENIED_RANGES", "10.0.0.0/8,2000::/3"),
+        ("FLEETWRIGHT_DENY_API_SERVER", "yes"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(name, value):

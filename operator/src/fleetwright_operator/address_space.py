@@ -58,10 +58,20 @@ _OUTSIDE = {
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-def outside(families: Collection[int]) -> list[tuple[Network, list[Network]]]:
-    """(range, exceptions) of each of these families, 4 and 6."""
+def outside(families: Collection[int] = (4, 6), denied: Iterable[Network] = ()) -> list[tuple[Network, list[Network]]]:
+    """(range, exceptions) of each of these families."""
     wanted = {whole: special for whole, special in _OUTSIDE.items() if whole.version in families}
-    return [(whole, [*special, *missing(whole, special, METADATA)]) for whole, special in wanted.items()]
+    unwanted = (*METADATA, *denied)
+    return [(whole, [*special, *missing(whole, special, unwanted)]) for whole, special in wanted.items()]
+
+
+def is_outside(ip: Ip) -> bool:
+    return any(ip in whole and not any(ip in each for each in excepted) for whole, excepted in outside())
+
+
+def covers_the_outside(network: Network) -> bool:
+    """Whether it holds all that is public of its family."""
+    return any(contains(network, whole) for whole in _OUTSIDE)
 
 
 def missing(whole: Network, excepted: Sequence[Network], unwanted: Iterable[Network]) -> list[Network]:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from fleetwright_operator import durations
+from fleetwright_operator.address_space import Network, covers_the_outside
 from fleetwright_operator.catalog import Catalog, parse_catalog
 from fleetwright_operator.rotation import Rotation
 
@@ -50,6 +51,10 @@ class Settings:
     ip_families: frozenset[int] = frozenset({4, 6})
     """Of pods. The outside is opened in these only: a range of the other family opens nothing, and some enforcers of
     network policies stop at it."""
+    denied_ranges: tuple[Network, ...] = ()
+    """What no agent may reach whatever its spec says; the API server's public addresses are added to it."""
+    deny_api_server: bool = True
+    """Whether those are looked for."""
     identity: str = "fleetwright-operator"
     """This process among those that want the Lease."""
     lease_namespace: str = "fleetwright-system"
@@ -100,6 +105,8 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         dns=_pods(environ, "FLEETWRIGHT_DNS_PODS") or base.dns,
         monitoring=_pods(environ, "FLEETWRIGHT_MONITORING_PODS"),
         operator=_pods(environ, "FLEETWRIGHT_OPERATOR_PODS"),
+        denied_ranges=_networks(environ, "FLEETWRIGHT_DENIED_RANGES"),
+        deny_api_server=_switch(environ, "FLEETWRIGHT_DENY_API_SERVER", base.deny_api_server),
         ip_families=_families(environ, "POD_IPS", base.ip_families),
         identity=environ.get("POD_NAME", base.identity),
         lease_namespace=environ.get("POD_NAMESPACE", base.lease_namespace),
@@ -170,6 +177,23 @@ def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) ->
     except ValueError:
         raise ValueError(f"{name} must be addresses with commas between, not {environ[name]!r}") from None
     return found or default
+
+
+def _networks(environ: Mapping[str, str], name: str) -> tuple[Network, ...]:
+    try:
+        found = tuple(ipaddress.ip_network(text) for text in environ.get(name, "").split(",") if text)
+    except ValueError as error:
+        raise ValueError(f"{name} must be ranges such as 203.0.113.0/24 with commas between: {error}") from None
+    if whole := next(filter(covers_the_outside, found), None):
+        raise ValueError(f"{name}: {whole} is all there is outside; name what agents must not reach")
+    return found
+
+
+def _switch(environ: Mapping[str, str], name: str, default: bool) -> bool:
+    value = environ.get(name, str(default).lower())
+    if value not in {"true", "false"}:
+        raise ValueError(f"{name} must be true or false, not {value!r}")
+    return value == "true"
 
 
 def _catalog(path: str | None) -> Catalog:

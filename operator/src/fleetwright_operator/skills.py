@@ -68,8 +68,7 @@ class SkillPass:
 
     async def _outcome(self, entry: Entry) -> Outcome:
         permissions = entry.facts["spec"].get("permissions", {})
-        domain = self.settings.cluster_domain
-        if problems := list(permission_problems(permissions, namespace=entry.namespace, cluster_domain=domain)):
+        if problems := list(permission_problems(permissions, namespace=entry.namespace, settings=self.settings)):
             return Outcome(accepted=[Violation("InvalidPermission", problem) for problem in problems])
         if source := foreign_source(entry.facts["spec"]):
             return await self._look(entry, source)

@@ -51,11 +51,12 @@ class Destination:
     port: int | str
 
 
-def parse_address(url: str, *, namespace: str, cluster_domain: str) -> Address:
+def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
     """The address of a URL that stands in an object of `namespace`.
 
     Raises:
-        UnusableAddress: No http(s) URL, or an address that leads into the pod itself or the node.
+        UnusableAddress: No http(s) URL, or an address that leads into the pod itself or the node, or that this
+            installation denies.
     """
     try:
         parts = urlsplit(url)
@@ -67,10 +68,12 @@ def parse_address(url: str, *, namespace: str, cluster_domain: str) -> Address:
         raise UnusableAddress(f"{url!r} must name a host and hold no user or password")
     if ip := _ip(host):
         _refuse_local(ip)
+        if found := holds(settings.denied_ranges, ip):
+            raise UnusableAddress(f"{ip} lies in {found}, which no agent of this installation may reach")
         return Address(host=host, port=port, ip=str(ip))
     if host == "localhost" or host.endswith(".localhost"):
         raise UnusableAddress(f"{host} is the agent's own pod: name a Service or a host that others can reach")
-    service, surely = _service(host, namespace=namespace, cluster_domain=cluster_domain)
+    service, surely = _service(host, namespace=namespace, cluster_domain=settings.cluster_domain)
     return Address(host=host, port=port, service=service, surely_service=surely)
 
 
@@ -131,7 +134,7 @@ def _service(host: str, *, namespace: str, cluster_domain: str) -> tuple[tuple[s
 def _outside(settings: Settings) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {"ipBlock": {"cidr": str(whole), "except": [str(each) for each in excepted]}}
-        for whole, excepted in outside(settings.ip_families)
+        for whole, excepted in outside(settings.ip_families, settings.denied_ranges)
     )
 
 

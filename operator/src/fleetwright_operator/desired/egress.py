@@ -35,13 +35,13 @@ def named_addresses(
     namespace = agent["metadata"]["namespace"]
     model = agent["spec"]["model"]
     url = model_destination(agent, settings.catalog)
-    where = parse_address(url, namespace=namespace, cluster_domain=settings.cluster_domain)
+    where = parse_address(url, namespace=namespace, settings=settings)
     yield f"model {model['name']}{', through its proxy' if 'proxyURL' in model else ''}", where
     for name, server in servers.items():
         if remote := server["spec"].get("remote"):
-            where = parse_address(remote["url"], namespace=namespace, cluster_domain=settings.cluster_domain)
+            where = parse_address(remote["url"], namespace=namespace, settings=settings)
             yield f"McpServer {name}", where
-    yield from needed_addresses(needs, namespace=namespace, cluster_domain=settings.cluster_domain)
+    yield from needed_addresses(needs, namespace=namespace, settings=settings)
 
 
 def egress_routes(
@@ -69,7 +69,7 @@ def egress_routes(
         for name, server in servers.items()
         if "workload" in server["spec"]
     ]
-    routes += [_range(*needed) for needed in needed_ranges(needs or {})]
+    routes += [_range(*needed) for needed in needed_ranges(needs or {}, settings)]
     return routes + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
 
 

@@ -1,30 +1,33 @@
 """Ranges of addresses that somebody wrote into a spec, as peers of a network policy. Pure.
 
 They were written on purpose, so they may be private ones. A range that merely happens to contain addresses of the
-cloud's metadata loses them.
+cloud's metadata, or what the installation denies to every agent, loses them.
 """
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.address_space import METADATA, is_inside, missing
+from fleetwright_operator.address_space import METADATA, Network, contains, is_inside, missing
 
 
-def block_peer(block: Mapping[str, Any]) -> dict[str, Any]:
+def block_peer(block: Mapping[str, Any], *, denied: Sequence[Network] = ()) -> dict[str, Any]:
     """The range as a peer of a policy."""
+    whole = ipaddress.ip_network(block["cidr"])
     excepted = [ipaddress.ip_network(text) for text in block.get("except", ())]
-    less = [*block.get("except", ()), *map(str, missing(ipaddress.ip_network(block["cidr"]), excepted, METADATA))]
+    less = [*block.get("except", ()), *map(str, missing(whole, excepted, [*METADATA, *denied]))]
     return {"ipBlock": {"cidr": block["cidr"], **({"except": less} if less else {})}}
 
 
-def block_problems(field: str, block: Mapping[str, Any]) -> Iterator[str]:
-    """Why the API server would refuse this range."""
+def block_problems(field: str, block: Mapping[str, Any], *, denied: Sequence[Network] = ()) -> Iterator[str]:
+    """Why the API server or this installation would refuse this range."""
     try:
         whole = ipaddress.ip_network(block["cidr"])
     except ValueError:
         yield f"{field}.cidr {block['cidr']!r} is no range of addresses: write one such as 203.0.113.0/24"
         return
+    if found := next((network for network in denied if contains(network, whole)), None):
+        yield f"{field}.cidr {block['cidr']} lies in {found}, which no agent of this installation may reach: remove it"
     for text in block.get("except", ()):
         try:
             inside = ipaddress.ip_network(text)

@@ -45,8 +45,7 @@ def git_address(skill: Mapping[str, Any], settings: Settings) -> Address | None:
         UnusableAddress: No pod can reach it.
     """
     git = skill["spec"]["source"].get("git")
-    space, domain = skill["metadata"]["namespace"], settings.cluster_domain
-    return parse_address(git["url"], namespace=space, cluster_domain=domain) if git else None
+    return parse_address(git["url"], namespace=skill["metadata"]["namespace"], settings=settings) if git else None
 
 
 def git_secret(spec: Mapping[str, Any]) -> str | None:
