@@ -62,6 +62,7 @@ def test_every_namespace_means_a_cluster_role_and_named_ones_a_role_in_each(rend
     assert {role["metadata"]["name"] for role in of_kind(everywhere, "Role")} == {
         "fw-operator-lease",
         "fw-operator-card-keys",
+        "system-fw-operator-api-server",
     }
     named = render(namespaces=["a", "b"])
     assert of_kind(named, "ClusterRole") == of_kind(named, "ClusterRoleBinding") == []
@@ -143,6 +144,24 @@ def test_the_operator_reads_one_secret_of_its_own_namespace_and_no_other(render)
     assert rights == {("create",): None, ("list", "watch", "patch"): [settings.card_keys_name]}
 
 
+def test_of_the_api_server_the_operator_reads_one_object_unless_it_is_told_not_to(render):
+    documents = render(network={"deniedRanges": ["192.88.1.0/24", "2a00::/16"]})
+    (role,) = (role for role in of_kind(documents, "Role") if role["metadata"]["namespace"] == "default")
+    (rule,) = role["rules"]
+    assert rule == {
+        "apiGroups": ["discovery.k8s.io"],
+        "resources": ["endpointslices"],
+        "resourceNames": ["kubernetes"],
+        "verbs": ["get"],
+    }
+    settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": ""})
+    assert [str(network) for network in settings.denied_ranges] == ["192.88.1.0/24", "2a00::/16"]
+    assert settings.deny_api_server
+    alone = render(network={"denyAPIServer": False})
+    assert not [role for role in of_kind(alone, "Role") if role["metadata"]["namespace"] == "default"]
+    assert not settings_from({**environment(alone), "FLEETWRIGHT_CATALOG_FILE": ""}).deny_api_server
+
+
 def test_a_changed_catalog_is_a_changed_pod(render):
     def mark(documents: list[dict[str, Any]]) -> str:
         (deployment,) = of_kind(documents, "Deployment")
@@ -177,7 +196,7 @@ def test_every_setting_of_the_operator_is_a_value_of_the_chart_and_none_besides(
     asked = Asked({**ours, "FLEETWRIGHT_CATALOG_FILE": ""})
     settings = settings_from(asked)
     assert (settings.rollouts, settings.drain_seconds, settings.workers, settings.resync_seconds) == (3, 7, 2, 60)
-    fixed = {"FLEETWRIGHT_OPS_PORT", "POD_NAME", "POD_NAMESPACE"}
+    fixed = {"FLEETWRIGHT_OPS_PORT", "POD_IPS", "POD_NAME", "POD_NAMESPACE"}
     assert asked.names - fixed - patience == set(ours) - {"FLEETWRIGHT_LOG_LEVEL"}
 
 
@@ -250,6 +269,8 @@ def test_the_labels_by_which_agents_are_found_are_those_of_their_pods():
 BAD = [
     pytest.param({"networkPolicy": {"apiServer": {"cidrs": ["10.0.0.1"]}}}, "cidrs", id="an address that is no range"),
     pytest.param({"networkPolicy": {"apiServer": {"ports": []}}}, "ports", id="no way to the API server"),
+    pytest.param({"network": {"deniedRanges": ["10.0.0.1"]}}, "deniedRanges", id="an address that is denied"),
+    pytest.param({"network": {"denyAPIServer": "no"}}, "denyAPIServer", id="a word for a switch"),
     pytest.param({"rollouts": 0}, "rollouts", id="no rollout at a time"),
     pytest.param({"prometheus": {"rules": {"tokenEndsWithin": "1d"}}}, "tokenEndsWithin", id="a misspelt option"),
     pytest.param({"replica": 2}, "replica", id="a misspelt value"),

@@ -42,6 +42,7 @@ _PATHS = {
     "Skill": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/skills",
     "McpServer": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/mcpservers",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
@@ -488,6 +489,25 @@ def operator(kubeconfig: Path) -> Iterator[Operator]:
     # kopf's own errors are those of a process that is stopped while it starts.
     ours = ("fleetwright_operator", "__main__")
     assert [line for line in lines if line["level"] == "error" and line["logger"].startswith(ours)] == []
+
+
+@pytest.fixture
+def alone(operator: Operator, another_operator: Callable[..., Operator]) -> Iterator[Callable[..., Operator]]:
+    """Starts an operator of another release, with its values, while the one of the session stands aside."""
+    started: list[Operator] = []
+
+    def start(release: str, **values: Any) -> Operator:
+        one = another_operator(release, **values)
+        one.start()
+        started.append(one)
+        return one
+
+    assert operator.stop() == 0
+    yield start
+    for one in started:
+        if one.exit_code() is None:
+            one.stop()
+    operator.start()
 
 
 @pytest.fixture

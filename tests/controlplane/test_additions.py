@@ -6,9 +6,13 @@ import pytest
 def test_a_patched_pod_and_a_widened_policy_are_written(space, kubelet, operator):
     space.agent(
         "poet",
+        model={"name": "m", "baseURL": "https://models.example.com/v1"},
         network={
             "ingress": [{"from": {"namespaceSelector": {"matchLabels": {"team": "web"}}}}],
-            "egress": [{"to": {"ipBlock": {"cidr": "0.0.0.0/0"}}, "ports": [{"port": 25}], "why": "mail"}],
+            "egress": [
+                {"to": {"ipBlock": {"cidr": "0.0.0.0/0"}}, "ports": [{"port": 25}], "why": "mail"},
+                {"to": {"ipBlock": {"cidr": "::/0"}}, "ports": [{"port": 25}], "why": "mail"},
+            ],
         },
         podTemplate={
             "spec": {
@@ -29,10 +33,17 @@ def test_a_patched_pod_and_a_widened_policy_are_written(space, kubelet, operator
     pod = space.get("Deployment", "poet")["spec"]["template"]["spec"]
     assert pod["nodeSelector"] == {"pool": "agents"}
     assert [container["name"] for container in pod["containers"]] == ["agent", "side"]
-    policy = space.get("NetworkPolicy", "poet")["spec"]
-    assert {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]} in [
-        peer["ipBlock"] for rule in policy["egress"] for peer in rule["to"] if "ipBlock" in peer
-    ]
+    rules = space.get("NetworkPolicy", "poet")["spec"]["egress"]
+    blocks = {
+        (rule["ports"][0]["port"], peer["ipBlock"]["cidr"]): peer["ipBlock"]["except"]
+        for rule in rules
+        for peer in rule["to"]
+        if "ipBlock" in peer
+    }
+    assert set(blocks) == {(443, "0.0.0.0/0"), (443, "2000::/3"), (25, "0.0.0.0/0"), (25, "::/0")}
+    assert blocks[25, "0.0.0.0/0"] == ["169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32"]
+    assert {"10.0.0.0/8", "169.254.0.0/16", "168.63.129.16/32"} <= set(blocks[443, "0.0.0.0/0"])
+    assert "2001:db8::/32" in blocks[443, "2000::/3"]
     assert {"to": "0.0.0.0/0, TCP 25", "why": "mail"} in space.get("Agent", "poet")["status"]["egress"]
     settled = operator.settled()
     version = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
@@ -45,6 +56,16 @@ def test_a_patched_pod_and_a_widened_policy_are_written(space, kubelet, operator
     assert "nodeSelector" not in pod
     assert [container["name"] for container in pod["containers"]] == ["agent"]
     assert "cache" not in {volume["name"] for volume in pod["volumes"]}
+
+
+def test_an_exception_that_takes_a_range_whole_is_named_before_kubernetes_refuses_it(space, operator, refusal):
+    block = {"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}
+    space.agent("poet", network={"egress": [{"to": {"ipBlock": block}, "ports": [{"port": 25}]}]})
+    space.wait("Agent", "poet", "Accepted", "False", says="except '10.0.0.0/8' does not lie inside 10.0.0.0/8")
+    egress = [{"to": [{"ipBlock": block}]}]
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "mine"}}
+    with pytest.raises(refusal, match="strict subset"):
+        space.apply({**policy, "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": egress}})
 
 
 def test_a_patch_that_opens_the_pod_is_a_condition_and_what_runs_stays(space, operator):

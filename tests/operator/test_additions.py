@@ -7,6 +7,7 @@ from fleetwright_operator.desired.deployment import agent_deployment, agent_temp
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.pod import container_security
 from fleetwright_operator.desired.pod_template import template_problems
+from fleetwright_operator.settings import Settings
 
 
 def egress(objects, to, **rule):
@@ -31,21 +32,28 @@ ROUTES = [
 
 @pytest.mark.parametrize(("to", "wanted"), ROUTES)
 def test_an_addition_is_told_in_words(objects, to, wanted):
-    (route,) = added_routes(egress(objects, to))
+    (route,) = added_routes(egress(objects, to), Settings())
     assert (route.to, route.why) == (wanted, "spec.network.egress")
 
 
 BLOCKS = [
     pytest.param(
-        {"cidr": "0.0.0.0/0"}, {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}, id="everything but metadata"
+        {"cidr": "0.0.0.0/0"},
+        {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32"]},
+        id="everything but metadata",
+    ),
+    pytest.param(
+        {"cidr": "::/0", "except": ["fd00::/8"]},
+        {"cidr": "::/0", "except": ["fd00::/8", "fe80::/10", "64:ff9b::a9fe:0/112"]},
+        id="everything of version 6 but metadata, of which an exception covers some",
     ),
     pytest.param({"cidr": "10.0.0.0/8"}, {"cidr": "10.0.0.0/8"}, id="a private range that is named"),
     pytest.param(
         {"cidr": "169.254.169.254/32"}, {"cidr": "169.254.169.254/32"}, id="the metadata address where it is named"
     ),
     pytest.param(
-        {"cidr": "0.0.0.0/0", "except": ["169.0.0.0/8"]},
-        {"cidr": "0.0.0.0/0", "except": ["169.0.0.0/8"]},
+        {"cidr": "168.0.0.0/7", "except": ["169.0.0.0/8", "168.0.0.0/8"]},
+        {"cidr": "168.0.0.0/7", "except": ["169.0.0.0/8", "168.0.0.0/8"]},
         id="an exception that covers it already",
     ),
     pytest.param({"cidr": "2001:db8::/32"}, {"cidr": "2001:db8::/32"}, id="a range of the other family"),
@@ -54,7 +62,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize(("block", "wanted"), BLOCKS)
 def test_a_range_loses_the_metadata_address_unless_it_names_it(objects, block, wanted):
-    (route,) = added_routes(egress(objects, {"ipBlock": block}))
+    (route,) = added_routes(egress(objects, {"ipBlock": block}), Settings())
     assert route.peers == ({"ipBlock": wanted},)
 
 
@@ -70,13 +78,14 @@ BAD_RANGES = [
     pytest.param({"cidr": "example.com"}, "is no range", id="a name"),
     pytest.param({"cidr": "10.0.0.0/8", "except": ["x"]}, "is no range", id="an exception that is none"),
     pytest.param({"cidr": "10.0.0.0/8", "except": ["11.0.0.0/24"]}, "does not lie inside", id="an exception outside"),
+    pytest.param({"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}, "does not lie inside", id="all of it excepted"),
     pytest.param({"cidr": "10.0.0.0/8", "except": ["::/64"]}, "does not lie inside", id="one of the other family"),
 ]
 
 
 @pytest.mark.parametrize(("block", "says"), BAD_RANGES)
 def test_a_range_that_cannot_be_is_named(objects, block, says):
-    (problem,) = range_problems(egress(objects, {"ipBlock": block}))
+    (problem,) = range_problems(egress(objects, {"ipBlock": block}), Settings())
     assert problem.startswith("spec.network.egress[0].to.ipBlock")
     assert says in problem
 

@@ -1,5 +1,9 @@
 """What a host in a URL means for a network policy."""
 
+import ipaddress
+import itertools
+from typing import Any
+
 import pytest
 
 from fleetwright_operator.desired.addresses import (
@@ -9,6 +13,7 @@ from fleetwright_operator.desired.addresses import (
     destination,
     parse_address,
 )
+from fleetwright_operator.settings import Settings
 
 SERVICES = {
     ("shop", "llm"): ServiceFacts(selector={"app": "llm"}, ports={80: "http", 9000: 9001}),
@@ -17,8 +22,9 @@ SERVICES = {
 }
 
 
-def find(url: str) -> Destination | str:
-    return destination(parse_address(url, namespace="shop", cluster_domain="cluster.local"), SERVICES)
+def find(url: str, **given: Any) -> Destination | str:
+    settings = Settings(**given)
+    return destination(parse_address(url, namespace="shop", settings=settings), SERVICES, settings)
 
 
 @pytest.mark.parametrize(
@@ -34,30 +40,103 @@ def find(url: str) -> Destination | str:
 def test_a_service_becomes_its_pods(url, namespace, app, port):
     found = find(url)
     assert isinstance(found, Destination)
-    assert found.to["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-    assert found.to["podSelector"] == {"matchLabels": {"app": app}}
+    (peer,) = found.peers
+    assert peer["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    assert peer["podSelector"] == {"matchLabels": {"app": app}}
     assert found.port == port
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        pytest.param("https://api.openai.com/v1", id="three labels"),
-        pytest.param("https://openai.com/v1", id="two labels that are no service"),
-    ],
-)
-def test_another_host_is_outside_and_never_an_inner_address(url):
+OUTSIDE = [
+    pytest.param("https://api.openai.com/v1", id="three labels"),
+    pytest.param("https://openai.com/v1", id="two labels that are no service"),
+]
+
+
+@pytest.mark.parametrize("url", OUTSIDE)
+def test_another_host_is_outside_in_both_families(url):
     found = find(url)
     assert isinstance(found, Destination)
-    assert found.to["ipBlock"]["cidr"] == "0.0.0.0/0"
-    assert {"10.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16", "100.64.0.0/10"} <= set(found.to["ipBlock"]["except"])
+    assert [peer["ipBlock"]["cidr"] for peer in found.peers] == ["0.0.0.0/0", "2000::/3"]
     assert found.port == 443
+
+
+@pytest.mark.parametrize(("family", "whole"), [(4, "0.0.0.0/0"), (6, "2000::/3")], ids=["version 4", "version 6"])
+def test_pods_of_one_family_get_no_rule_of_the_other(family, whole):
+    (peer,) = find("https://api.openai.com/v1", ip_families=frozenset({family})).peers
+    assert peer["ipBlock"]["cidr"] == whole
+
+
+PUBLIC = [
+    pytest.param("8.8.8.8", id="version 4"),
+    pytest.param("192.31.196.1", id="a special address that the Internet routes"),
+    pytest.param("2606:4700:4700::1111", id="version 6"),
+    pytest.param("2a00:1450:4001:801::200e", id="another registry's version 6"),
+]
+INNER = [
+    pytest.param("0.0.0.1", id="this network"),
+    pytest.param("10.1.2.3", id="private 10"),
+    pytest.param("100.64.1.1", id="carrier-grade NAT"),
+    pytest.param("127.0.0.1", id="loopback"),
+    pytest.param("169.254.169.254", id="metadata"),
+    pytest.param("168.63.129.16", id="a cloud's own public address"),
+    pytest.param("172.31.0.1", id="private 172"),
+    pytest.param("192.0.0.8", id="protocol assignments"),
+    pytest.param("192.168.1.1", id="private 192"),
+    pytest.param("198.18.0.1", id="benchmarks"),
+    pytest.param("203.0.113.1", id="documentation"),
+    pytest.param("224.0.0.1", id="multicast"),
+    pytest.param("255.255.255.255", id="broadcast"),
+    pytest.param("::1", id="loopback of version 6"),
+    pytest.param("::ffff:10.0.0.1", id="mapped"),
+    pytest.param("64:ff9b::a00:1", id="private through NAT64"),
+    pytest.param("64:ff9b:1::1", id="private NAT64"),
+    pytest.param("100::1", id="discarded"),
+    pytest.param("2001::1", id="Teredo"),
+    pytest.param("2001:db8::1", id="documentation of version 6"),
+    pytest.param("2002:a00:1::1", id="private through 6to4"),
+    pytest.param("3fff::1", id="more documentation"),
+    pytest.param("5f00::1", id="segment routing"),
+    pytest.param("fd00:ec2::254", id="metadata of version 6"),
+    pytest.param("fc00::1", id="unique local"),
+    pytest.param("fe80::1", id="link-local"),
+    pytest.param("fec0::1", id="site-local, long gone"),
+    pytest.param("ff02::1", id="multicast of version 6"),
+]
+
+
+def opens(peers, address) -> bool:
+    """Whether an enforcer would let this address pass."""
+    ip = ipaddress.ip_address(address)
+    blocks = [peer["ipBlock"] for peer in peers]
+    return any(
+        ip in ipaddress.ip_network(block["cidr"])
+        and not any(ip in ipaddress.ip_network(each) for each in block.get("except", ()))
+        for block in blocks
+    )
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_the_outside_is_what_the_internet_routes(address):
+    assert opens(find("https://api.openai.com/v1").peers, address)
+
+
+@pytest.mark.parametrize("address", INNER)
+def test_the_outside_is_no_address_of_ours(address):
+    assert not opens(find("https://api.openai.com/v1").peers, address)
+
+
+def test_every_exception_lies_strictly_inside_its_range_and_in_no_other():
+    for peer in find("https://api.openai.com/v1").peers:
+        whole = ipaddress.ip_network(peer["ipBlock"]["cidr"])
+        excepted = [ipaddress.ip_network(text) for text in peer["ipBlock"]["except"]]
+        assert all(each.subnet_of(whole) and each != whole for each in excepted)
+        assert not any(one.overlaps(other) for one, other in itertools.combinations(excepted, 2))
 
 
 def test_an_address_is_allowed_exactly_as_written():
     found = find("http://10.1.2.3:8000/v1")
     assert isinstance(found, Destination)
-    assert (found.to, found.port) == ({"ipBlock": {"cidr": "10.1.2.3/32"}}, 8000)
+    assert (found.peers, found.port) == (({"ipBlock": {"cidr": "10.1.2.3/32"}},), 8000)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +165,10 @@ def test_what_cannot_be_resolved_is_a_sentence(url, says):
         pytest.param("http://0.0.0.0/v1", id="no address"),
         pytest.param("http://169.254.169.254/latest", id="the cloud's metadata"),
         pytest.param("http://[fe80::1]/v1", id="link-local of version 6"),
+        pytest.param("http://[fd00:ec2::254]/v1", id="the cloud's metadata by version 6"),
+        pytest.param("http://[64:ff9b::a9fe:a9fe]/v1", id="the cloud's metadata through NAT64"),
+        pytest.param("http://[2002:a9fe:a9fe::1]/v1", id="the cloud's metadata through 6to4"),
+        pytest.param("http://168.63.129.16/v1", id="a cloud's own public address"),
         pytest.param("http://224.0.0.1/v1", id="multicast"),
         pytest.param("http://user:secret@example.com/v1", id="a password in the address"),
         pytest.param("ftp://example.com/v1", id="another scheme"),
@@ -95,4 +178,4 @@ def test_what_cannot_be_resolved_is_a_sentence(url, says):
 )
 def test_an_address_that_can_never_work_is_refused(url):
     with pytest.raises(UnusableAddress):
-        parse_address(url, namespace="shop", cluster_domain="cluster.local")
+        parse_address(url, namespace="shop", settings=Settings())

@@ -1,5 +1,6 @@
 """What the rules of the CRD say is said again where they were absent, and every address is judged."""
 
+import ipaddress
 from dataclasses import replace
 
 import pytest
@@ -62,6 +63,76 @@ async def test_an_invalid_server_is_a_condition_on_it_and_on_its_agents(world, a
     await world.settle()
     assert world.conditions("McpServer", "tools")["Accepted"][:2] == ("False", reason)
     assert world.conditions("Agent", "poet")["ReferencesResolved"][1] == "McpServerInvalid"
+
+
+DENIED = [
+    pytest.param(
+        {"model": {"name": "m", "baseURL": "https://9.9.9.9/v1"}}, "InvalidAddress", id="an address of a model"
+    ),
+    pytest.param({"model": {**MODEL, "proxyURL": "http://9.9.9.1:3128"}}, "InvalidAddress", id="a proxy's"),
+    pytest.param(
+        {"model": {"name": "m", "baseURL": "https://[2002:909:909::1]/v1"}}, "InvalidAddress", id="one through 6to4"
+    ),
+    pytest.param(
+        {"network": {"egress": [{"to": {"ipBlock": {"cidr": "9.9.9.8/29"}}, "ports": [{"port": 443}]}]}},
+        "InvalidRange",
+        id="a range inside",
+    ),
+]
+
+
+@pytest.fixture
+def denying(settings):
+    return replace(settings, denied_ranges=(ipaddress.ip_network("9.9.9.0/24"),))
+
+
+@pytest.mark.parametrize(("spec", "reason"), DENIED)
+async def test_what_the_installation_denies_is_refused_where_it_is_named(
+    api, objects, make_world, denying, spec, reason
+):
+    world = make_world(api, denying)
+    api.put(objects.agent(**spec))
+    await world.start()
+    await world.settle()
+    await world.stop()
+    status, found, message = world.conditions("Agent", "poet")["Accepted"]
+    assert (status, found) == ("False", reason)
+    assert "in 9.9.9.0/24, which no agent of this installation may reach" in message
+    assert not api.has("NetworkPolicy", "poet")
+
+
+async def test_a_server_and_a_skill_that_lead_to_what_is_denied_are_refused_too(api, objects, make_world, denying):
+    world = make_world(api, denying)
+    api.put(objects.custom(names.MCP_SERVER, "tools", {"remote": {"url": "https://9.9.9.9/mcp"}}))
+    haiku = objects.skill()
+    need = {"egress": [{"ipBlock": {"cidr": "9.9.9.0/25"}, "ports": [443]}]}
+    api.put({**haiku, "spec": {**haiku["spec"], "permissions": need}})
+    far = {"git": {"url": "https://9.9.9.9/repository", "commit": "0" * 40}}
+    api.put(objects.custom(names.SKILL, "far", {"source": far}))
+    await world.start()
+    await world.settle()
+    await world.stop()
+    assert world.conditions("McpServer", "tools")["Accepted"][1] == "InvalidAddress"
+    assert world.conditions("Skill", "haiku")["Accepted"][1] == "InvalidPermission"
+    assert world.conditions("Skill", "far")["Accepted"][1] == "InvalidAddress"
+
+
+async def test_wider_rules_go_around_what_the_installation_denies(api, objects, make_world, denying):
+    world = make_world(api, denying)
+    rule = {"to": {"ipBlock": {"cidr": "9.0.0.0/8"}}, "ports": [{"port": 25}]}
+    haiku = objects.skill()
+    need = {"egress": [{"ipBlock": {"cidr": "9.9.0.0/16"}, "ports": [5432]}]}
+    api.put({**haiku, "spec": {**haiku["spec"], "permissions": need}})
+    api.put(objects.agent(skills=[{"name": "haiku"}], network={"egress": [rule], "ingress": [{"from": rule["to"]}]}))
+    await world.start()
+    await world.settle()
+    await world.stop()
+    policy = api.find("NetworkPolicy", "poet")["spec"]
+    blocks = [peer["ipBlock"] for rule in policy["egress"] for peer in rule["to"] if "ipBlock" in peer]
+    excepted = {block["cidr"]: "9.9.9.0/24" in block.get("except", ()) for block in blocks}
+    assert excepted == {"0.0.0.0/0": True, "2000::/3": False, "9.0.0.0/8": True, "9.9.0.0/16": True}
+    callers = [peer["ipBlock"] for rule in policy["ingress"] for peer in rule["from"] if "ipBlock" in peer]
+    assert callers == [{"cidr": "9.0.0.0/8"}], "who may come in is another matter"
 
 
 async def test_agents_that_name_each_other_both_run(world, api, objects):

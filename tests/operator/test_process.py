@@ -38,6 +38,19 @@ def test_settings_come_from_the_environment(tmp_path):
     assert found.catalog.lookup("unknown") == ModelDefaults()
 
 
+FAMILIES = [
+    pytest.param({"POD_IPS": "10.0.0.1"}, {4}, id="one of version 4"),
+    pytest.param({"POD_IPS": "fd00::1"}, {6}, id="one of version 6"),
+    pytest.param({"POD_IPS": "10.0.0.1,fd00::1"}, {4, 6}, id="both"),
+    pytest.param({}, {4, 6}, id="not in a pod"),
+]
+
+
+@pytest.mark.parametrize(("environment", "families"), FAMILIES)
+def test_the_families_of_addresses_are_those_of_the_operators_own_pod(environment, families):
+    assert settings_from(environment).ip_families == families
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -48,6 +61,11 @@ def test_settings_come_from_the_environment(tmp_path):
         ("FLEETWRIGHT_CATALOG_FILE", "/does/not/exist"),
         ("FLEETWRIGHT_CARD_KEY_TTL", "90d"),
         ("FLEETWRIGHT_CARD_KEY_OVERLAP", "9999h"),
+        ("POD_IPS", "10.0.0.1,here"),
+        ("FLEETWRIGHT_DENIED_RANGES", "10.0.0.1/8"),
+        ("FLEETWRIGHT_DENIED_RANGES", "0.0.0.0/0"),
+        ("FLEETWRIGHT_DENIED_RANGES", "10.0.0.0/8,2000::/3"),
+        ("FLEETWRIGHT_DENY_API_SERVER", "yes"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(name, value):

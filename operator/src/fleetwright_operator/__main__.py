@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_operator import logs
 from fleetwright_operator.cluster.api import KubernetesApi
+from fleetwright_operator.cluster.api_server import ApiServerMoved, public_addresses
 from fleetwright_operator.cluster.feed import LOST
 from fleetwright_operator.cluster.login import login
 from fleetwright_operator.errors import OperatorError
@@ -48,7 +49,7 @@ async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day
                 on_contact=vitals.lease_contact,
             )
 
-            def program() -> Program:
+            def program(settings: Settings) -> Program:
                 return Program(
                     api,
                     settings=settings,
@@ -57,31 +58,49 @@ async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day
                     may_write=lambda: lease.in_hand,
                 )
 
-            await _stand_by_and_lead(program, lease, settings, metrics, vitals)
+            await _stand_by_and_lead(api, program, lease, settings, metrics, vitals)
     finally:
         await runner.cleanup()
 
 
 async def _stand_by_and_lead(
-    program: Callable[[], Program], lease: Lease, settings: Settings, metrics: Metrics, vitals: Vitals
+    api: KubernetesApi,
+    program: Callable[[Settings], Program],
+    lease: Lease,
+    settings: Settings,
+    metrics: Metrics,
+    vitals: Vitals,
 ) -> None:
-    """Until SIGTERM. Who could not renew stands by again, with nothing kept of what he knew."""
+    """Until SIGTERM. Who must begin anew stands by again, with nothing kept but where the API server was seen."""
     while True:
+        settings = await _seeing_the_api_server(api, settings)
         logger.info("standing by", extra={"identity": settings.identity})
         await lease.acquire()
         logger.info("leading", extra={"identity": settings.identity})
         vitals.lead(True)
         metrics.leader.set(1)
         try:
-            await lead(program(), vitals, lease.hold())
+            await lead(program(settings), vitals, lease.hold())
             return
-        except LeaseLapsed as lapsed:
-            logger.warning("leading no more", extra={"why": str(lapsed)})
+        except (LeaseLapsed, ApiServerMoved) as why:
+            logger.warning("leading no more", extra={"why": str(why)})
         finally:
             vitals.lead(False)
             metrics.leader.set(0)
             if lease.in_hand:
                 await lease.release()
+
+
+async def _seeing_the_api_server(api: KubernetesApi, settings: Settings) -> Settings:
+    """With its public addresses denied. Without them no policy is written, or the ones there are would be opened."""
+    while settings.deny_api_server:
+        try:
+            found = sorted(await public_addresses(api), key=str)
+            return replace(settings, denied_ranges=tuple(dict.fromkeys([*settings.denied_ranges, *found])))
+        except LOST as error:
+            logger.warning("cannot look for the API server yet", extra={"why": str(error) or repr(error)})
+            await asyncio.sleep(1)
+    return settings
 
 
 def main() -> None:

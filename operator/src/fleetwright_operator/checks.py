@@ -82,7 +82,7 @@ def callers_can_be_judged(seen: ObservedAgent, settings: Settings) -> Iterator[V
 
 
 def additions_are_harmless(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    for problem in range_problems(seen.agent):
+    for problem in range_problems(seen.agent, settings):
         yield Violation("InvalidRange", problem)
     patch = seen.agent["spec"].get("podTemplate")
     if patch is None:
@@ -200,7 +200,13 @@ def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
     servers = {
         name: server for name, server in seen.servers.items() if server and not list(server_accepted(server, settings))
     }
-    for field, address in named_addresses(seen.agent, servers, seen.needs, settings):
+    try:
+        addresses = list(named_addresses(seen.agent, servers, seen.needs, settings))
+    except UnusableAddress as error:
+        # Of a Skill whose own pass is still to say so.
+        yield Violation("InvalidAddress", str(error))
+        return
+    for field, address in addresses:
         yield from _resolved(field, address, seen.services, settings)
 
 
@@ -272,19 +278,19 @@ def server_resolved(server: Mapping[str, Any], services: Services, settings: Set
     """For a server that is accepted: whether its address leads anywhere, as far as the cluster can tell."""
     if remote := server["spec"].get("remote"):
         space = server["metadata"]["namespace"]
-        address = parse_address(remote["url"], namespace=space, cluster_domain=settings.cluster_domain)
+        address = parse_address(remote["url"], namespace=space, settings=settings)
         yield from _resolved("spec.remote.url", address, services, settings)
 
 
 def _usable(field: str, url: str, holder: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
     try:
-        parse_address(url, namespace=holder["metadata"]["namespace"], cluster_domain=settings.cluster_domain)
+        parse_address(url, namespace=holder["metadata"]["namespace"], settings=settings)
     except UnusableAddress as error:
         yield Violation("InvalidAddress", f"{field}: {error}")
 
 
 def _resolved(field: str, address: Address, services: Services, settings: Settings) -> Iterator[Violation]:
-    found = destination(address, services)
+    found = destination(address, services, settings)
     if not isinstance(found, str):
         return
     watched = settings.namespaces

@@ -224,9 +224,8 @@ def _remote_address(server: Agent, settings: Settings) -> list[Address]:
     remote = server["spec"].get("remote")
     if remote is None:
         return []
-    space, domain = server["metadata"]["namespace"], settings.cluster_domain
     try:
-        return [parse_address(remote["url"], namespace=space, cluster_domain=domain)]
+        return [parse_address(remote["url"], namespace=server["metadata"]["namespace"], settings=settings)]
     except UnusableAddress:
         return []  # checks.py says which
 

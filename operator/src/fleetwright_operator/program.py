@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from fleetwright_operator import names
 from fleetwright_operator.cluster.agent_status import AgentStatusReader
 from fleetwright_operator.cluster.announcing import Announcer
+from fleetwright_operator.cluster.api_server import check_api_server
 from fleetwright_operator.cluster.cache import Cache, Change
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
@@ -54,6 +55,7 @@ class Program:
         clock: Callable[[], float] = time.monotonic,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._api = api
         self.settings = settings
         self.metrics = metrics or Metrics(CollectorRegistry())
         self.queue: WorkQueue[Key] = WorkQueue(cap_seconds=settings.retry_cap_seconds)
@@ -112,7 +114,7 @@ class Program:
             group.create_task(self._own_feed.watch_all(self._own))
 
     async def resync(self, *, every: float, on_done: Callable[[], None]) -> None:
-        """Lists everything again and again, for what a watch missed; until cancelled.
+        """Lists everything again and again, for what a watch missed; until cancelled, or until the API server moves.
 
         The first time soon: what went between our list and that of kopf, kopf never tells of.
         """
@@ -130,6 +132,8 @@ class Program:
     async def _listed_again(self) -> bool:
         try:
             await self._list_all()
+            if self.settings.deny_api_server:
+                await check_api_server(self._api, self.settings.denied_ranges)
         except LOST as error:
             logger.warning("resync failed", extra={"why": str(error) or repr(error)})
             return False
@@ -184,6 +188,7 @@ async def lead(program: Program, vitals: Vitals, hold: Coroutine[Any, Any, None]
     Raises:
         LeaseLost: Another process may be writing already.
         LeaseLapsed: The API server is out of reach; nobody writes.
+        ApiServerMoved: It has another public address by now, which agents must not reach.
     """
     holding = asyncio.create_task(hold)
     listing = asyncio.create_task(_listed(program))

@@ -140,7 +140,7 @@ class Relations:
 
     def _reaches(self, entry: Entry, url: str) -> Iterator[Term]:
         try:
-            address = parse_address(url, namespace=entry.namespace, cluster_domain=self._settings.cluster_domain)
+            address = parse_address(url, namespace=entry.namespace, settings=self._settings)
         except UnusableAddress:
             return
         if address.service:

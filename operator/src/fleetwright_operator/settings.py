@@ -3,6 +3,7 @@
 Refuses to guess: a value that cannot be used stops the operator with the name of the variable.
 """
 
+import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 import yaml
 
 from fleetwright_operator import durations
+from fleetwright_operator.address_space import Network, covers_the_outside
 from fleetwright_operator.catalog import Catalog, parse_catalog
 from fleetwright_operator.rotation import Rotation
 
@@ -46,6 +48,13 @@ class Settings:
     """Who may scrape agents; unset: nobody."""
     operator: PodsOf | None = None
     """The operator's own pods, which read agents' :7871/status."""
+    ip_families: frozenset[int] = frozenset({4, 6})
+    """Of pods. The outside is opened in these only: a range of the other family opens nothing, and some enforcers of
+    network policies stop at it."""
+    denied_ranges: tuple[Network, ...] = ()
+    """What no agent may reach whatever its spec says; the API server's public addresses are added to it."""
+    deny_api_server: bool = True
+    """Whether those are looked for."""
     identity: str = "fleetwright-operator"
     """This process among those that want the Lease."""
     lease_namespace: str = "fleetwright-system"
@@ -96,6 +105,9 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         dns=_pods(environ, "FLEETWRIGHT_DNS_PODS") or base.dns,
         monitoring=_pods(environ, "FLEETWRIGHT_MONITORING_PODS"),
         operator=_pods(environ, "FLEETWRIGHT_OPERATOR_PODS"),
+        denied_ranges=_networks(environ, "FLEETWRIGHT_DENIED_RANGES"),
+        deny_api_server=_switch(environ, "FLEETWRIGHT_DENY_API_SERVER", base.deny_api_server),
+        ip_families=_families(environ, "POD_IPS", base.ip_families),
         identity=environ.get("POD_NAME", base.identity),
         lease_namespace=environ.get("POD_NAMESPACE", base.lease_namespace),
         lease_name=environ.get("FLEETWRIGHT_LEASE_NAME", base.lease_name),
@@ -157,6 +169,31 @@ def _pods(environ: Mapping[str, str], name: str) -> PodsOf | None:
     if set(value) - {"namespace", "labels"} or "namespace" not in value:
         raise ValueError(f"{name} must be a JSON object with namespace and, if wanted, labels")
     return PodsOf(namespace=value["namespace"], labels=value.get("labels", {}))
+
+
+def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) -> frozenset[int]:
+    try:
+        found = frozenset(ipaddress.ip_address(text).version for text in environ.get(name, "").split(",") if text)
+    except ValueError:
+        raise ValueError(f"{name} must be addresses with commas between, not {environ[name]!r}") from None
+    return found or default
+
+
+def _networks(environ: Mapping[str, str], name: str) -> tuple[Network, ...]:
+    try:
+        found = tuple(ipaddress.ip_network(text) for text in environ.get(name, "").split(",") if text)
+    except ValueError as error:
+        raise ValueError(f"{name} must be ranges such as 203.0.113.0/24 with commas between: {error}") from None
+    if whole := next(filter(covers_the_outside, found), None):
+        raise ValueError(f"{name}: {whole} is all there is outside; name what agents must not reach")
+    return found
+
+
+def _switch(environ: Mapping[str, str], name: str, default: bool) -> bool:
+    value = environ.get(name, str(default).lower())
+    if value not in {"true", "false"}:
+        raise ValueError(f"{name} must be true or false, not {value!r}")
+    return value == "true"
 
 
 def _catalog(path: str | None) -> Catalog:

@@ -68,8 +68,7 @@ class SkillPass:
 
     async def _outcome(self, entry: Entry) -> Outcome:
         permissions = entry.facts["spec"].get("permissions", {})
-        domain = self.settings.cluster_domain
-        if problems := list(permission_problems(permissions, namespace=entry.namespace, cluster_domain=domain)):
+        if problems := list(permission_problems(permissions, namespace=entry.namespace, settings=self.settings)):
             return Outcome(accepted=[Violation("InvalidPermission", problem) for problem in problems])
         if source := foreign_source(entry.facts["spec"]):
             return await self._look(entry, source)
@@ -96,7 +95,7 @@ class SkillPass:
         except UnusableAddress as error:
             return Outcome(accepted=[Violation("InvalidAddress", f"spec.source.git.url: {error}")])
         services = observe_services(cache, [address] if address else [])
-        found = destination(address, services) if address else None
+        found = destination(address, services, self.settings) if address else None
         if isinstance(found, str):
             return Outcome(resolved=[Violation("ServiceNotFound", f"spec.source.git.url: {found}")])
         secret = source_secret(skill["spec"])

@@ -1,11 +1,13 @@
 """What an Agent's spec adds to its derived network policy. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleetwright_operator import names
+from fleetwright_operator.address_space import Network
 from fleetwright_operator.desired.egress import Route
 from fleetwright_operator.desired.ranges import block_peer, block_problems
+from fleetwright_operator.settings import Settings
 
 Agent = Mapping[str, Any]
 
@@ -15,14 +17,14 @@ def is_managed(agent: Agent) -> bool:
     return bool(_network(agent).get("policy", "Managed") == "Managed")
 
 
-def added_routes(agent: Agent) -> Iterator[Route]:
+def added_routes(agent: Agent, settings: Settings) -> Iterator[Route]:
     for rule in _network(agent).get("egress", ()):
         ports = tuple((port.get("protocol", "TCP"), port["port"]) for port in rule["ports"])
         numbers = ", ".join(f"{protocol} {port}" for protocol, port in ports)
         yield Route(
             to=f"{_text(rule['to'])}, {numbers}",
             why=rule.get("why", "spec.network.egress"),
-            peers=(_peer(rule["to"]),),
+            peers=(_peer(rule["to"], denied=settings.denied_ranges),),
             ports=ports,
         )
 
@@ -33,14 +35,15 @@ def added_callers(agent: Agent) -> list[dict[str, Any]]:
     return [{"from": sources, "ports": [{"protocol": "TCP", "port": names.A2A_PORT}]}] if sources else []
 
 
-def range_problems(agent: Agent) -> Iterator[str]:
-    """Ranges that the API server would refuse, with their place."""
+def range_problems(agent: Agent, settings: Settings) -> Iterator[str]:
+    """Ranges that the API server or this installation would refuse, with their place."""
     network = _network(agent)
-    peers = [(f"spec.network.ingress[{i}].from", rule["from"]) for i, rule in enumerate(network.get("ingress", ()))]
-    peers += [(f"spec.network.egress[{i}].to", rule["to"]) for i, rule in enumerate(network.get("egress", ()))]
-    for field, peer in peers:
-        if block := peer.get("ipBlock"):
-            yield from block_problems(f"{field}.ipBlock", block)
+    for i, rule in enumerate(network.get("ingress", ())):
+        if block := rule["from"].get("ipBlock"):
+            yield from block_problems(f"spec.network.ingress[{i}].from.ipBlock", block)
+    for i, rule in enumerate(network.get("egress", ())):
+        if block := rule["to"].get("ipBlock"):
+            yield from block_problems(f"spec.network.egress[{i}].to.ipBlock", block, denied=settings.denied_ranges)
 
 
 def _network(agent: Agent) -> Mapping[str, Any]:
@@ -48,9 +51,9 @@ def _network(agent: Agent) -> Mapping[str, Any]:
     return network
 
 
-def _peer(peer: Mapping[str, Any]) -> dict[str, Any]:
+def _peer(peer: Mapping[str, Any], *, denied: Sequence[Network] = ()) -> dict[str, Any]:
     if block := peer.get("ipBlock"):
-        return block_peer(block)
+        return block_peer(block, denied=denied)
     selectors = ("namespaceSelector", "podSelector")
     return {key: _selector(peer[key]) for key in selectors if key in peer}
 

@@ -12,20 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fleetwright_operator import names
-
-_NOT_OUTSIDE = (
-    "0.0.0.0/8",
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "127.0.0.0/8",
-    "169.254.0.0/16",
-    "172.16.0.0/12",
-    "192.0.0.0/24",
-    "192.168.0.0/16",
-    "198.18.0.0/15",
-    "224.0.0.0/4",
-    "240.0.0.0/4",
-)
+from fleetwright_operator.address_space import METADATA, Ip, embedded, holds, outside
+from fleetwright_operator.settings import Settings
 
 
 class UnusableAddress(ValueError):  # noqa: N818 - a condition's reason has this name
@@ -56,18 +44,19 @@ class ServiceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """One `to` of a policy, with one port."""
+    """The peers of one rule of a policy, with one port."""
 
     text: str
-    to: Mapping[str, Any]
+    peers: tuple[Mapping[str, Any], ...]
     port: int | str
 
 
-def parse_address(url: str, *, namespace: str, cluster_domain: str) -> Address:
+def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
     """The address of a URL that stands in an object of `namespace`.
 
     Raises:
-        UnusableAddress: No http(s) URL, or an address that leads into the pod itself or the node.
+        UnusableAddress: No http(s) URL, or an address that leads into the pod itself or the node, or that this
+            installation denies.
     """
     try:
         parts = urlsplit(url)
@@ -79,23 +68,28 @@ def parse_address(url: str, *, namespace: str, cluster_domain: str) -> Address:
         raise UnusableAddress(f"{url!r} must name a host and hold no user or password")
     if ip := _ip(host):
         _refuse_local(ip)
+        if found := holds(settings.denied_ranges, ip):
+            raise UnusableAddress(f"{ip} lies in {found}, which no agent of this installation may reach")
         return Address(host=host, port=port, ip=str(ip))
     if host == "localhost" or host.endswith(".localhost"):
         raise UnusableAddress(f"{host} is the agent's own pod: name a Service or a host that others can reach")
-    service, surely = _service(host, namespace=namespace, cluster_domain=cluster_domain)
+    service, surely = _service(host, namespace=namespace, cluster_domain=settings.cluster_domain)
     return Address(host=host, port=port, service=service, surely_service=surely)
 
 
-def destination(address: Address, services: Mapping[tuple[str, str], ServiceFacts]) -> Destination | str:
+def destination(
+    address: Address, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
+) -> Destination | str:
     """Where a policy must let the agent go, or the sentence that says what is missing."""
     if address.ip is not None:
         width = 32 if "." in address.ip else 128
-        return Destination(text=address.text, to={"ipBlock": {"cidr": f"{address.ip}/{width}"}}, port=address.port)
+        block = {"ipBlock": {"cidr": f"{address.ip}/{width}"}}
+        return Destination(text=address.text, peers=(block,), port=address.port)
     facts = services.get(address.service) if address.service else None
     if address.service is None or (facts is None and not address.surely_service):
         return Destination(
             text=f"{address.text}, outside the cluster",
-            to={"ipBlock": {"cidr": "0.0.0.0/0", "except": list(_NOT_OUTSIDE)}},
+            peers=_outside(settings),
             port=address.port,
         )
     if facts is None:
@@ -113,7 +107,7 @@ def _pods_of(address: Address, service: tuple[str, str], facts: ServiceFacts) ->
     port = facts.ports[address.port]
     return Destination(
         text=f"pods of Service {names.qualified(namespace, name)}, port {port}",
-        to=pods(facts.selector, namespace=namespace),
+        peers=(pods(facts.selector, namespace=namespace),),
         port=port,
     )
 
@@ -137,16 +131,23 @@ def _service(host: str, *, namespace: str, cluster_domain: str) -> tuple[tuple[s
     return ((labels[1], labels[0]), False) if len(labels) == 2 else (None, False)
 
 
-def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _outside(settings: Settings) -> tuple[Mapping[str, Any], ...]:
+    return tuple(
+        {"ipBlock": {"cidr": str(whole), "except": [str(each) for each in excepted]}}
+        for whole, excepted in outside(settings.ip_families, settings.denied_ranges)
+    )
+
+
+def _ip(host: str) -> Ip | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
 
 
-def _refuse_local(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
-    mapped = getattr(ip, "ipv4_mapped", None) or ip
-    if mapped.is_loopback or mapped.is_unspecified:
+def _refuse_local(ip: Ip) -> None:
+    address = embedded(ip)
+    if address.is_loopback or address.is_unspecified:
         raise UnusableAddress(f"{ip} is the agent's own pod: name a Service or a host that others can reach")
-    if mapped.is_link_local or mapped.is_multicast:
+    if address.is_link_local or address.is_multicast or holds(METADATA, ip):
         raise UnusableAddress(f"{ip} is an address of the node or its cloud, which agents may not reach")

@@ -109,7 +109,7 @@ def _routes(parts: AgentParts, settings: Settings) -> Iterator[Route]:
             services=parts.services,
             settings=settings,
         )
-        yield from added_routes(parts.agent)
+        yield from added_routes(parts.agent, settings)
 
 
 def _policies(owner: Owner, parts: AgentParts, routes: list[Route], settings: Settings) -> Iterator[Manifest]:

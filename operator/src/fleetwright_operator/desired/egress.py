@@ -35,13 +35,13 @@ def named_addresses(
     namespace = agent["metadata"]["namespace"]
     model = agent["spec"]["model"]
     url = model_destination(agent, settings.catalog)
-    where = parse_address(url, namespace=namespace, cluster_domain=settings.cluster_domain)
+    where = parse_address(url, namespace=namespace, settings=settings)
     yield f"model {model['name']}{', through its proxy' if 'proxyURL' in model else ''}", where
     for name, server in servers.items():
         if remote := server["spec"].get("remote"):
-            where = parse_address(remote["url"], namespace=namespace, cluster_domain=settings.cluster_domain)
+            where = parse_address(remote["url"], namespace=namespace, settings=settings)
             yield f"McpServer {name}", where
-    yield from needed_addresses(needs, namespace=namespace, cluster_domain=settings.cluster_domain)
+    yield from needed_addresses(needs, namespace=namespace, settings=settings)
 
 
 def egress_routes(
@@ -60,7 +60,7 @@ def egress_routes(
     namespace = agent["metadata"]["namespace"]
     routes = [dns_route(settings)]
     for why, address in named_addresses(agent, servers, needs or {}, settings):
-        found = destination(address, services)
+        found = destination(address, services, settings)
         if isinstance(found, str):
             raise ValueError(found)
         routes.append(_route(found, why))
@@ -69,7 +69,7 @@ def egress_routes(
         for name, server in servers.items()
         if "workload" in server["spec"]
     ]
-    routes += [_range(*needed) for needed in needed_ranges(needs or {})]
+    routes += [_range(*needed) for needed in needed_ranges(needs or {}, settings)]
     return routes + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
 
 
@@ -94,7 +94,7 @@ def dns_route(settings: Settings) -> Route:
 
 
 def _route(found: Destination, why: str) -> Route:
-    return Route(to=found.text, why=why, peers=(found.to,), ports=(("TCP", found.port),))
+    return Route(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),))
 
 
 def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...]) -> Route:

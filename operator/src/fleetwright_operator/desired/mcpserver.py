@@ -72,10 +72,10 @@ def _way(server: Mapping[str, Any], services: Services, settings: Settings) -> R
         ports: tuple[tuple[str, int | str], ...] = (("TCP", workload.get("port", DEFAULT_MCP_PORT)),)
         return Route(to="its pods", why=why, peers=(pods(labels, namespace=space),), ports=ports)
     url = server["spec"]["remote"]["url"]
-    found = destination(parse_address(url, namespace=space, cluster_domain=settings.cluster_domain), services)
+    found = destination(parse_address(url, namespace=space, settings=settings), services, settings)
     if isinstance(found, str):
         raise ValueError(found)
-    return Route(to=found.text, why=why, peers=(found.to,), ports=(("TCP", found.port),))
+    return Route(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),))
 
 
 def _service(owner: Owner, port: int) -> Manifest:

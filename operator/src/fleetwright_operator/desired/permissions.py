@@ -10,6 +10,7 @@ from typing import Any
 from fleetwright_operator.desired.addresses import Address, UnusableAddress, parse_address
 from fleetwright_operator.desired.ranges import block_peer, block_problems
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools
+from fleetwright_operator.settings import Settings
 
 Permissions = Mapping[str, Any]
 """`permissions` of one Skill, and `fetchedFrom`, the address of its repository, where its pods fetch it."""
@@ -18,7 +19,7 @@ Needs = Mapping[str, Permissions]
 Servers = Mapping[str, Mapping[str, Any]]
 
 
-def permission_problems(permissions: Permissions, *, namespace: str, cluster_domain: str) -> Iterator[str]:
+def permission_problems(permissions: Permissions, *, namespace: str, settings: Settings) -> Iterator[str]:
     """What no agent could be given, with its place."""
     for number, tool in enumerate(permissions.get("tools", ())):
         if not all(tool.partition("/")):
@@ -28,14 +29,14 @@ def permission_problems(permissions: Permissions, *, namespace: str, cluster_dom
         if ("host" in need) == ("ipBlock" in need):
             yield f"{field} needs exactly one of host and ipBlock"
         elif "ipBlock" in need:
-            yield from block_problems(f"{field}.ipBlock", need["ipBlock"])
+            yield from block_problems(f"{field}.ipBlock", need["ipBlock"], denied=settings.denied_ranges)
         else:
-            yield from _host_problems(f"{field}.host", need, namespace=namespace, cluster_domain=cluster_domain)
+            yield from _host_problems(f"{field}.host", need, namespace=namespace, settings=settings)
 
 
-def _host_problems(field: str, need: Mapping[str, Any], *, namespace: str, cluster_domain: str) -> Iterator[str]:
+def _host_problems(field: str, need: Mapping[str, Any], *, namespace: str, settings: Settings) -> Iterator[str]:
     try:
-        list(_addresses(need, namespace=namespace, cluster_domain=cluster_domain))
+        list(_addresses(need, namespace=namespace, settings=settings))
     except UnusableAddress as error:
         yield f"{field}: {error}"
 
@@ -45,7 +46,7 @@ def stated(permissions: Permissions | None) -> dict[str, Any] | None:
     return {key: needed for key, needed in (permissions or {}).items() if needed} or None
 
 
-def needed_addresses(needs: Needs, *, namespace: str, cluster_domain: str) -> Iterator[tuple[str, Address]]:
+def needed_addresses(needs: Needs, *, namespace: str, settings: Settings) -> Iterator[tuple[str, Address]]:
     """(reason, address) of every host that skills need to reach.
 
     Raises:
@@ -55,19 +56,20 @@ def needed_addresses(needs: Needs, *, namespace: str, cluster_domain: str) -> It
         if url := permissions.get("fetchedFrom"):
             yield (
                 f"skill {skill}, fetched from git",
-                parse_address(url, namespace=namespace, cluster_domain=cluster_domain),
+                parse_address(url, namespace=namespace, settings=settings),
             )
         for need in permissions.get("egress", ()):
-            for address in _addresses(need, namespace=namespace, cluster_domain=cluster_domain):
+            for address in _addresses(need, namespace=namespace, settings=settings):
                 yield reason(skill, need), address
 
 
-def needed_ranges(needs: Needs) -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:
+def needed_ranges(needs: Needs, settings: Settings) -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:
     """(reason, range, peer of a policy, ports) of every range that skills need to reach."""
     for skill, permissions in needs.items():
         for need in permissions.get("egress", ()):
             if block := need.get("ipBlock"):
-                yield reason(skill, need), block["cidr"], block_peer(block), tuple(need["ports"])
+                peer = block_peer(block, denied=settings.denied_ranges)
+                yield reason(skill, need), block["cidr"], peer, tuple(need["ports"])
 
 
 def reason(skill: str, need: Mapping[str, Any]) -> str:
@@ -112,7 +114,7 @@ def _is_granted(tool: str, uses: Mapping[str, Mapping[str, Any]], servers: Serve
     return name not in denied_tools(uses[server], servers[server]) and (allowed is None or name in allowed)
 
 
-def _addresses(need: Mapping[str, Any], *, namespace: str, cluster_domain: str) -> Iterator[Address]:
+def _addresses(need: Mapping[str, Any], *, namespace: str, settings: Settings) -> Iterator[Address]:
     if host := need.get("host"):
         for port in need["ports"]:
-            yield parse_address(f"https://{host}:{port}", namespace=namespace, cluster_domain=cluster_domain)
+            yield parse_address(f"https://{host}:{port}", namespace=namespace, settings=settings)

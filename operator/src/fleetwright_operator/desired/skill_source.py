@@ -45,8 +45,7 @@ def git_address(skill: Mapping[str, Any], settings: Settings) -> Address | None:
         UnusableAddress: No pod can reach it.
     """
     git = skill["spec"]["source"].get("git")
-    space, domain = skill["metadata"]["namespace"], settings.cluster_domain
-    return parse_address(git["url"], namespace=space, cluster_domain=domain) if git else None
+    return parse_address(git["url"], namespace=skill["metadata"]["namespace"], settings=settings) if git else None
 
 
 def git_secret(spec: Mapping[str, Any]) -> str | None:
@@ -75,10 +74,10 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
         pod = runtime_pod(["skill", f"--folder={_LOOKED_AT}"], settings, mounts=[mount], volumes=[volume])
         pod |= pull_secrets([Foreign(source=source, digest="")])
         return Probe(owner=owner_of(skill), pod=pod, routes=[], about=about)
-    found = destination(address, services)
+    found = destination(address, services, settings)
     if isinstance(found, str):
         raise ValueError(found)
-    way = Route(to=found.text, why="to look at its files", peers=(found.to,), ports=(("TCP", found.port),))
+    way = Route(to=found.text, why="to look at its files", peers=found.peers, ports=(("TCP", found.port),))
     secret = git_secret(skill["spec"])
     pod = runtime_pod(
         ["skill", *_git_arguments(source["git"])],

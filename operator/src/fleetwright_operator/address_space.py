@@ -1,0 +1,112 @@
+"""Which part of the address space is the outside, and what no wide range may hold. Pure.
+
+The outside is what the Internet routes: all of IPv4 and the global unicast of IPv6, less everything that has a
+special purpose. Sources: the IPv4 and IPv6 Special-Purpose Address Registries and the IPv6 Address Space registry of
+IANA (what is not globally reachable, and what carries an IPv4 address of any kind inside), and the clouds' own
+documents for the addresses of their metadata services.
+"""
+
+import ipaddress
+from collections.abc import Collection, Iterable, Sequence
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _networks(*texts: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+METADATA = _networks(
+    "169.254.0.0/16",  # link-local, where most clouds answer
+    "100.100.100.200/32",  # Alibaba
+    "168.63.129.16/32",  # Azure
+    "fe80::/10",  # link-local
+    "fd00:ec2::254/128",  # AWS
+    "fd20:ce::254/128",  # Google
+    "64:ff9b::a9fe:0/112",  # the first of these, through NAT64
+)
+"""Where clouds tell a machine its credentials."""
+
+_OUTSIDE = {
+    ipaddress.ip_network("0.0.0.0/0"): _networks(
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+    ),
+    # All that is global unicast today. So loopback, private, link-local, multicast, mapped and NAT64 addresses need no
+    # exception, and neither will a purpose that somebody finds for the rest.
+    ipaddress.ip_network("2000::/3"): _networks(
+        "2001::/23",  # protocol assignments, Teredo among them, which leads to IPv4
+        "2001:db8::/32",
+        "2002::/16",  # 6to4, which leads to IPv4
+        "3fff::/20",
+    ),
+}
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def outside(families: Collection[int] = (4, 6), denied: Iterable[Network] = ()) -> list[tuple[Network, list[Network]]]:
+    """(range, exceptions) of each of these families."""
+    wanted = {whole: special for whole, special in _OUTSIDE.items() if whole.version in families}
+    unwanted = (*METADATA, *denied)
+    return [(whole, [*special, *missing(whole, special, unwanted)]) for whole, special in wanted.items()]
+
+
+def is_outside(ip: Ip) -> bool:
+    return any(ip in whole and not any(ip in each for each in excepted) for whole, excepted in outside())
+
+
+def covers_the_outside(network: Network) -> bool:
+    """Whether it holds all that is public of its family."""
+    return any(contains(network, whole) for whole in _OUTSIDE)
+
+
+def missing(whole: Network, excepted: Sequence[Network], unwanted: Iterable[Network]) -> list[Network]:
+    """What a range must lose besides its exceptions so as to hold nothing unwanted."""
+    lost: list[Network] = []
+    for network in unwanted:
+        known = any(contains(each, network) for each in (*excepted, *lost))
+        if is_inside(network, whole) and not known:
+            lost.append(network)
+    return lost
+
+
+def is_inside(part: Network, whole: Network) -> bool:
+    """Strictly, as a policy asks of its exceptions."""
+    return contains(whole, part) and part != whole
+
+
+def contains(whole: Network, part: Network) -> bool:
+    if isinstance(whole, ipaddress.IPv4Network) and isinstance(part, ipaddress.IPv4Network):
+        return part.subnet_of(whole)
+    if isinstance(whole, ipaddress.IPv6Network) and isinstance(part, ipaddress.IPv6Network):
+        return part.subnet_of(whole)
+    return False
+
+
+def holds(networks: Iterable[Network], ip: Ip) -> Network | None:
+    """The first of the networks that leads to this address, also through an IPv4 address inside it."""
+    addresses = {ip, embedded(ip)}
+    return next((network for network in networks if any(address in network for address in addresses)), None)
+
+
+def embedded(ip: Ip) -> Ip:
+    """The IPv4 address that an IPv6 address stands for, if it stands for one."""
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip
+    if ip in _NAT64:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip.sixtofour or ip

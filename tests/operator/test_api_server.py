@@ -1,0 +1,79 @@
+"""Where the API server listens is denied to agents if it is public, and followed without haste."""
+
+import ipaddress
+from dataclasses import replace
+
+import pytest
+
+from fleetwright_operator.cluster.api_server import ApiServerMoved, public_addresses
+from fleetwright_operator.errors import Forbidden
+
+
+def endpoints(*addresses, family="IPv4"):
+    metadata = {"name": "kubernetes", "namespace": "default"}
+    found = [{"addresses": [address]} for address in addresses]
+    return {"kind": "EndpointSlice", "metadata": metadata, "addressType": family, "endpoints": found}
+
+
+SLICES = [
+    pytest.param(endpoints("34.1.2.3", "10.0.0.5"), ["34.1.2.3/32"], id="a public address among private ones"),
+    pytest.param(endpoints("2a00::1", "fd00::1", family="IPv6"), ["2a00::1/128"], id="of version 6"),
+    pytest.param(endpoints("192.168.1.2"), [], id="a private address, which is not outside anyway"),
+    pytest.param(endpoints("api.example.com", family="FQDN"), [], id="a name"),
+    pytest.param({**endpoints(), "endpoints": None}, [], id="nobody ready"),
+    pytest.param(None, [], id="a cluster that does not tell"),
+]
+
+
+@pytest.mark.parametrize(("found", "wanted"), SLICES)
+async def test_the_public_addresses_of_the_api_server_are_found(api, found, wanted):
+    if found:
+        api.put(found)
+    assert sorted(map(str, await public_addresses(api))) == wanted
+
+
+async def test_a_missing_right_is_told_with_its_remedy_and_stops_nothing(api, caplog):
+    async def refuse(*_):
+        raise Forbidden("endpointslices is forbidden")
+
+    api.get = refuse
+    assert await public_addresses(api) == frozenset()
+    (line,) = caplog.records
+    assert "network.deniedRanges" in line.remedy
+
+
+async def resynced(api, make_world, settings, *, rounds=2):
+    """Until so many rounds are done, or the work must begin anew."""
+    done = []
+
+    class Enough(Exception):  # noqa: N818 - no error
+        pass
+
+    def on_done():
+        done.append(1)
+        if len(done) == rounds:
+            raise Enough
+
+    with pytest.raises(Enough):
+        await make_world(api, settings).program.resync(every=0.01, on_done=on_done)
+
+
+async def test_a_new_public_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):
+    api.put(endpoints("34.1.2.3"))
+    with pytest.raises(ApiServerMoved, match=r"34\.1\.2\.3/32"):
+        await resynced(api, make_world, settings)
+    await resynced(api, make_world, replace(settings, denied_ranges=(ipaddress.ip_network("34.1.2.3/32"),)))
+
+
+async def test_an_address_that_goes_and_comes_back_changes_nothing(api, make_world, settings):
+    known = replace(settings, denied_ranges=tuple(map(ipaddress.ip_network, ("34.1.2.3/32", "34.1.2.4/32"))))
+    api.put(endpoints("34.1.2.4"))
+    await resynced(api, make_world, known)
+    api.put(endpoints("34.1.2.3", "34.1.2.4"))
+    await resynced(api, make_world, known)
+
+
+async def test_an_installation_that_does_not_want_it_never_asks(api, make_world, settings):
+    api.put(endpoints("34.1.2.3"))
+    await resynced(api, make_world, replace(settings, deny_api_server=False))
+    assert api.gets == []
