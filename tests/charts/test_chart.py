@@ -162,6 +162,25 @@ def test_of_the_api_server_the_operator_reads_one_object_unless_it_is_told_not_t
     assert not settings_from({**environment(alone), "FLEETWRIGHT_CATALOG_FILE": ""}).deny_api_server
 
 
+CILIUM = [
+    pytest.param(False, None, id="off, without rights"),
+    pytest.param(True, {"get", "create", "patch", "list", "watch", "delete"}, id="on, with those of a child"),
+    pytest.param("remove", {"list", "watch", "delete"}, id="on its way out, with those to find and delete"),
+]
+
+
+@pytest.mark.parametrize(("value", "verbs"), CILIUM)
+def test_policies_of_cilium_are_a_right_of_those_who_want_them(render, value, verbs):
+    documents = render(network={"cilium": value})
+    (role,) = of_kind(documents, "ClusterRole")
+    found = [rule for rule in role["rules"] if rule["apiGroups"] == ["cilium.io"]]
+    assert [(rule["resources"], set(rule["verbs"])) for rule in found] == (
+        [(["ciliumnetworkpolicies"], verbs)] if verbs else []
+    )
+    settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": ""})
+    assert settings.cilium == str(value).lower()
+
+
 def test_a_changed_catalog_is_a_changed_pod(render):
     def mark(documents: list[dict[str, Any]]) -> str:
         (deployment,) = of_kind(documents, "Deployment")
@@ -271,6 +290,7 @@ BAD = [
     pytest.param({"networkPolicy": {"apiServer": {"ports": []}}}, "ports", id="no way to the API server"),
     pytest.param({"network": {"deniedRanges": ["10.0.0.1"]}}, "deniedRanges", id="an address that is denied"),
     pytest.param({"network": {"denyAPIServer": "no"}}, "denyAPIServer", id="a word for a switch"),
+    pytest.param({"network": {"cilium": "on"}}, "cilium", id="another word for it"),
     pytest.param({"rollouts": 0}, "rollouts", id="no rollout at a time"),
     pytest.param({"prometheus": {"rules": {"tokenEndsWithin": "1d"}}}, "tokenEndsWithin", id="a misspelt option"),
     pytest.param({"replica": 2}, "replica", id="a misspelt value"),

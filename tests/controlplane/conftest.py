@@ -42,6 +42,7 @@ _PATHS = {
     "Skill": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/skills",
     "McpServer": "/apis/fleetwright.dev/v1alpha1/namespaces/{}/mcpservers",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "CiliumNetworkPolicy": "/apis/cilium.io/v2/namespaces/{}/ciliumnetworkpolicies",
     "EndpointSlice": "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
     "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
@@ -457,16 +458,21 @@ def _account(plane: ControlPlane, admin: Admin, chart: list[Object], account: st
 def another_operator(
     control_plane: ControlPlane, admin: Admin, chart_of: Callable[..., list[Object]], tmp_path: Path
 ) -> Callable[..., Operator]:
-    """Of another release, with the rights and the environment that its values give it; not started yet."""
+    """Of another release, with the rights and the environment that its values give it; not started yet.
 
-    def make(release: str, **values: Any) -> Operator:
+    `environment` says otherwise than the values.
+    """
+
+    def make(release: str, *, environment: dict[str, str] | None = None, **values: Any) -> Operator:
         chart = chart_of(release, **values)
         kubeconfig = _account(control_plane, admin, chart, f"{release}-operator", tmp_path)
         deployment = next(body for body in chart if body["kind"] == "Deployment")
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         said = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
         said.pop("FLEETWRIGHT_CATALOG_FILE")
-        return Operator(kubeconfig, tmp_path / "operator.log", identity=release, environment=said)
+        return Operator(
+            kubeconfig, tmp_path / "operator.log", identity=release, environment={**said, **(environment or {})}
+        )
 
     return make
 

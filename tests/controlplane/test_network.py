@@ -1,15 +1,29 @@
 """What an installation as a whole decides about networks, with the rights that its values give it."""
 
+import time
+
 import pytest
 
+TEXTS = {"type": "array", "items": {"type": "string"}}
+LABELS = {
+    "type": "object",
+    "properties": {"matchLabels": {"type": "object", "additionalProperties": {"type": "string"}}},
+}
 OUTSIDE = {"name": "m", "baseURL": "https://models.example.com/v1"}
 
 
 def excepted(space, agent):
     """By range: its exceptions."""
-    rules = space.get("NetworkPolicy", agent)["spec"]["egress"]
+    spec = space.get("NetworkPolicy", agent)["spec"]
+    assert "Egress" in spec["policyTypes"], "what no rule opens is closed"
+    rules = spec.get("egress", ())
     blocks = [peer["ipBlock"] for rule in rules for peer in rule["to"] if "ipBlock" in peer]
     return {block["cidr"]: block.get("except", []) for block in blocks}
+
+
+def lacks_a_right(operator):
+    """Namespaces of former tests that go forbid in other words."""
+    return "forbidden: User" in operator.log.read_text()
 
 
 @pytest.fixture
@@ -48,4 +62,117 @@ def test_no_agent_reaches_an_api_server_at_a_public_address_nor_what_is_denied(s
     )
     assert operator.exit_code() is None, "the process began anew within itself"
     assert operator.stop() == 0
-    assert "forbidden" not in operator.log.read_text().lower()
+    assert not lacks_a_right(operator)
+
+
+def listed(**properties):
+    return {"type": "array", "items": {"type": "object", "properties": properties}}
+
+
+def cilium_crd():
+    """The part of Cilium's own that we write, with its rules as its documentation has them."""
+    cidr = {"type": "string", "format": "cidr"}
+    port = {"port": {"type": "string", "maxLength": 63}, "protocol": {"type": "string", "enum": ["TCP", "UDP", "ANY"]}}
+    name = {"type": "string", "maxLength": 255, "pattern": "^([-a-zA-Z0-9_]+[.]?)+$"}
+    pattern = {"type": "string", "maxLength": 255, "pattern": "^([-a-zA-Z0-9_*]+[.]?)+$"}
+    rules = {"type": "object", "properties": {"dns": listed(matchPattern=pattern)}}
+    egress = listed(
+        toEndpoints={"type": "array", "items": LABELS},
+        toEntities=TEXTS,
+        toFQDNs=listed(matchName=name),
+        toPorts=listed(ports=listed(**port), rules=rules),
+    )
+    deny = listed(toCIDRSet=listed(cidr=cidr, **{"except": {"type": "array", "items": cidr}}))
+    spec = {"type": "object", "properties": {"endpointSelector": LABELS, "egress": egress, "egressDeny": deny}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    version = {"name": "v2", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    named = {"kind": "CiliumNetworkPolicy", "plural": "ciliumnetworkpolicies", "singular": "ciliumnetworkpolicy"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "ciliumnetworkpolicies.cilium.io"},
+        "spec": {"group": "cilium.io", "scope": "Namespaced", "names": named, "versions": [version]},
+    }
+
+
+@pytest.fixture
+def install_cilium(admin, refusal):
+    """Its API and nothing behind it: whether names are kept to, only Cilium itself could show."""
+
+    def install():
+        admin.apply(cilium_crd())
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                return admin.all("CiliumNetworkPolicy", "default")
+            except refusal:
+                assert time.monotonic() < deadline, "it is never served"
+                time.sleep(0.05)
+
+    yield install
+    if admin.find("CustomResourceDefinition", "", "ciliumnetworkpolicies.cilium.io"):
+        admin.delete("CustomResourceDefinition", "", "ciliumnetworkpolicies.cilium.io")
+
+
+def test_names_wait_for_their_api_and_are_opened_as_names_then(space, alone, install_cilium):
+    operator = alone("named", network={"cilium": True})
+    space.agent("poet", model=OUTSIDE)
+    space.agent("inner")
+    space.wait("Agent", "poet", "Programmed", "False", says="needs cilium.io/v2, which is not served: install Cilium")
+    space.wait("Agent", "inner", "Programmed", "True")
+    assert space.find("NetworkPolicy", "poet") is None
+
+    install_cilium()
+    space.agent("poet", model=OUTSIDE, description="Asks again.")
+    space.wait("Agent", "poet", "Programmed", "True")
+    policy = space.get("CiliumNetworkPolicy", "poet")
+    assert policy["spec"]["egress"][1] == {
+        "toFQDNs": [{"matchName": "models.example.com"}],
+        "toPorts": [{"ports": [{"port": "443", "protocol": "TCP"}]}],
+    }
+    assert policy["metadata"]["ownerReferences"][0]["name"] == "poet"
+    assert excepted(space, "poet") == {}
+    way = {"to": "models.example.com, port 443, by name (Cilium)", "why": "model m"}
+    assert way in space.get("Agent", "poet")["status"]["egress"]
+
+    wanted = policy["spec"]
+    space.admin.merge("CiliumNetworkPolicy", space.name, "poet", {"spec": {"egress": [{"toEntities": ["all"]}]}})
+    space.eventually(
+        lambda: space.get("CiliumNetworkPolicy", "poet")["spec"] == wanted, "what somebody opened is closed", seconds=60
+    )
+    assert "watch lost" not in operator.log.read_text(), "an API that comes late is no lost watch"
+    settled = operator.settled()
+    assert operator.settled() == settled, "nothing is written again"
+    assert operator.stop() == 0
+    assert not lacks_a_right(operator)
+
+
+def test_names_are_taken_back_with_the_setting(space, alone, install_cilium):
+    install_cilium()
+    first = alone("named", network={"cilium": True})
+    space.agent("poet", model=OUTSIDE)
+    space.wait("Agent", "poet", "Programmed", "True")
+    version = space.get("CiliumNetworkPolicy", "poet")["metadata"]["resourceVersion"]
+    assert first.stop() == 0
+
+    second = alone("named", network={"cilium": True})
+    second.settled()
+    assert space.get("CiliumNetworkPolicy", "poet")["metadata"]["resourceVersion"] == version, "known after a restart"
+    assert second.stop() == 0
+
+    last = alone("named", network={"cilium": "remove"})
+    space.eventually(lambda: space.find("CiliumNetworkPolicy", "poet") is None, "the policy is gone")
+    assert set(excepted(space, "poet")) == {"0.0.0.0/0", "2000::/3"}
+    space.wait("Agent", "poet", "Programmed", "True")
+    assert last.stop() == 0
+    assert not lacks_a_right(last)
+
+
+def test_without_the_right_the_policy_that_is_missing_is_named(space, alone, install_cilium):
+    install_cilium()
+    alone("narrow", environment={"FLEETWRIGHT_CILIUM": "true"}, network={"cilium": False})
+    space.agent("poet", model=OUTSIDE)
+    space.wait("Agent", "poet", "Programmed", "False", says="CiliumNetworkPolicy 'poet' may not be written")
+    assert space.condition("Agent", "poet", "Programmed")["reason"] == "Forbidden"
+    assert space.find("NetworkPolicy", "poet") is None
+    assert space.find("Deployment", "poet") is None

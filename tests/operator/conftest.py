@@ -82,6 +82,8 @@ class MemoryApi:
         self.lose: Callable[[int, str], bool] = lambda number, what: False
         """Whether the answer of a write that happened is lost."""
         self.listeners: list[Callable[[str, str, Object], None]] = []
+        self.unserved: set[str] = set()
+        """The kinds of APIs that this cluster does not have."""
         self.logs: dict[str, str] = {}
         """By name of a pod: the last line of its log."""
 
@@ -169,6 +171,7 @@ class MemoryApi:
 
     async def list(self, resource: Resource, *, namespace: str | None = None) -> Listing:
         kind = _OWN_VIEWS.get(resource.kind, resource.kind.removesuffix("Metadata"))
+        self._guard_served(kind)
         items = [
             _seen(resource, stored.body(key))
             for key, stored in sorted(self._objects.items())
@@ -197,6 +200,7 @@ class MemoryApi:
 
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
         key = _key(body)
+        self._guard_served(body["kind"])
         if subresource:
             self._guard_version(body)
 
@@ -269,6 +273,10 @@ class MemoryApi:
         if self.lose(number, what):
             raise TimeoutError("the answer never came")
         return answer
+
+    def _guard_served(self, kind: str) -> None:
+        if kind in self.unserved:
+            raise Missing("the server could not find the requested resource")
 
     def _guard_apply(self, key: tuple[str, str, str], metadata: Mapping[str, Any]) -> None:
         stored = self._objects.get(key)

@@ -1,5 +1,6 @@
 """The manifests themselves, whole: what a change of the code changes in a cluster is seen here first."""
 
+import ipaddress
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from fleetwright_operator.desired.deployment import Snapshot
 from fleetwright_operator.desired.mcpserver import server_children
 from fleetwright_operator.desired.skill import skill_snapshot
 from fleetwright_operator.moments import moment
+from fleetwright_operator.settings import Cilium
 from fleetwright_operator.skill_document import read_skill
 
 FULL = {
@@ -114,6 +116,12 @@ def priced(settings):
 
 def test_an_agent_with_every_field(full, priced, golden):
     golden("agent-full", agent_children(full, priced).manifests)
+
+
+def test_an_agent_whose_names_are_opened_as_names(full, priced, golden):
+    by_name = replace(priced, cilium=Cilium.ON, denied_ranges=(ipaddress.ip_network("192.0.2.0/24"),))
+    policies = {"CiliumNetworkPolicy", "NetworkPolicy"}
+    golden("agent-by-name", [body for body in agent_children(full, by_name).manifests if body["kind"] in policies])
 
 
 def test_an_agent_with_the_least(objects, settings, golden):

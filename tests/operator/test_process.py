@@ -66,6 +66,7 @@ def test_the_families_of_addresses_are_those_of_the_operators_own_pod(environmen
         ("FLEETWRIGHT_DENIED_RANGES", "0.0.0.0/0"),
         ("FLEETWRIGHT_DENIED_RANGES", "10.0.0.0/8,2000::/3"),
         ("FLEETWRIGHT_DENY_API_SERVER", "yes"),
+        ("FLEETWRIGHT_CILIUM", "on"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(name, value):

@@ -58,6 +58,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
+{{- with .Values.network.cilium }}
+- apiGroups: [cilium.io]
+  resources: [ciliumnetworkpolicies]
+  verbs: [{{ if ne (toString .) "remove" }}get, create, patch, {{ end }}list, watch, delete]
+{{- end }}
 {{- end }}
 
 {{- define "fleetwright.pods" -}}

@@ -7,7 +7,8 @@ documents for the addresses of their metadata services.
 """
 
 import ipaddress
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -58,15 +59,21 @@ _OUTSIDE = {
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-def outside(families: Collection[int] = (4, 6), denied: Iterable[Network] = ()) -> list[tuple[Network, list[Network]]]:
-    """(range, exceptions) of each of these families."""
+_BOTH = frozenset({4, 6})
+
+
+@lru_cache(maxsize=8)
+def outside(
+    families: frozenset[int], denied: tuple[Network, ...] = ()
+) -> tuple[tuple[Network, tuple[Network, ...]], ...]:
+    """(range, exceptions) of each of these families. Every pass asks, and an installation has one answer."""
     wanted = {whole: special for whole, special in _OUTSIDE.items() if whole.version in families}
     unwanted = (*METADATA, *denied)
-    return [(whole, [*special, *missing(whole, special, unwanted)]) for whole, special in wanted.items()]
+    return tuple((whole, (*special, *missing(whole, special, unwanted))) for whole, special in wanted.items())
 
 
 def is_outside(ip: Ip) -> bool:
-    return any(ip in whole and not any(ip in each for each in excepted) for whole, excepted in outside())
+    return any(ip in whole and not any(ip in each for each in excepted) for whole, excepted in outside(_BOTH))
 
 
 def covers_the_outside(network: Network) -> bool:

@@ -19,7 +19,15 @@ from fleetwright_operator.cluster.cache import Cache, Change
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.cluster.feed import LOST, Feed
-from fleetwright_operator.cluster.port import OBSERVED, WATCHED, Api, Resource, own_card_keys, own_key_set
+from fleetwright_operator.cluster.port import (
+    CILIUM_POLICIES,
+    OBSERVED,
+    WATCHED,
+    Api,
+    Resource,
+    own_card_keys,
+    own_key_set,
+)
 from fleetwright_operator.events import event_manifest, notices
 from fleetwright_operator.handlers import kopf_settings, register
 from fleetwright_operator.jws import new_secret
@@ -29,7 +37,7 @@ from fleetwright_operator.reconcile import Reconciler
 from fleetwright_operator.relations import OWN_KINDS, Key, Relations
 from fleetwright_operator.reports import Reports, parse_report
 from fleetwright_operator.rounds import Rounds
-from fleetwright_operator.settings import Settings
+from fleetwright_operator.settings import Cilium, Settings
 from fleetwright_operator.tokens import mint_token
 from fleetwright_operator.vitals import Vitals
 from fleetwright_operator.worker import work
@@ -75,6 +83,8 @@ class Program:
             may_write=may_write,
         )
         name = settings.card_keys_name
+        others = () if settings.cilium is Cilium.OFF else (CILIUM_POLICIES,)
+        self._watched = (*WATCHED, *OBSERVED, *others)
         self._own = (own_card_keys(name), own_key_set(name))
         self._own_feed = Feed(api, self.cache, namespaces=(settings.lease_namespace,), on_change=self._changed)
         self.reconcile = Reconciler(
@@ -108,7 +118,7 @@ class Program:
     async def watch(self, forbidden: set[str]) -> None:
         """Until cancelled; everything but what kopf watches."""
         kopfs = _kopfs(forbidden)
-        ours = [resource for resource in (*WATCHED, *OBSERVED) if resource not in kopfs]
+        ours = [resource for resource in self._watched if resource not in kopfs]
         async with asyncio.TaskGroup() as group:
             group.create_task(self.feed.watch_all(ours))
             group.create_task(self._own_feed.watch_all(self._own))
@@ -140,7 +150,7 @@ class Program:
         return True
 
     async def _list_all(self) -> set[str]:
-        refused = await asyncio.gather(self.feed.list_all((*WATCHED, *OBSERVED)), self._own_feed.list_all(self._own))
+        refused = await asyncio.gather(self.feed.list_all(self._watched), self._own_feed.list_all(self._own))
         return set.union(*refused)
 
     def workers(self) -> list[Coroutine[Any, Any, None]]:

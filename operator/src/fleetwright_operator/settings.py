@@ -7,6 +7,7 @@ import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,15 @@ DEFAULT_AGENT_IMAGE = "docker.io/fleetwright/agent:0.1.0"
 _AGENT_RESOURCES = {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
 _DAY = 24 * 3600
 _SERVER_RESOURCES = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
+
+
+class Cilium(StrEnum):
+    """Whether agents have CiliumNetworkPolicies for the names that they reach outside."""
+
+    OFF = "false"
+    ON = "true"
+    REMOVE = "remove"
+    """None, and those that are there go: the right to do so is one that only an installation with them has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +65,7 @@ class Settings:
     """What no agent may reach whatever its spec says; the API server's public addresses are added to it."""
     deny_api_server: bool = True
     """Whether those are looked for."""
+    cilium: Cilium = Cilium.OFF
     identity: str = "fleetwright-operator"
     """This process among those that want the Lease."""
     lease_namespace: str = "fleetwright-system"
@@ -107,6 +118,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         operator=_pods(environ, "FLEETWRIGHT_OPERATOR_PODS"),
         denied_ranges=_networks(environ, "FLEETWRIGHT_DENIED_RANGES"),
         deny_api_server=_switch(environ, "FLEETWRIGHT_DENY_API_SERVER", base.deny_api_server),
+        cilium=_cilium(environ, "FLEETWRIGHT_CILIUM", base.cilium),
         ip_families=_families(environ, "POD_IPS", base.ip_families),
         identity=environ.get("POD_NAME", base.identity),
         lease_namespace=environ.get("POD_NAMESPACE", base.lease_namespace),
@@ -194,6 +206,13 @@ def _switch(environ: Mapping[str, str], name: str, default: bool) -> bool:
     if value not in {"true", "false"}:
         raise ValueError(f"{name} must be true or false, not {value!r}")
     return value == "true"
+
+
+def _cilium(environ: Mapping[str, str], name: str, default: Cilium) -> Cilium:
+    try:
+        return Cilium(environ.get(name, default))
+    except ValueError:
+        raise ValueError(f"{name} must be one of {', '.join(Cilium)}, not {environ[name]!r}") from None
 
 
 def _catalog(path: str | None) -> Catalog:

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from fleetwright_operator import names
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.cluster.port import RESOURCES
 from fleetwright_operator.desired.manifest import Manifest
-from fleetwright_operator.errors import Forbidden, Rejected, Stalled
+from fleetwright_operator.errors import Forbidden, Missing, Rejected, Stalled
 from fleetwright_operator.violation import Violation
 
-_PRUNED = {"Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
+_PRUNED = {"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
 """Not ConfigMaps, which have a history, nor volumes, which hold memory, nor pods, which are a Deployment's."""
 HISTORY = 3
 
@@ -26,6 +27,11 @@ async def write_children(cluster: Cluster, manifests: Sequence[Manifest]) -> Vio
             return Violation("Rejected", f"{child} is refused by the API server: {refused.message}")
         except Forbidden as refused:
             return Violation("Forbidden", f"{child} may not be written: {refused.message}")
+        except Missing:
+            remedy = RESOURCES[manifest["kind"]].if_unserved
+            if not remedy:
+                raise
+            return Violation("NotServed", f"{child} needs {manifest['apiVersion']}, which is not served: {remedy}")
     return None
 
 

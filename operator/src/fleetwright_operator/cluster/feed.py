@@ -3,7 +3,8 @@
 kopf brings the events of what people write. Children are watched here: kopf lists everything once more at its start,
 remembers every object it ever saw, and takes five times as long over an event. So is what is seen by its metadata
 only, which kopf cannot, and a kind that may not be listed, until it may be, because kopf would give up. Such a kind
-stays unknown, and the rest goes on: writing it says which right is missing.
+stays unknown, and the rest goes on: writing it says which right is missing. The same goes for a kind that the cluster
+does not serve, if it is one that Kubernetes does not bring itself.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ import aiohttp
 
 from fleetwright_operator.cluster.cache import Cache, Change
 from fleetwright_operator.cluster.port import Api, Object, Resource
-from fleetwright_operator.errors import ApiError, Expired, Forbidden
+from fleetwright_operator.errors import ApiError, Expired, Forbidden, Missing
 
 logger = logging.getLogger(__name__)
 LOST = (ApiError, aiohttp.ClientError, TimeoutError, OSError)
@@ -79,6 +80,11 @@ class Feed:
         except Forbidden as error:
             logger.error("may not be listed", extra={"kind": resource.kind, "why": error.message})
             return resource.kind
+        except Missing:
+            if not resource.if_unserved:
+                raise
+            logger.error("is not served", extra={"kind": resource.kind, "why": resource.if_unserved})
+            return resource.kind
         return ""
 
     async def _list(self, resource: Resource, namespace: str | None) -> str:
@@ -103,7 +109,7 @@ class Feed:
             except Expired:
                 version = None
                 await asyncio.sleep(self._pause)
-            except Forbidden:
+            except (Forbidden, Missing):
                 version = None
                 await asyncio.sleep(_FORBIDDEN_PAUSES * self._pause)
             except LOST as error:

@@ -1,7 +1,7 @@
 """What the operator asks of the Kubernetes API, verb by verb. The adapter speaks HTTP; tests bring a twin."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from fleetwright_operator import names
@@ -23,6 +23,9 @@ class Resource:
     namespaced: bool = True
     field: str = ""
     """Narrows lists and watches further, such as to one name, which a right can be limited to."""
+
+    if_unserved: str = ""
+    """Of an API that Kubernetes does not bring itself: what to do where the cluster has none."""
 
     @property
     def api_version(self) -> str:
@@ -52,6 +55,10 @@ CLAIMS = _child("PersistentVolumeClaim", "", "persistentvolumeclaims")
 PODS = _child("Pod", "", "pods")
 DEPLOYMENTS = _child("Deployment", "apps", "deployments")
 POLICIES = _child("NetworkPolicy", "networking.k8s.io", "networkpolicies")
+CILIUM_POLICIES = replace(
+    _child("CiliumNetworkPolicy", "cilium.io", "ciliumnetworkpolicies", version="v2"),
+    if_unserved="install Cilium, or set network.cilium of the chart to false",
+)
 # Without a selector: an address in a spec may name anybody's Service.
 SERVICES = Resource(kind="Service", group="", version="v1", plural="services")
 SECRET_METADATA = Resource(kind="SecretMetadata", group="", version="v1", plural="secrets", metadata_only=True)
@@ -93,7 +100,9 @@ WATCHED = (
 OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES)
 """Kinds of which only metadata is fetched."""
 
-RESOURCES: Mapping[str, Resource] = {resource.kind: resource for resource in (*WATCHED, *OBSERVED, LEASES, EVENTS)}
+RESOURCES: Mapping[str, Resource] = {
+    resource.kind: resource for resource in (*WATCHED, *OBSERVED, CILIUM_POLICIES, LEASES, EVENTS)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

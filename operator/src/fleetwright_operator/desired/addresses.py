@@ -49,6 +49,8 @@ class Destination:
     text: str
     peers: tuple[Mapping[str, Any], ...]
     port: int | str
+    name: str = ""
+    """Of a host outside that was named and not numbered."""
 
 
 def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
@@ -91,6 +93,7 @@ def destination(
             text=f"{address.text}, outside the cluster",
             peers=_outside(settings),
             port=address.port,
+            name=address.host,
         )
     if facts is None:
         return f"Service {address.service[1]!r} does not exist in namespace {address.service[0]!r}"

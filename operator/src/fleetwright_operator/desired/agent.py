@@ -9,6 +9,7 @@ from fleetwright_operator.canonical import canonical_json
 from fleetwright_operator.desired.additions import added_routes, is_managed
 from fleetwright_operator.desired.callers import Tokens
 from fleetwright_operator.desired.card import ServedCard, Sign, card_config_map, served_card, unsigned
+from fleetwright_operator.desired.cilium import names_policies, plain_routes
 from fleetwright_operator.desired.deployment import Skills, agent_deployment
 from fleetwright_operator.desired.egress import Route, Services, egress_routes
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest, owner_of
@@ -114,7 +115,10 @@ def _routes(parts: AgentParts, settings: Settings) -> Iterator[Route]:
 
 def _policies(owner: Owner, parts: AgentParts, routes: list[Route], settings: Settings) -> Iterator[Manifest]:
     if is_managed(parts.agent):
-        yield agent_policy(owner, parts.agent, callers=parts.callers, routes=routes, settings=settings)
+        # Names first: the plain policy no longer has what stands there.
+        yield from names_policies(owner, routes, settings)
+        plain = plain_routes(routes, settings)
+        yield agent_policy(owner, parts.agent, callers=parts.callers, routes=plain, settings=settings)
 
 
 def agent_credentials(agent: Agent, tokens: Tokens, *, pending: Mapping[str, str]) -> list[Manifest]:

@@ -1,7 +1,7 @@
 """Everything an agent may reach, compiled from its references, each with its reason."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetwright_operator import names
@@ -10,7 +10,7 @@ from fleetwright_operator.desired.config import model_destination
 from fleetwright_operator.desired.permissions import Needs, needed_addresses, needed_ranges
 from fleetwright_operator.edges import Agent, peers_of
 from fleetwright_operator.endpoints import DEFAULT_MCP_PORT
-from fleetwright_operator.settings import Settings
+from fleetwright_operator.settings import Cilium, Settings
 
 Services = Mapping[tuple[str, str], ServiceFacts]
 
@@ -22,6 +22,8 @@ class Route:
     peers: tuple[Mapping[str, Any], ...]
     ports: tuple[tuple[str, int | str], ...]
     """(protocol, port)"""
+    name: str = ""
+    """Of a host outside, where the route leads to one."""
 
 
 def named_addresses(
@@ -63,7 +65,7 @@ def egress_routes(
         found = destination(address, services, settings)
         if isinstance(found, str):
             raise ValueError(found)
-        routes.append(_route(found, why))
+        routes.append(_route(found, why, settings))
     routes += [
         _workload(namespace, name, server["spec"]["workload"])
         for name, server in servers.items()
@@ -93,8 +95,16 @@ def dns_route(settings: Settings) -> Route:
     )
 
 
-def _route(found: Destination, why: str) -> Route:
-    return Route(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),))
+def is_by_name(route: Route, settings: Settings) -> bool:
+    """Whether the route is for the policy that knows names; its peers are what a plain one would open instead."""
+    return bool(route.name) and settings.cilium is Cilium.ON
+
+
+def _route(found: Destination, why: str, settings: Settings) -> Route:
+    route = Route(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),), name=found.name)
+    if is_by_name(route, settings):
+        return replace(route, to=f"{found.name}, port {found.port}, by name (Cilium)")
+    return route
 
 
 def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...]) -> Route:

@@ -43,7 +43,8 @@ def _policy(owner: Owner, *, name: str, ingress: list[Any], egress: list[Any]) -
             "podSelector": {"matchLabels": owner.selector},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": ingress,
-            "egress": egress,
+            # The API server does not keep an empty list; none at all closes as well.
+            **({"egress": egress} if egress else {}),
         },
     }
 
