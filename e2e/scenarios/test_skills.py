@@ -13,7 +13,7 @@ from e2e.cluster.progress import Progress
 from e2e.cluster.provider import Provider
 from e2e.scenarios import workloads
 from e2e.scenarios.fleet import Caller, Fleet, agent, text_of
-from e2e.scenarios.registry import GUARDED, Registry, started
+from e2e.scenarios.registry import GUARDED, OPEN, Registry, started
 
 GIT_SERVER = Path(__file__).with_name("git_server.py").read_text()
 NOWHERE = "0" * 40
@@ -107,8 +107,7 @@ def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revis
 
     fleet.apply(skill("manners", **repository.at(1, path="team/manners")))
     fleet.until(lambda: serves(fleet, "polite", "manners"), "the agent has the next commit")
-    fleet.until(lambda: caller.reaches("polite", token=token), "its new pod can be called")
-    assert "Say thank you." in answer(caller, "polite", "Load the manners skill.", token)
+    assert "Say thank you." in file(fleet, "polite", "manners/SKILL.md")
     assert file(fleet, "polite", "manners/words.md") == "Gladly.\n"
     # The looks are over: neither their pods nor their policies stay.
     probes = ("pods,networkpolicies", "--selector=app.kubernetes.io/component=probe")
@@ -183,8 +182,13 @@ def test_an_image_is_mounted_read_only_as_its_digest_says_wherever_its_tag_moves
     fleet: Fleet, registry: Registry
 ) -> None:
     first = registry.reference("motto", registry.publish("motto", {"SKILL.md": document("motto", "Measure twice.")}))
-    fleet.apply(skill("motto", image={"reference": first}))
+    need = {"host": "registry", "ports": [OPEN], "why": "to look for more"}
+    motto = skill("motto", image={"reference": first})
+    fleet.apply({**motto, "spec": {**motto["spec"], "permissions": {"egress": [need]}}})
     caller, token = user(fleet, "tailor", of="motto")
+    fleet.until(lambda: fleet.reaches(fleet.pod_of("tailor"), "registry", OPEN), "the way that the skill needs is open")
+    assert not fleet.reaches(fleet.pod_of("tailor"), "registry", GUARDED)
+    assert fleet.get("skill/motto")["status"]["usedBy"] == 1
     assert fleet.get("skill/motto")["status"]["source"] == {"image": {"reference": first}}
     assert "Measure twice." in answer(caller, "tailor", "Load the motto skill.", token)
     write = ("python", "-c", "open('/etc/fleetwright/skills/motto/SKILL.md', 'w')")
