@@ -206,19 +206,23 @@ def test_an_image_is_mounted_read_only_as_its_digest_says_wherever_its_tag_moves
     assert file(fleet, "tailor", "motto/why.md") == "Cloth is dear.\n"
 
 
-def test_an_image_that_cannot_be_pulled_is_named_and_a_private_one_opens_by_its_pull_secret(
+def test_a_private_image_opens_by_its_pull_secret_and_the_skill_says_why_it_does_not(
     fleet: Fleet, registry: Registry
 ) -> None:
     digest = registry.publish("seal", {"SKILL.md": document("seal", "Say nothing of this.")})
     closed = registry.reference("seal", digest, port=GUARDED)
-    fleet.apply(skill("seal", image={"reference": closed}))
+    fleet.apply(skill("seal", image={"reference": closed, "pullSecret": {"name": "team"}}))
+    fleet.until(lambda: says(fleet, "skill/seal", "Secret 'team', which does not exist"), "the Secret is missed")
+    fleet.apply(registry.pull_secret("team", password="another"))
     fleet.until(lambda: says(fleet, "skill/seal", "cannot be pulled"), "the Skill says what is wrong")
     _, reason, message = fleet.condition("skill/seal", "ReferencesResolved")
-    assert (reason, digest in message, "authorization failed" in message) == ("SourceUnusable", True, True), message
+    assert reason == "SourceUnusable"
+    assert digest in message
+    assert "401 Unauthorized" in message
 
-    fleet.apply(registry.pull_secret("team-registry"), agent("clerk", skills=[{"name": "seal"}]))
-    fleet.apply(skill("seal", image={"reference": closed, "pullSecret": {"name": "team-registry"}}))
-    fleet.ready("skill/seal", "agent/clerk")
+    fleet.apply(registry.pull_secret("team"), agent("clerk", skills=[{"name": "seal"}]))
+    fleet.ready("skill/seal", seconds=20)
+    fleet.ready("agent/clerk")
     assert "Say nothing of this." in file(fleet, "clerk", "seal/SKILL.md")
 
 
