@@ -50,7 +50,7 @@ class Repository:
 
 @pytest.fixture(scope="module")
 def repository(fleet: Fleet) -> Repository:
-    rules = {"team/manners": "Say please.", "vow": "Say nothing.", "oath": "Say it on oath.", "song": "Sing it."}
+    rules = {"team/manners": "Say please.", "oath": "Say it on oath.", "song": "Sing it."}
     first = {f"{path}/SKILL.md": document(path.rpartition("/")[2], rule) for path, rule in rules.items()}
     second = {"team/manners/SKILL.md": document("manners", "Say thank you."), "team/manners/words.md": "Gladly.\n"}
     history = [first, first | second]
@@ -96,11 +96,17 @@ def replaced(fleet: Fleet, name: str) -> None:
     fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of(name)}", "--timeout=60s")
 
 
-def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revision(
-    fleet: Fleet, repository: Repository
-) -> None:
+@pytest.fixture(scope="module")
+def polite(fleet: Fleet, repository: Repository) -> tuple[Caller, str]:
+    """An agent with a skill from a commit, and its caller."""
     fleet.apply(skill("manners", **repository.at(0, path="team/manners")))
-    caller, token = user(fleet, "polite", of="manners")
+    return user(fleet, "polite", of="manners")
+
+
+def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revision(
+    fleet: Fleet, repository: Repository, polite: tuple[Caller, str]
+) -> None:
+    caller, token = polite
     assert "Say please." in answer(caller, "polite", "Load the manners skill.", token)
     ways = {way["why"]: way["to"] for way in fleet.get("agent/polite")["status"]["egress"]}
     assert ways["skill manners, fetched from git"] == f"pods of Service {fleet.namespace}/git, port {workloads.PORT}"
@@ -123,26 +129,25 @@ def serves(fleet: Fleet, name: str, of: str) -> bool:
     return current and digests == [now["status"]["digest"]] and ready
 
 
+@pytest.mark.usefixtures("polite")
 def test_a_commit_that_is_not_there_leaves_the_agent_the_last_good_one_also_in_a_new_pod(
     fleet: Fleet, repository: Repository
 ) -> None:
-    fleet.apply(skill("vow", **repository.at(0, path="vow")))
-    fleet.apply(agent("monk", skills=[{"name": "vow"}]))
-    fleet.ready("agent/monk")
-    pod, revision = fleet.pod_of("monk"), fleet.get("agent/monk")["status"]["revision"]
+    pod, revision = fleet.pod_of("polite"), fleet.get("agent/polite")["status"]["revision"]
+    good, text = fleet.get("skill/manners")["spec"]["source"], file(fleet, "polite", "manners/SKILL.md")
 
-    fleet.apply(skill("vow", **repository.at(2, path="vow")))
-    fleet.until(lambda: says(fleet, "skill/vow", f"has no commit {NOWHERE}"), "the Skill names the commit")
-    assert fleet.condition("skill/vow", "ReferencesResolved")[1] == "SourceUnusable"
-    fleet.until(lambda: says(fleet, "agent/monk", "Skill 'vow'"), "the agent says which skill it waits for")
-    assert fleet.pod_of("monk") == pod
-    replaced(fleet, "monk")
-    assert "Say nothing." in file(fleet, "monk", "vow/SKILL.md")
-    assert fleet.get("agent/monk")["status"]["revision"] == revision
+    fleet.apply(skill("manners", **repository.at(2, path="team/manners")))
+    fleet.until(lambda: says(fleet, "skill/manners", f"has no commit {NOWHERE}"), "the Skill names the commit")
+    assert fleet.condition("skill/manners", "ReferencesResolved")[1] == "SourceUnusable"
+    fleet.until(lambda: says(fleet, "agent/polite", "Skill 'manners'"), "the agent says which skill it waits for")
+    assert fleet.pod_of("polite") == pod
+    replaced(fleet, "polite")
+    assert file(fleet, "polite", "manners/SKILL.md") == text
+    assert fleet.get("agent/polite")["status"]["revision"] == revision
 
-    fleet.apply(skill("vow", **repository.at(0, path="vow")))
-    fleet.ready("skill/vow", "agent/monk")
-    assert fleet.get("agent/monk")["status"]["revision"] == revision
+    fleet.apply(skill("manners", **good))
+    fleet.ready("skill/manners", "agent/polite")
+    assert fleet.get("agent/polite")["status"]["revision"] == revision
 
 
 def test_a_private_repository_opens_by_a_secret_that_the_agent_itself_never_sees(
