@@ -53,9 +53,9 @@ class Registry:
     def reference(self, name: str, digest: str, *, port: int = OPEN) -> str:
         return f"{self._host(port)}/skills/{name}:1@{digest}"
 
-    def pull_secret(self, name: str) -> dict[str, Any]:
+    def pull_secret(self, name: str, *, password: str = PASSWORD) -> dict[str, Any]:
         """What `kubectl create secret docker-registry` makes."""
-        login = {"auth": base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()}
+        login = {"auth": base64.b64encode(f"{USER}:{password}".encode()).decode()}
         config = json.dumps({"auths": {self._host(GUARDED): login}})
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
         return {**secret, "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": config}}

@@ -13,7 +13,7 @@ from e2e.cluster.progress import Progress
 from e2e.cluster.provider import Provider
 from e2e.scenarios import workloads
 from e2e.scenarios.fleet import Caller, Fleet, agent, text_of
-from e2e.scenarios.registry import GUARDED, Registry, started
+from e2e.scenarios.registry import GUARDED, OPEN, Registry, started
 
 GIT_SERVER = Path(__file__).with_name("git_server.py").read_text()
 NOWHERE = "0" * 40
@@ -50,7 +50,7 @@ class Repository:
 
 @pytest.fixture(scope="module")
 def repository(fleet: Fleet) -> Repository:
-    rules = {"team/manners": "Say please.", "vow": "Say nothing.", "oath": "Say it on oath.", "song": "Sing it."}
+    rules = {"team/manners": "Say please.", "oath": "Say it on oath.", "song": "Sing it."}
     first = {f"{path}/SKILL.md": document(path.rpartition("/")[2], rule) for path, rule in rules.items()}
     second = {"team/manners/SKILL.md": document("manners", "Say thank you."), "team/manners/words.md": "Gladly.\n"}
     history = [first, first | second]
@@ -96,19 +96,24 @@ def replaced(fleet: Fleet, name: str) -> None:
     fleet.run("wait", "--for=condition=Ready", f"pod/{fleet.pod_of(name)}", "--timeout=60s")
 
 
-def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revision(
-    fleet: Fleet, repository: Repository
-) -> None:
+@pytest.fixture(scope="module")
+def polite(fleet: Fleet, repository: Repository) -> tuple[Caller, str]:
+    """An agent with a skill from a commit, and its caller."""
     fleet.apply(skill("manners", **repository.at(0, path="team/manners")))
-    caller, token = user(fleet, "polite", of="manners")
+    return user(fleet, "polite", of="manners")
+
+
+def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revision(
+    fleet: Fleet, repository: Repository, polite: tuple[Caller, str]
+) -> None:
+    caller, token = polite
     assert "Say please." in answer(caller, "polite", "Load the manners skill.", token)
     ways = {way["why"]: way["to"] for way in fleet.get("agent/polite")["status"]["egress"]}
     assert ways["skill manners, fetched from git"] == f"pods of Service {fleet.namespace}/git, port {workloads.PORT}"
 
     fleet.apply(skill("manners", **repository.at(1, path="team/manners")))
     fleet.until(lambda: serves(fleet, "polite", "manners"), "the agent has the next commit")
-    fleet.until(lambda: caller.reaches("polite", token=token), "its new pod can be called")
-    assert "Say thank you." in answer(caller, "polite", "Load the manners skill.", token)
+    assert "Say thank you." in file(fleet, "polite", "manners/SKILL.md")
     assert file(fleet, "polite", "manners/words.md") == "Gladly.\n"
     # The looks are over: neither their pods nor their policies stay.
     probes = ("pods,networkpolicies", "--selector=app.kubernetes.io/component=probe")
@@ -124,26 +129,25 @@ def serves(fleet: Fleet, name: str, of: str) -> bool:
     return current and digests == [now["status"]["digest"]] and ready
 
 
+@pytest.mark.usefixtures("polite")
 def test_a_commit_that_is_not_there_leaves_the_agent_the_last_good_one_also_in_a_new_pod(
     fleet: Fleet, repository: Repository
 ) -> None:
-    fleet.apply(skill("vow", **repository.at(0, path="vow")))
-    fleet.apply(agent("monk", skills=[{"name": "vow"}]))
-    fleet.ready("agent/monk")
-    pod, revision = fleet.pod_of("monk"), fleet.get("agent/monk")["status"]["revision"]
+    pod, revision = fleet.pod_of("polite"), fleet.get("agent/polite")["status"]["revision"]
+    good, text = fleet.get("skill/manners")["spec"]["source"], file(fleet, "polite", "manners/SKILL.md")
 
-    fleet.apply(skill("vow", **repository.at(2, path="vow")))
-    fleet.until(lambda: says(fleet, "skill/vow", f"has no commit {NOWHERE}"), "the Skill names the commit")
-    assert fleet.condition("skill/vow", "ReferencesResolved")[1] == "SourceUnusable"
-    fleet.until(lambda: says(fleet, "agent/monk", "Skill 'vow'"), "the agent says which skill it waits for")
-    assert fleet.pod_of("monk") == pod
-    replaced(fleet, "monk")
-    assert "Say nothing." in file(fleet, "monk", "vow/SKILL.md")
-    assert fleet.get("agent/monk")["status"]["revision"] == revision
+    fleet.apply(skill("manners", **repository.at(2, path="team/manners")))
+    fleet.until(lambda: says(fleet, "skill/manners", f"has no commit {NOWHERE}"), "the Skill names the commit")
+    assert fleet.condition("skill/manners", "ReferencesResolved")[1] == "SourceUnusable"
+    fleet.until(lambda: says(fleet, "agent/polite", "Skill 'manners'"), "the agent says which skill it waits for")
+    assert fleet.pod_of("polite") == pod
+    replaced(fleet, "polite")
+    assert file(fleet, "polite", "manners/SKILL.md") == text
+    assert fleet.get("agent/polite")["status"]["revision"] == revision
 
-    fleet.apply(skill("vow", **repository.at(0, path="vow")))
-    fleet.ready("skill/vow", "agent/monk")
-    assert fleet.get("agent/monk")["status"]["revision"] == revision
+    fleet.apply(skill("manners", **good))
+    fleet.ready("skill/manners", "agent/polite")
+    assert fleet.get("agent/polite")["status"]["revision"] == revision
 
 
 def test_a_private_repository_opens_by_a_secret_that_the_agent_itself_never_sees(
@@ -183,8 +187,13 @@ def test_an_image_is_mounted_read_only_as_its_digest_says_wherever_its_tag_moves
     fleet: Fleet, registry: Registry
 ) -> None:
     first = registry.reference("motto", registry.publish("motto", {"SKILL.md": document("motto", "Measure twice.")}))
-    fleet.apply(skill("motto", image={"reference": first}))
+    need = {"host": "registry", "ports": [OPEN], "why": "to look for more"}
+    motto = skill("motto", image={"reference": first})
+    fleet.apply({**motto, "spec": {**motto["spec"], "permissions": {"egress": [need]}}})
     caller, token = user(fleet, "tailor", of="motto")
+    fleet.until(lambda: fleet.reaches(fleet.pod_of("tailor"), "registry", OPEN), "the way that the skill needs is open")
+    assert not fleet.reaches(fleet.pod_of("tailor"), "registry", GUARDED)
+    assert fleet.get("skill/motto")["status"]["usedBy"] == 1
     assert fleet.get("skill/motto")["status"]["source"] == {"image": {"reference": first}}
     assert "Measure twice." in answer(caller, "tailor", "Load the motto skill.", token)
     write = ("python", "-c", "open('/etc/fleetwright/skills/motto/SKILL.md', 'w')")
@@ -202,19 +211,23 @@ def test_an_image_is_mounted_read_only_as_its_digest_says_wherever_its_tag_moves
     assert file(fleet, "tailor", "motto/why.md") == "Cloth is dear.\n"
 
 
-def test_an_image_that_cannot_be_pulled_is_named_and_a_private_one_opens_by_its_pull_secret(
+def test_a_private_image_opens_by_its_pull_secret_and_the_skill_says_why_it_does_not(
     fleet: Fleet, registry: Registry
 ) -> None:
     digest = registry.publish("seal", {"SKILL.md": document("seal", "Say nothing of this.")})
     closed = registry.reference("seal", digest, port=GUARDED)
-    fleet.apply(skill("seal", image={"reference": closed}))
+    fleet.apply(skill("seal", image={"reference": closed, "pullSecret": {"name": "team"}}))
+    fleet.until(lambda: says(fleet, "skill/seal", "Secret 'team', which does not exist"), "the Secret is missed")
+    fleet.apply(registry.pull_secret("team", password="another"))
     fleet.until(lambda: says(fleet, "skill/seal", "cannot be pulled"), "the Skill says what is wrong")
     _, reason, message = fleet.condition("skill/seal", "ReferencesResolved")
-    assert (reason, digest in message, "authorization failed" in message) == ("SourceUnusable", True, True), message
+    assert reason == "SourceUnusable"
+    assert digest in message
+    assert "401 Unauthorized" in message
 
-    fleet.apply(registry.pull_secret("team-registry"), agent("clerk", skills=[{"name": "seal"}]))
-    fleet.apply(skill("seal", image={"reference": closed, "pullSecret": {"name": "team-registry"}}))
-    fleet.ready("skill/seal", "agent/clerk")
+    fleet.apply(registry.pull_secret("team"), agent("clerk", skills=[{"name": "seal"}]))
+    fleet.ready("skill/seal", seconds=20)
+    fleet.ready("agent/clerk")
     assert "Say nothing of this." in file(fleet, "clerk", "seal/SKILL.md")
 
 

@@ -49,7 +49,7 @@ def test_only_the_same_question_has_the_same_name(probe, settings):
 
 def ended(phase: str, *, code: int = 0, message: str = "", **facts: object) -> dict:
     state = {"terminated": {"exitCode": code, "reason": "Error", "message": message}}
-    return {"phase": phase, "containerStatuses": [{"image": "img", "state": state}], **facts}
+    return {"phase": phase, "containerStatuses": [{"name": "probe", "image": "img", "state": state}], **facts}
 
 
 WAITING = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
@@ -71,6 +71,11 @@ PODS = [
         ended("Running", code=2, message="fleetwright-agent: no such file\n"),
         Failure("Refused", "no such file"),
         id="a program that refused is heard before its pod's phase follows",
+    ),
+    pytest.param(
+        {"phase": "Running", "containerStatuses": [{"name": "sidecar", "state": {"terminated": {"exitCode": 2}}}]},
+        Pending(Health(False, "CrashLoop", "the container ended with exit code 2 (unknown)")),
+        id="a container beside it may be started again",
     ),
     pytest.param(
         ended("Failed", code=1, message="Traceback"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.desired.probe import CONTAINER
 from fleetwright_operator.rollout import Health, pod_causes
 
 REFUSED = "Refused"
@@ -44,7 +45,9 @@ def unreported(pod: Entry | None) -> Pending | Failure | None:
         return None if pod else Pending()
     for container in pod.facts.get("containerStatuses", ()):
         ended = container.get("state", {}).get("terminated", {})
-        if ended.get("exitCode") == 2:  # nothing starts it again; the pod's own phase follows
+        # Nothing starts the program again, while a sidecar may be: that one counts when the pod is over.
+        final = phase == "Failed" or container.get("name") == CONTAINER
+        if final and ended.get("exitCode") == 2:
             return Failure(REFUSED, _words(ended.get("message", "")) or "it gave no reason")
     return _failed(pod) if phase == "Failed" else Pending(next(pod_causes(pod), None))
 

@@ -18,6 +18,7 @@ from fleetwright_operator.settings import Settings
 
 _RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}
 _ENDING_SECONDS = 5
+CONTAINER = "probe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ def runtime_pod(
 ) -> dict[str, Any]:
     """The spec of a small restricted pod that runs `fleetwright-agent probe <arguments>`."""
     container = {
-        "name": "probe",
+        "name": CONTAINER,
         "image": settings.agent_image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["fleetwright-agent", "probe", *arguments],
