@@ -52,13 +52,14 @@ def _tell(findings: Findings, seconds: float) -> int:
         print(f"\n{complaint}")
     for fault, number in sorted(Counter(str(verdict.case.fault) for verdict in verdicts).items()):
         print(f"  {fault:<14} {number:>4} cases")
-    if missed := sum(not verdict.struck for verdict in verdicts):
-        print(f"  {missed} of them met no write or event to strike: it did not come this time")
+    struck = [verdict for verdict in verdicts if verdict.struck]
+    if missed := len(verdicts) - len(struck):
+        print(f"  {missed} of them met no write or event to strike, and do not count: it did not come this time")
     if findings.restarts:
         print(f"  {findings.restarts} operators ended by themselves and were started again")
-    good = sum(not verdict.problem for verdict in verdicts)
-    print(f"{good} of {len(verdicts)} converged in {seconds:.0f} s")
-    return int(good < len(verdicts) or bool(findings.complaints) or not verdicts)
+    good = sum(not verdict.problem for verdict in struck)
+    print(f"{good} of {len(struck)} converged in {seconds:.0f} s")
+    return int(any(verdict.problem for verdict in verdicts) or bool(findings.complaints) or not struck)
 
 
 if __name__ == "__main__":
