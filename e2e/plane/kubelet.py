@@ -1,12 +1,15 @@
 """Says of pods what a kubelet would: that they run and are ready, or, where they should end, that they did.
 
-No container runs here. A pod that no node was chosen for goes at once when it is deleted.
+No container runs here. A pod that no node was chosen for goes at once when it is deleted, unless who deletes it hangs
+up in the middle: then it only should go, and a kubelet sees to that.
 """
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import aiohttp
-from e2e.plane.client import Client, Object, Refusal
+from e2e.plane.client import MERGE, Client, Object, Refusal, path_of
 from e2e.plane.mirror import Mirror
 
 
@@ -17,19 +20,34 @@ class Kubelet:
         mirror.listeners.append(self._hear)
 
     def _hear(self, event: str, kind: str, body: Object) -> None:
-        phase = body.get("status", {}).get("phase")
-        if kind == "Pod" and event != "DELETED" and phase == "Pending" and "deletionTimestamp" not in body["metadata"]:
-            task = asyncio.create_task(self._report(body))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if kind != "Pod" or event == "DELETED":
+            return
+        if "deletionTimestamp" in body["metadata"]:
+            self._begin(self._end(body))
+        elif body.get("status", {}).get("phase") == "Pending":
+            self._begin(self._report(body))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _report(self, pod: Object) -> None:
         metadata = pod["metadata"]
         status = _ended(pod) if pod["spec"].get("restartPolicy") == "Never" else _ready()
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        path = f"{path_of('Pod', metadata['namespace'], metadata['name'])}/status"
+        await self._insist("PATCH", path, patch, content=MERGE)
+
+    async def _end(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+        await self._insist("DELETE", path_of("Pod", metadata["namespace"], metadata["name"]), options)
+
+    async def _insist(self, method: str, path: str, body: Object, *, content: str = "application/json") -> None:
         while True:
             try:
-                await self._client.merge("Pod", metadata["namespace"], metadata["name"], patch, subresource="/status")
+                await self._client.request(method, path, body, content=content)
                 return
             except Refusal as refusal:
                 if refusal.status in {404, 409, 422}:  # it went meanwhile, or another has its name

@@ -20,6 +20,8 @@ from fleetwright_operator.settings import Settings
 _CREDENTIALS = "/etc/fleetwright/git"
 _KEYS = ("password", "token", "username")
 _LOOKED_AT = "/skill"
+_PULL_SECONDS = 180
+"""That a registry does not answer is known after a minute and a half (measured), and told only while the pod lives."""
 _SIZE = "32Mi"
 _RESOURCES = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 _TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, an emptyDir
@@ -73,7 +75,7 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
         volume = _image_volume("skill", source["image"])
         pod = runtime_pod(["skill", f"--folder={_LOOKED_AT}"], settings, mounts=[mount], volumes=[volume])
         pod |= pull_secrets([Foreign(source=source, digest="")])
-        return Probe(owner=owner_of(skill), pod=pod, routes=[], about=about)
+        return Probe(owner=owner_of(skill), pod=pod, routes=[], seconds=_PULL_SECONDS, about=about)
     found = destination(address, services, settings)
     if isinstance(found, str):
         raise ValueError(found)
