@@ -34,8 +34,7 @@ RINGS = (
     ),
     Ring("demo", ("make", "--no-print-directory", "demo")),
     Ring("controlplane", (*_PYTEST, "tests/controlplane")),
-    # A fifth of the cases: all of them take longer on two cores than a commit should wait.
-    Ring("sweep", ("make", "--no-print-directory", "sweep", "SHARE=0.2")),
+    Ring("sweep", ("make", "--no-print-directory", "sweep")),
     # A sample, the same each time; `make walk` takes all of it and another seed.
     Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "5", "--walks", "6", "--seed", "4")),
     Ring("faults", (*_PYTEST, "tests/faults")),
