@@ -25,7 +25,7 @@ from e2e.plane.process import OperatorProcess
 from tests.bench.recording import NAME, SPACE, Recorder
 
 CONTROLLERS = ("--controllers=namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller",)
-OURS, BARE = "bench-ours", "bench-bare"
+OURS, BARE, FEW = "bench-ours", "bench-bare", "bench-few"
 CONNECTIONS = 32
 _IMAGE = Path(__file__).parent / "image"
 _QUIET = {
@@ -53,7 +53,7 @@ class Stage:
         self.client = await self._stack.enter_async_context(client)
         await install_crds(self.client)
         self.installation: Installation = await install_release(self.client, "fleetwright-system")
-        for space in (OURS, BARE, SPACE):
+        for space in (OURS, BARE, FEW, SPACE):
             await make_namespace(self.client, space)
         self.mirror = await self._stack.enter_async_context(Mirror(self.client, kinds=("Agent",)))
         await self._record()
@@ -73,7 +73,7 @@ class Stage:
         self._operators.append(process)
         return process
 
-    async def create(self, names: Sequence[str], *, rate: float = 0.0) -> tuple[list[float], float]:
+    async def create(self, names: Sequence[str], *, rate: float = 0.0, space: str = OURS) -> tuple[list[float], float]:
         """Creates Agents and waits for all: how long each took from its creation to Programmed, and the whole."""
         made: dict[str, float] = {}
         served: dict[str, float] = {}
@@ -92,7 +92,7 @@ class Stage:
 
         async def one(name: str) -> None:
             async with gate:
-                await self.client.request("POST", path_of("Agent", OURS), agent(name, OURS))
+                await self.client.request("POST", path_of("Agent", space), agent(name, space))
                 made[name] = time.monotonic()
 
         started = time.monotonic()
@@ -107,16 +107,16 @@ class Stage:
         # The status may be told of before the answer of the creation is read.
         return [max(0.0, served[name] - made[name]) for name in names], max(served.values()) - started
 
-    async def edit(self, name: str, text: str) -> float:
+    async def edit(self, name: str, text: str, *, space: str = OURS) -> float:
         """Seconds until an Agent's new instructions are programmed."""
-        body = await self.client.apply(agent(name, OURS, instructions=text))
+        body = await self.client.apply(agent(name, space, instructions=text))
         began, generation = time.monotonic(), body["metadata"]["generation"]
 
         def served() -> bool:
-            found = self.mirror.find("Agent", OURS, name)
+            found = self.mirror.find("Agent", space, name)
             return found is not None and found["metadata"]["generation"] >= generation and is_programmed(found)
 
-        if not await self.mirror.until(OURS, served, seconds=120, pause=0.0):
+        if not await self.mirror.until(space, served, seconds=120, pause=0.0):
             raise TimeoutError(f"{name} was never served")
         return time.monotonic() - began
 

@@ -16,7 +16,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from fleetwright_operator import names
-from fleetwright_operator.cluster.port import RESOURCES, Listing, Object, Resource
+from fleetwright_operator.cluster.port import RESOURCES, Kept, Listing, Object, Resource
 from fleetwright_operator.errors import Collision, Missing, Rejected
 from fleetwright_operator.metrics import Metrics
 from fleetwright_operator.moments import moment, written
@@ -169,7 +169,9 @@ class MemoryApi:
 
     # What the operator asks for.
 
-    async def list(self, resource: Resource, *, namespace: str | None = None) -> Listing:
+    async def list(
+        self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None
+    ) -> Listing[Kept]:
         kind = _OWN_VIEWS.get(resource.kind, resource.kind.removesuffix("Metadata"))
         self._guard_served(kind)
         items = [
@@ -180,7 +182,7 @@ class MemoryApi:
             and (not resource.field or resource.field == f"metadata.name={key[2]}")
         ]
         ours = [item for item in items if not resource.selector or _is_ours(item)]
-        return Listing(items=ours, resource_version=str(next(self._versions)))
+        return Listing(items=[keep(item) for item in ours], resource_version=str(next(self._versions)))
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object:
         kind = resource.kind.removesuffix("Metadata")

@@ -77,7 +77,7 @@ async def test_a_long_list_comes_in_chunks_and_a_null_one_is_empty(api, stub):
         answer(metadata={"resourceVersion": "5"}, items=[{"metadata": {"name": "b"}}]),
         answer(metadata={"resourceVersion": "6"}, items=None),
     ]
-    listing = await api.list(CONFIG_MAPS, namespace="shop")
+    listing = await api.list(CONFIG_MAPS, namespace="shop", keep=dict)
     assert [(item["kind"], item["metadata"]["name"]) for item in listing.items] == [
         ("ConfigMap", "a"),
         ("ConfigMap", "b"),
@@ -85,13 +85,13 @@ async def test_a_long_list_comes_in_chunks_and_a_null_one_is_empty(api, stub):
     assert stub.asked[0].path == "/api/v1/namespaces/shop/configmaps"
     assert stub.asked[0].query["labelSelector"] == "app.kubernetes.io/managed-by=fleetwright"
     assert stub.asked[1].query["continue"] == "more"
-    assert (await api.list(AGENTS)).items == []
+    assert (await api.list(AGENTS, keep=dict)).items == []
     assert stub.asked[2].path == "/apis/fleetwright.dev/v1alpha1/agents"
 
 
 async def test_foreign_secrets_are_asked_for_by_metadata_alone(api, stub):
     stub.answers += [answer(metadata={"resourceVersion": "5"}, items=[]), answer(metadata={})]
-    await api.list(SECRET_METADATA)
+    await api.list(SECRET_METADATA, keep=dict)
     await api.get(SECRET_METADATA, "shop", "key")
     accepted = [request.headers["Accept"] for request in stub.asked]
     assert accepted[0] == "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"

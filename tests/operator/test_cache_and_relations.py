@@ -3,6 +3,7 @@
 import pytest
 
 from fleetwright_operator.cluster.cache import Cache
+from fleetwright_operator.cluster.entry import entry_of
 from fleetwright_operator.cluster.port import RESOURCES, SECRETS, SERVICES, Listing
 from fleetwright_operator.relations import Relations
 from fleetwright_operator.settings import Settings
@@ -57,7 +58,8 @@ def test_a_list_that_was_read_before_an_object_went_does_not_bring_it_back(cache
     policy = versioned(child("NetworkPolicy", "probe"), 5)
     cache.put("NetworkPolicy", policy)
     assert cache.drop("NetworkPolicy", "shop", "probe", uid="u-probe", version="12")
-    assert cache.replace(POLICIES, Listing(items=[policy], resource_version="11"), namespace=None) == []
+    listing = Listing(items=[entry_of("NetworkPolicy", policy)], resource_version="11")
+    assert cache.replace(POLICIES, listing, namespace=None) == []
     assert cache.get("NetworkPolicy", "shop", "probe") is None
 
 

@@ -13,10 +13,10 @@ from typing import Any, Protocol, Self
 import aiohttp
 
 from fleetwright_operator import names
-from fleetwright_operator.cluster.port import PODS, Listing, Object, Resource
+from fleetwright_operator.cluster.port import PODS, Kept, Listing, Object, Resource
 from fleetwright_operator.errors import Missing, api_error
 
-_CHUNK = 500
+_CHUNK = 100
 _CONNECTIONS = 32
 _CONNECT_SECONDS = 5
 _METADATA = "PartialObjectMetadata"
@@ -57,14 +57,16 @@ class KubernetesApi:
         await self._session.close()
         await self._watches.close()
 
-    async def list(self, resource: Resource, *, namespace: str | None = None) -> Listing:
-        items: list[Object] = []
+    async def list(
+        self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None
+    ) -> Listing[Kept]:
+        items: list[Kept] = []
         query = {"limit": str(_CHUNK), **_chosen(resource)}
         while True:
             page = await self._request("GET", resource.path(namespace), query=query, accept=_accept(resource, "List"))
             kind = resource.kind if not resource.metadata_only else _METADATA
             # Items of a list do not say what they are, and an empty list may be null.
-            items += [{"apiVersion": resource.api_version, "kind": kind, **item} for item in page["items"] or ()]
+            items += [keep({"apiVersion": resource.api_version, "kind": kind, **item}) for item in page["items"] or ()]
             following = page["metadata"].get("continue")
             if not following:
                 return Listing(items=items, resource_version=page["metadata"]["resourceVersion"])

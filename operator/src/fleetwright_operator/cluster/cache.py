@@ -53,7 +53,10 @@ class Cache:
 
     def put(self, kind: str, body: Object) -> Change | None:
         """Keeps the object; None when it is known already or older than what is known."""
-        entry = entry_of(kind, body)
+        return self._keep(entry_of(kind, body))
+
+    def _keep(self, entry: Entry) -> Change | None:
+        kind = entry.kind
         before = self._entries[kind].get(entry.id)
         if before is None and int(entry.resource_version) <= self._gone.get((kind, entry.uid), 0):
             return None
@@ -72,15 +75,15 @@ class Cache:
         self._set(before.id, None)
         return Change(before, None)
 
-    def replace(self, resource: Resource, listing: Listing, *, namespace: str | None) -> list[Change]:
+    def replace(self, resource: Resource, listing: Listing[Entry], *, namespace: str | None) -> list[Change]:
         """Takes in a whole list and says what it changed; finds what a watch missed, deletions included."""
-        changes = [self.put(resource.kind, item) for item in listing.items]
-        listed = {(item["metadata"].get("namespace", ""), item["metadata"]["name"]) for item in listing.items}
+        changes = [self._keep(entry) for entry in listing.items]
+        listed = {entry.id for entry in listing.items}
         gone = [
             entry
             for entry in self.all(resource.kind)
             if (namespace is None or entry.namespace == namespace)
-            and (entry.namespace, entry.name) not in listed
+            and entry.id not in listed
             # What is younger than the list is missing from it for that reason.
             and int(entry.resource_version) <= int(listing.resource_version)
         ]

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from sys import intern
 from typing import Any
 
 from fleetwright_operator import names
@@ -61,15 +62,15 @@ def entry_of(kind: str, body: Object) -> Entry:
     metadata = body["metadata"]
     return Entry(
         kind=kind,
-        namespace=metadata.get("namespace", ""),
-        name=metadata["name"],
-        uid=metadata["uid"],
+        namespace=intern(metadata.get("namespace", "")),
+        name=intern(metadata["name"]),
+        uid=intern(metadata["uid"]),
         resource_version=metadata["resourceVersion"],
         generation=metadata.get("generation", 0),
         created=metadata.get("creationTimestamp", ""),
         deleting="deletionTimestamp" in metadata,
-        labels=metadata.get("labels", {}),
-        annotations={k: v for k, v in metadata.get("annotations", {}).items() if k.startswith(names.GROUP)},
+        labels=_shared_labels(tuple(sorted(metadata.get("labels", {}).items()))),
+        annotations={intern(k): v for k, v in metadata.get("annotations", {}).items() if k.startswith(names.GROUP)},
         controller=next(iter(_owners(metadata, controlling=True)), None),
         holders=_owners(metadata, controlling=False),
         owned=_owned(metadata),
@@ -79,7 +80,7 @@ def entry_of(kind: str, body: Object) -> Entry:
 
 def _owners(metadata: Mapping[str, Any], *, controlling: bool) -> frozenset[OwnedBy]:
     return frozenset(
-        OwnedBy(kind=owner["kind"], name=owner["name"], uid=owner["uid"])
+        _owner(owner["kind"], owner["name"], owner["uid"])
         for owner in metadata.get("ownerReferences", ())
         if bool(owner.get("controller")) == controlling
     )
@@ -98,6 +99,17 @@ def _owned(metadata: Mapping[str, Any]) -> Fields:
     return {}
 
 
+@lru_cache(maxsize=4096)
+def _shared_labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """All children of an object have the same."""
+    return {intern(key): intern(value) for key, value in items}
+
+
+@lru_cache(maxsize=4096)
+def _owner(kind: str, name: str, uid: str) -> OwnedBy:
+    return OwnedBy(kind=intern(kind), name=intern(name), uid=intern(uid))
+
+
 @lru_cache(maxsize=1024)
 def _interned(text: str) -> Fields:
     """Thousands of children share a handful of field sets."""
@@ -108,8 +120,17 @@ def _interned(text: str) -> Fields:
 def _custom(kind: str, body: Object) -> dict[str, Any]:
     kept = ("name", "namespace", "uid", "generation", "creationTimestamp")
     metadata = {key: body["metadata"][key] for key in kept if key in body["metadata"]}
-    parts = {key: body.get(key, {}) for key in ("spec", "status")}
+    parts = {key: _lean(body.get(key, {})) for key in ("spec", "status")}
     return {"apiVersion": names.API_VERSION, "kind": kind, "metadata": metadata, **parts}
+
+
+def _lean(value: Any) -> Any:
+    """The same, of texts that are kept once: thousands of specs and conditions are made of the same words."""
+    if isinstance(value, str):
+        return intern(value)
+    if isinstance(value, dict):
+        return {intern(key): _lean(below) for key, below in value.items()}
+    return [_lean(below) for below in value] if isinstance(value, list) else value
 
 
 def _deployment(body: Object) -> dict[str, Any]:

@@ -10,10 +10,12 @@ does not serve, if it is one that Kubernetes does not bring itself.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import aiohttp
 
 from fleetwright_operator.cluster.cache import Cache, Change
+from fleetwright_operator.cluster.entry import entry_of
 from fleetwright_operator.cluster.port import Api, Object, Resource
 from fleetwright_operator.errors import ApiError, Expired, Forbidden, Missing
 
@@ -21,7 +23,7 @@ logger = logging.getLogger(__name__)
 LOST = (ApiError, aiohttp.ClientError, TimeoutError, OSError)
 """What a broken connection or a refusing server looks like."""
 _FORBIDDEN_PAUSES = 10
-_LISTS_AT_ONCE = 3
+_LISTS_AT_ONCE = 2
 """Of whole objects, most of which are forgotten at once: what lies in memory together bounds what the process keeps."""
 
 
@@ -89,7 +91,7 @@ class Feed:
 
     async def _list(self, resource: Resource, namespace: str | None) -> str:
         async with self._gate:
-            listing = await self._api.list(resource, namespace=namespace)
+            listing = await self._api.list(resource, namespace=namespace, keep=partial(entry_of, resource.kind))
             for change in self._cache.replace(resource, listing, namespace=namespace):
                 self._on_change(change)
         self._listed[resource.kind, namespace] = listing.resource_version

@@ -1,12 +1,13 @@
 """What the operator asks of the Kubernetes API, verb by verb. The adapter speaks HTTP; tests bring a twin."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from fleetwright_operator import names
 
 Object = dict[str, Any]
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +107,21 @@ RESOURCES: Mapping[str, Resource] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    items: list[Object]
+class Listing(Generic[Kept]):
+    items: list[Kept]
     resource_version: str
 
 
 class Api(Protocol):
     """Every method raises an ApiError for an answer that is no success."""
 
-    async def list(self, resource: Resource, *, namespace: str | None = None) -> Listing:
-        """All objects that the resource's selector picks, in chunks; each with apiVersion and kind."""
+    async def list(
+        self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None
+    ) -> Listing[Kept]:
+        """All objects that the resource's selector picks; of each, which has apiVersion and kind, what `keep` makes.
+
+        They come in chunks, and no more than one of them is held whole.
+        """
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object: ...
 
