@@ -99,6 +99,12 @@ def container(**fields):
     return {"spec": {"containers": [{"name": "side", "image": "i", **fields}]}}
 
 
+def projected(source):
+    return {"spec": {"volumes": [{"name": "v", "projected": {"sources": [source]}}]}}
+
+
+TOKEN = "a token for the Kubernetes API"
+ELSEWHERE = {"host": "169.254.169.254", "port": 80}
 REFUSED = [
     pytest.param([], "must be an object", id="a list"),
     pytest.param({"kind": "Pod"}, "podTemplate.kind cannot be set", id="another object"),
@@ -115,10 +121,41 @@ REFUSED = [
     pytest.param(
         {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}, "hostPath is no kind", id="the node's disk"
     ),
+    pytest.param(projected({"serviceAccountToken": {"path": "t"}}), TOKEN, id="a token by projection"),
+    *(
+        pytest.param(projected({"serviceAccountToken": {"path": "t", "audience": audience}}), TOKEN, id=audience)
+        for audience in (
+            "https://kubernetes.default.svc",
+            "https://kubernetes.default.svc.cluster.local",
+            "https://kubernetes.default.svc:443/",
+            "kubernetes.default.svc",
+            "HTTPS://Kubernetes.Default",
+            "k3s",
+            "api",
+        )
+    ),
     pytest.param(
-        {"spec": {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}},
-        "a token for the Kubernetes API",
-        id="a token by projection",
+        projected({"podCertificate": {"signerName": "kubernetes.io/kube-apiserver-client-pod"}}),
+        "volumes[v].projected.sources has podCertificate",
+        id="a client certificate by projection",
+    ),
+    *(
+        pytest.param(
+            container(**calls), f"[side].{place}.host would have the node call", id=f"the node's call: {place}"
+        )
+        for place, calls in {
+            "livenessProbe.httpGet": {"livenessProbe": {"httpGet": ELSEWHERE}},
+            "readinessProbe.tcpSocket": {"readinessProbe": {"tcpSocket": ELSEWHERE}},
+            "startupProbe.httpGet": {"startupProbe": {"httpGet": ELSEWHERE}},
+            "lifecycle.postStart.httpGet": {"lifecycle": {"postStart": {"httpGet": ELSEWHERE}}},
+            "lifecycle.preStop.tcpSocket": {"lifecycle": {"preStop": {"tcpSocket": ELSEWHERE}}},
+        }.items()
+    ),
+    pytest.param({"metadata": {"annotations": None}}, "podTemplate.metadata.annotations is null", id="no annotations"),
+    pytest.param({"metadata": {"labels": None}}, "podTemplate.metadata.labels is null", id="no labels"),
+    pytest.param({"spec": {"volumes": None}}, "podTemplate.spec.volumes is null", id="no volumes"),
+    pytest.param(
+        container(env=[{"name": "A", "value": None}]), "containers[0].env[0].value is null", id="a null inside"
     ),
     pytest.param(
         {"spec": {"volumes": [{"name": "auth", "emptyDir": {}}]}}, "the operator's own volume", id="the credentials"
@@ -164,11 +201,22 @@ def test_a_patch_places_equips_and_extends_the_pod(objects, settings):
         "metadata": {"annotations": {"team": "x"}},
         "spec": {
             "tolerations": [{"key": "gpu", "operator": "Exists"}],
-            "volumes": [{"name": "cache", "emptyDir": {}}],
+            "volumes": [
+                {"name": "cache", "emptyDir": {}},
+                {
+                    "name": "vault",
+                    "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]},
+                },
+            ],
             "initContainers": [{"name": "warm", "image": "i"}],
             "containers": [
                 {"name": "agent", "volumeMounts": [{"name": "cache", "mountPath": "/cache"}], "env": [{"name": "A"}]},
-                {"name": "side", "image": "i", "ports": [{"containerPort": 1}]},
+                {
+                    "name": "side",
+                    "image": "i",
+                    "ports": [{"containerPort": 1}],
+                    "livenessProbe": {"httpGet": {"path": "/", "port": 1}},
+                },
             ],
         },
     }

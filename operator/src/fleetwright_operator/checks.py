@@ -84,13 +84,12 @@ def callers_can_be_judged(seen: ObservedAgent, settings: Settings) -> Iterator[V
 def additions_are_harmless(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     for problem in range_problems(seen.agent, settings):
         yield Violation("InvalidRange", problem)
-    patch = seen.agent["spec"].get("podTemplate")
-    if patch is None:
+    if "podTemplate" not in seen.agent["spec"]:
         return
     template = agent_template(
         owner_of(seen.agent), seen.agent, revision="", snapshots={}, servers={}, settings=settings
     )
-    for problem in template_problems(patch, template):
+    for problem in template_problems(seen.agent["spec"]["podTemplate"], template):
         yield Violation("PodTemplate", f"spec.{problem}")
 
 
