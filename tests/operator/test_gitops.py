@@ -89,6 +89,15 @@ STAGES = [
     pytest.param(
         judged(resolved=[Violation("SkillPending", "x")]), "Progressing", "InProgress", id="a Skill that is being read"
     ),
+    pytest.param(
+        judged(resolved=[Violation("SourcePending", "x")], rolls_out=False),
+        "Progressing",
+        "InProgress",
+        id="a Skill whose source is being looked at",
+    ),
+    pytest.param(
+        judged(resolved=[Violation("SkillNotReady", "x")]), "Degraded", "InProgress", id="a Skill that cannot be used"
+    ),
     pytest.param(stopped("Forbidden"), "Degraded", "InProgress", id="a write that is refused"),
     pytest.param(stopped("Conflict"), "Degraded", "InProgress", id="somebody else's child"),
     pytest.param(stopped("Preflight"), "Progressing", "InProgress", id="a revision that is being tried"),
@@ -127,7 +136,7 @@ def test_a_new_object_without_the_crds_default_would_pass_for_ready():
 def test_reasons_that_pass_are_reasons_that_exist():
     listed = re.findall(r"(\w+) = true", (GITOPS / "argocd/health.lua").read_text())
     sources = "".join(path.read_text() for path in (ROOT / "operator/src").rglob("*.py"))
-    assert len(listed) == 6
+    assert len(listed) == 7
     assert [reason for reason in listed if f'"{reason}"' not in sources] == []
 
 

@@ -361,6 +361,7 @@ async def test_a_source_that_is_no_skill_says_why(world, api, objects, poet, ans
     kind, reason, says = wanted
     await world.until(lambda: world.conditions("Skill", "haiku").get(kind, ("",) * 3)[1] == reason)
     assert says in world.conditions("Skill", "haiku")[kind][2]
+    await world.until(lambda: world.conditions("Agent", "poet")["ReferencesResolved"][1] == "SkillNotReady")
     assert not api.has("Deployment", "poet")
 
 
@@ -373,7 +374,7 @@ async def test_another_commit_is_looked_at_while_agents_keep_the_one_they_have(w
     before = api.find("Deployment", "poet")["spec"]
     api.put(objects.custom("Skill", "haiku", {"source": {"git": {**GIT, "commit": "d" * 40}}}))
     await world.until(lambda: api.probes("haiku") != [])
-    assert world.conditions("Agent", "poet")["ReferencesResolved"][1] == "SkillNotReady"
+    assert world.conditions("Agent", "poet")["ReferencesResolved"][1] == "SkillPending"
     assert api.find("Deployment", "poet")["spec"] == before
 
 

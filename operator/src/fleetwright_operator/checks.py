@@ -25,6 +25,7 @@ from fleetwright_operator.discovery import awaits_pin, drift
 from fleetwright_operator.edges import allows, identity_of, peers_of, selects_namespaces
 from fleetwright_operator.observe import ObservedAgent
 from fleetwright_operator.settings import Settings
+from fleetwright_operator.skill_looks import SOURCE_PENDING
 from fleetwright_operator.violation import Violation
 
 Check = Callable[[ObservedAgent, Settings], Iterator[Violation]]
@@ -112,7 +113,8 @@ def skills_are_ready(seen: ObservedAgent, settings: Settings) -> Iterator[Violat
             continue
         ready = _ready(skill.facts)
         if ready.get("observedGeneration") == skill.generation and ready.get("status") != "True":
-            yield Violation("SkillNotReady", f"Skill {name!r} is not ready: {ready['message']}")
+            reason = "SkillPending" if ready["reason"] == SOURCE_PENDING else "SkillNotReady"
+            yield Violation(reason, f"Skill {name!r} is not ready: {ready['message']}")
         elif not _is_held(seen, name):
             yield Violation("SkillPending", f"Skill {name!r} is still being read")
 

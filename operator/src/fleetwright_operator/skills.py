@@ -23,7 +23,7 @@ from fleetwright_operator.relations import holders_of_snapshot, users_of_skill
 from fleetwright_operator.rounds import Rounds
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import InvalidSkill, SkillContent, key_to_path, read_skill
-from fleetwright_operator.skill_looks import answered, has_failed, look_outcome, looked_at, unpullable
+from fleetwright_operator.skill_looks import SOURCE_PENDING, answered, has_failed, look_outcome, looked_at, unpullable
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
 from fleetwright_operator.writing import prune_history, write_children
@@ -61,7 +61,7 @@ class SkillPass:
         foreign = foreign_source(entry.facts["spec"])
         if "look" in outcome.facts:
             self.rounds.answered(entry.id, failed=has_failed(status))
-        pending = any(violation.reason == "SourcePending" for violation in outcome.resolved or ())
+        pending = any(violation.reason == SOURCE_PENDING for violation in outcome.resolved or ())
         if not pending:
             await clear(self.cluster, entry)
         return Ending(settled=outcome.programmed is None and not (foreign and has_failed(status)))
