@@ -144,6 +144,13 @@ def test_the_operator_reads_one_secret_of_its_own_namespace_and_no_other(render)
     assert rights == {("create",): None, ("list", "watch", "patch"): [settings.card_keys_name]}
 
 
+def test_the_shortest_lives_that_the_chart_takes_are_taken_by_the_operator(render):
+    documents = render(credentials={"tokenTTL": "1m", "overlap": "30s"}, cards={"keyTTL": "60s", "keyOverlap": "1m"})
+    settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": ""})
+    assert settings.token_rotation == Rotation(ttl=60, overlap=30)
+    assert settings.card_rotation == Rotation(ttl=60, overlap=60)
+
+
 def test_of_the_api_server_the_operator_reads_one_object_unless_it_is_told_not_to(render):
     documents = render(network={"deniedRanges": ["192.88.1.0/24", "2a00::/16"]})
     (role,) = (role for role in of_kind(documents, "Role") if role["metadata"]["namespace"] == "default")
@@ -278,6 +285,24 @@ BAD = [
     pytest.param({"crds": {"install": True}}, "install", id="an unknown switch"),
     pytest.param({"namespaces": ["Prod"]}, "namespaces", id="a namespace that cannot be"),
     pytest.param({"cards": {"keyTTL": "90d"}}, "keyTTL", id="a duration in days"),
+    pytest.param(
+        {"credentials": {"tokenTTL": "24h"}},
+        "credentials.overlap is 72h and must not be longer than credentials.tokenTTL, which is 24h",
+        id="an overlap longer than the life",
+    ),
+    pytest.param(
+        {"credentials": {"tokenTTL": "5s", "overlap": "1s"}}, "credentials.overlap is 1s and", id="an overlap too short"
+    ),
+    pytest.param(
+        {"credentials": {"tokenTTL": "59s", "overlap": "30s"}},
+        "credentials.tokenTTL is 59s and must be at least 60s",
+        id="a life too short",
+    ),
+    pytest.param(
+        {"cards": {"keyTTL": "1h", "keyOverlap": "61m"}},
+        "cards.keyOverlap is 61m and must not be longer than cards.keyTTL",
+        id="keys that sign for longer than they are new",
+    ),
     pytest.param({"cards": {"keySetURL": "http://keys"}}, "keySetURL", id="a key set that anybody could replace"),
     pytest.param({"imagePullPolicy": "Sometimes"}, "imagePullPolicy", id="an unknown policy"),
     pytest.param({"catalog": {"models": {"m": {"contextwindow": 1}}}}, "contextwindow", id="a misspelt model fact"),

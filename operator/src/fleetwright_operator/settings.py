@@ -15,7 +15,7 @@ import yaml
 from fleetwright_operator import durations
 from fleetwright_operator.address_space import Network, covers_the_outside
 from fleetwright_operator.catalog import Catalog, parse_catalog
-from fleetwright_operator.rotation import Rotation
+from fleetwright_operator.rotation import SHORTEST, Rotation
 
 DEFAULT_AGENT_IMAGE = "docker.io/fleetwright/agent:0.1.0"
 _AGENT_RESOURCES = {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
@@ -136,18 +136,21 @@ def _number(environ: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _rotation(environ: Mapping[str, str], name: str, base: Rotation) -> Rotation:
-    ttl = _duration(environ, f"{name}_TTL", base.ttl)
-    overlap = _duration(environ, f"{name}_OVERLAP", base.overlap)
+    ttl = _duration(environ, f"{name}_TTL", base.ttl, least=SHORTEST.ttl)
+    overlap = _duration(environ, f"{name}_OVERLAP", base.overlap, least=SHORTEST.overlap)
     if overlap > ttl:
-        raise ValueError(f"{name}_OVERLAP must not be longer than {name}_TTL")
+        raise ValueError(f"{name}_OVERLAP is {overlap}s and must not be longer than {name}_TTL, which is {ttl}s")
     return Rotation(ttl=ttl, overlap=overlap)
 
 
-def _duration(environ: Mapping[str, str], name: str, default: int) -> int:
+def _duration(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:
     try:
-        return durations.seconds(environ[name]) if name in environ else default
+        seconds = durations.seconds(environ[name]) if name in environ else default
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+    if seconds < least:
+        raise ValueError(f"{name} is {environ[name]} and must be at least {least}s")
+    return seconds
 
 
 def _json(environ: Mapping[str, str], name: str, default: Mapping[str, Any]) -> Mapping[str, Any]:
