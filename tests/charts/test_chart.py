@@ -113,6 +113,7 @@ def test_the_operator_itself_is_restricted(render):
 def test_the_environment_is_one_the_operator_understands(render, tmp_path):
     documents = render(
         agentImage="agent:2",
+        agentImagePullSecrets=["company", "mirror"],
         clusterDomain="corp.local",
         monitoring={"namespace": "monitoring", "podLabels": {"app": "prometheus"}},
         catalog={"models": {"mine": {"contextWindow": 5000, "baseURL": "http://llm/v1"}}},
@@ -122,6 +123,7 @@ def test_the_environment_is_one_the_operator_understands(render, tmp_path):
     catalog.write_text(config_map["data"]["catalog.yaml"])
     settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": str(catalog)})
     assert (settings.agent_image, settings.cluster_domain) == ("agent:2", "corp.local")
+    assert settings.pull_secrets == ("company", "mirror")
     assert settings.catalog.lookup("mine").context_window == 5000
     assert settings.catalog.lookup("gpt-4o-mini").price
     assert settings.monitoring is not None
@@ -278,6 +280,7 @@ BAD = [
     pytest.param({"networkPolicy": {"apiServer": {"ports": []}}}, "ports", id="no way to the API server"),
     pytest.param({"network": {"deniedRanges": ["10.0.0.1"]}}, "deniedRanges", id="an address that is denied"),
     pytest.param({"network": {"denyAPIServer": "no"}}, "denyAPIServer", id="a word for a switch"),
+    pytest.param({"agentImagePullSecrets": ["Team Registry"]}, "agentImagePullSecrets", id="a Secret that cannot be"),
     pytest.param({"rollouts": 0}, "rollouts", id="no rollout at a time"),
     pytest.param({"prometheus": {"rules": {"tokenEndsWithin": "1d"}}}, "tokenEndsWithin", id="a misspelt option"),
     pytest.param({"replica": 2}, "replica", id="a misspelt value"),

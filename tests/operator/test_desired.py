@@ -123,6 +123,7 @@ def test_an_agent_with_the_least(objects, settings, golden):
 
 def test_a_server_that_runs_here(objects, settings, golden):
     workload = {"command": ["serve"], "args": ["$(PORT)"], "env": [{"name": "A", "value": ""}]}
+    workload |= {"imagePullSecrets": [{"name": "registry"}]}
     golden("mcpserver", server_children(objects.server(**workload), users=["poet"], settings=settings))
 
 

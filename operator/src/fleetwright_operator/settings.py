@@ -34,6 +34,8 @@ class PodsOf:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     agent_image: str = DEFAULT_AGENT_IMAGE
+    pull_secrets: tuple[str, ...] = ()
+    """For that image: Secrets that each namespace with an object of ours must have."""
     cluster_domain: str = "cluster.local"
     namespaces: tuple[str, ...] = ()
     """Where objects are looked after; empty means everywhere."""
@@ -96,7 +98,8 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
     return Settings(
         agent_image=environ.get("FLEETWRIGHT_AGENT_IMAGE", base.agent_image),
         cluster_domain=environ.get("FLEETWRIGHT_CLUSTER_DOMAIN", base.cluster_domain),
-        namespaces=tuple(name for name in environ.get("FLEETWRIGHT_NAMESPACES", "").split(",") if name),
+        pull_secrets=_listed(environ, "FLEETWRIGHT_AGENT_IMAGE_PULL_SECRETS"),
+        namespaces=_listed(environ, "FLEETWRIGHT_NAMESPACES"),
         catalog=_catalog(environ.get("FLEETWRIGHT_CATALOG_FILE")),
         agent_resources=_json(environ, "FLEETWRIGHT_AGENT_RESOURCES", base.agent_resources),
         server_resources=_json(environ, "FLEETWRIGHT_SERVER_RESOURCES", base.server_resources),
@@ -123,6 +126,10 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         retry_cap_seconds=_number(environ, "FLEETWRIGHT_RETRY_CAP_SECONDS", base.retry_cap_seconds),
         ops_port=int(_number(environ, "FLEETWRIGHT_OPS_PORT", base.ops_port)),
     )
+
+
+def _listed(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(text for text in environ.get(name, "").split(",") if text)
 
 
 def _number(environ: Mapping[str, str], name: str, default: float) -> float:
@@ -176,7 +183,7 @@ def _pods(environ: Mapping[str, str], name: str) -> PodsOf | None:
 
 def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) -> frozenset[int]:
     try:
-        found = frozenset(ipaddress.ip_address(text).version for text in environ.get(name, "").split(",") if text)
+        found = frozenset(ipaddress.ip_address(text).version for text in _listed(environ, name))
     except ValueError:
         raise ValueError(f"{name} must be addresses with commas between, not {environ[name]!r}") from None
     return found or default
@@ -184,7 +191,7 @@ def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) ->
 
 def _networks(environ: Mapping[str, str], name: str) -> tuple[Network, ...]:
     try:
-        found = tuple(ipaddress.ip_network(text) for text in environ.get(name, "").split(",") if text)
+        found = tuple(ipaddress.ip_network(text) for text in _listed(environ, name))
     except ValueError as error:
         raise ValueError(f"{name} must be ranges such as 203.0.113.0/24 with commas between: {error}") from None
     if whole := next(filter(covers_the_outside, found), None):

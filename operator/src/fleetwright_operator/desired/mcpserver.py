@@ -10,7 +10,7 @@ from fleetwright_operator.desired.egress import Route, Services, dns_route
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.desired.mounted_files import SECRET, file_mounts, file_volumes
 from fleetwright_operator.desired.network import server_policy
-from fleetwright_operator.desired.pod import container_security, sealed_pod
+from fleetwright_operator.desired.pod import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.desired.probe import Probe, runtime_pod
 from fleetwright_operator.desired.tool_access import credential_keys, server_entry
 from fleetwright_operator.endpoints import DEFAULT_MCP_PATH, DEFAULT_MCP_PORT, Endpoints
@@ -102,6 +102,7 @@ def _deployment(
                 "metadata": {"labels": labels, **({"annotations": annotations} if annotations else {})},
                 "spec": {
                     **sealed_pod(),
+                    **pull_secrets(secret["name"] for secret in workload.get("imagePullSecrets", ())),
                     "containers": [_container(workload, port=port, settings=settings)],
                     "volumes": [{"name": "tmp", "emptyDir": {}}],
                 },
