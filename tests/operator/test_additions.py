@@ -234,6 +234,52 @@ def test_a_patch_places_equips_and_extends_the_pod(objects, settings):
     assert pod["spec"]["tolerations"] == patch["spec"]["tolerations"]
 
 
+SERVERS = [
+    pytest.param({"spec": {"hostNetwork": True}}, "spec.hostNetwork cannot be set", id="the node's network"),
+    pytest.param(
+        {"spec": {"containers": [{"name": "server", "command": ["sh"]}]}},
+        "containers[server].command cannot be set",
+        id="another program",
+    ),
+    pytest.param(
+        {"spec": {"containers": [{"name": "server", "volumeMounts": [{"name": "v", "mountPath": "/tmp/x"}]}]}},
+        "would cover what the operator mounts",
+        id="a mount inside ours",
+    ),
+    pytest.param(
+        {"spec": {"volumes": [{"name": "tmp", "emptyDir": {}}]}}, "the operator's own volume", id="our volume"
+    ),
+    pytest.param({"metadata": {"labels": None}}, "metadata.labels is null", id="a null"),
+    pytest.param(
+        {"metadata": {"labels": {"fleetwright.dev/mcpserver": "other"}}}, "the operator's own", id="a label of ours"
+    ),
+    pytest.param(
+        {"spec": {"terminationGracePeriodSeconds": -1}}, "Seconds must be at least 0", id="less time than none"
+    ),
+]
+
+
+@pytest.mark.parametrize(("patch", "says"), SERVERS)
+async def test_a_servers_patch_that_would_weaken_its_pod_is_refused_and_what_runs_stays(
+    world, api, objects, patch, says
+):
+    api.put(objects.server())
+    await world.start()
+    await world.settle()
+    before = api.find("Deployment", "tools-mcp")["spec"]
+    api.put(objects.server(podTemplate=patch))
+    await world.settle()
+    status, reason, message = world.conditions("McpServer", "tools")["Accepted"]
+    assert (status, reason) == ("False", "PodTemplate")
+    assert message.startswith("spec.workload.podTemplate.")
+    assert says in message
+    assert api.find("Deployment", "tools-mcp")["spec"] == before
+    api.put(objects.server(podTemplate={"spec": {"terminationGracePeriodSeconds": 90}}))
+    await world.settle()
+    assert world.conditions("McpServer", "tools")["Accepted"][0] == "True"
+    assert api.find("Deployment", "tools-mcp")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 90
+
+
 async def test_an_unmanaged_network_has_no_policy_and_says_so(world, api, objects):
     api.put(objects.agent())
     await world.start()

@@ -15,7 +15,7 @@ from fleetwright_operator.desired.config import model_base_url
 from fleetwright_operator.desired.deployment import agent_template, skill_volume
 from fleetwright_operator.desired.egress import Services, named_addresses
 from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.mcpserver import environment_sources, is_stdio
+from fleetwright_operator.desired.mcpserver import environment_sources, is_stdio, server_template
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
@@ -246,6 +246,10 @@ def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[V
     elif is_stdio(workload or {}) and not (workload or {}).get("command"):
         message = "spec.workload.command is empty: a Stdio server is started by it, behind the bridge of its image"
         yield Violation("CommandMissing", message)
+    elif "podTemplate" in (workload or {}):
+        template = server_template(server, settings=settings)
+        for problem in template_problems(spec["workload"]["podTemplate"], template):
+            yield Violation("PodTemplate", f"spec.workload.{problem}")
 
 
 def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, Entry | None]) -> Iterator[Violation]:

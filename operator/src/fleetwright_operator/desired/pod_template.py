@@ -137,7 +137,8 @@ def _grace(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str
     least = template["spec"].get("terminationGracePeriodSeconds", 0)
     wanted = spec.get("terminationGracePeriodSeconds", least)
     if not isinstance(wanted, int) or wanted < least:
-        yield f"podTemplate.spec.terminationGracePeriodSeconds must be at least {least}, which draining tasks needs"
+        why = ", which draining tasks needs" if least else ""
+        yield f"podTemplate.spec.terminationGracePeriodSeconds must be at least {least}{why}"
 
 
 def _containers(kind: str, containers: Sequence[Mapping[str, Any]], template: Mapping[str, Any]) -> Iterator[str]:
