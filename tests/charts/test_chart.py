@@ -1,6 +1,7 @@
 """The chart, rendered by helm itself: what it installs, with which rights, and which values it refuses."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -330,3 +331,11 @@ def test_every_value_is_described_by_the_schema():
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert set(values) == set(schema["properties"]) - {"global"}
+
+
+def test_every_value_stands_in_the_table_of_the_guide_for_those_who_install():
+    guide = (ROOT / "docs/guides/first-agent-on-a-cluster.md").read_text()
+    table = guide.partition("| value | meaning | default |")[2].partition("\n\n")[0]
+    firsts = [row.split("|")[1] for row in table.splitlines() if row.count("|") > 3]
+    told = {value for first in firsts for value in re.findall(r"`(\w+)", first)}
+    assert told == set(yaml.safe_load((CHART / "values.yaml").read_text()))
