@@ -20,6 +20,11 @@ _TEXTS = (
     f"sha256:{'0' * 64}", f"docker.io/example/other@sha256:{'1' * 64}", "1" * 40,
 )  # fmt: skip
 _BY_LABEL = {"matchLabels": {"walked": "here"}}
+_POD_TEMPLATES = (
+    {"metadata": {"labels": {"walked": "here"}}},
+    {"spec": {"nodeSelector": {"walked": "here"}}},
+    {"spec": {"hostNetwork": True}},
+)
 _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     # Under a shorter life, or a longer one after it, a token turns in the time that the comparison takes.
     ("auth", "tokenTTL"): ("300h", "400h", "a week"),
@@ -28,11 +33,8 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
         {"from": "Selector", "selector": _BY_LABEL},
         {"from": "All"},
     ),
-    ("podTemplate",): (
-        {"metadata": {"labels": {"walked": "here"}}},
-        {"spec": {"nodeSelector": {"walked": "here"}}},
-        {"spec": {"hostNetwork": True}},
-    ),
+    ("podTemplate",): _POD_TEMPLATES,
+    ("workload", "podTemplate"): _POD_TEMPLATES,
     ("source", "inline", "files"): (
         {"SKILL.md": "---\nname: haiku\ndescription: Other words.\n---\nOther lines.\n"},
         {"SKILL.md": "---\nname: haiku\ndescription: A file more.\n---\nLines.\n", "references/form.md": "5 7 5"},

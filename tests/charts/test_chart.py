@@ -1,6 +1,7 @@
 """The chart, rendered by helm itself: what it installs, with which rights, and which values it refuses."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -113,6 +114,7 @@ def test_the_operator_itself_is_restricted(render):
 def test_the_environment_is_one_the_operator_understands(render, tmp_path):
     documents = render(
         agentImage="agent:2",
+        agentImagePullSecrets=["company", "mirror"],
         clusterDomain="corp.local",
         monitoring={"namespace": "monitoring", "podLabels": {"app": "prometheus"}},
         catalog={"models": {"mine": {"contextWindow": 5000, "baseURL": "http://llm/v1"}}},
@@ -122,6 +124,7 @@ def test_the_environment_is_one_the_operator_understands(render, tmp_path):
     catalog.write_text(config_map["data"]["catalog.yaml"])
     settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": str(catalog)})
     assert (settings.agent_image, settings.cluster_domain) == ("agent:2", "corp.local")
+    assert settings.pull_secrets == ("company", "mirror")
     assert settings.catalog.lookup("mine").context_window == 5000
     assert settings.catalog.lookup("gpt-4o-mini").price
     assert settings.monitoring is not None
@@ -142,6 +145,13 @@ def test_the_operator_reads_one_secret_of_its_own_namespace_and_no_other(render)
     assert role["metadata"]["namespace"] == settings.card_keys_place[0]
     rights = {tuple(rule["verbs"]): rule.get("resourceNames") for rule in role["rules"]}
     assert rights == {("create",): None, ("list", "watch", "patch"): [settings.card_keys_name]}
+
+
+def test_the_shortest_lives_that_the_chart_takes_are_taken_by_the_operator(render):
+    documents = render(credentials={"tokenTTL": "1m", "overlap": "30s"}, cards={"keyTTL": "60s", "keyOverlap": "1m"})
+    settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": ""})
+    assert settings.token_rotation == Rotation(ttl=60, overlap=30)
+    assert settings.card_rotation == Rotation(ttl=60, overlap=60)
 
 
 def test_of_the_api_server_the_operator_reads_one_object_unless_it_is_told_not_to(render):
@@ -291,6 +301,7 @@ BAD = [
     pytest.param({"network": {"deniedRanges": ["10.0.0.1"]}}, "deniedRanges", id="an address that is denied"),
     pytest.param({"network": {"denyAPIServer": "no"}}, "denyAPIServer", id="a word for a switch"),
     pytest.param({"network": {"cilium": "on"}}, "cilium", id="another word for it"),
+    pytest.param({"agentImagePullSecrets": ["Team Registry"]}, "agentImagePullSecrets", id="a Secret that cannot be"),
     pytest.param({"rollouts": 0}, "rollouts", id="no rollout at a time"),
     pytest.param({"prometheus": {"rules": {"tokenEndsWithin": "1d"}}}, "tokenEndsWithin", id="a misspelt option"),
     pytest.param({"replica": 2}, "replica", id="a misspelt value"),
@@ -298,6 +309,24 @@ BAD = [
     pytest.param({"crds": {"install": True}}, "install", id="an unknown switch"),
     pytest.param({"namespaces": ["Prod"]}, "namespaces", id="a namespace that cannot be"),
     pytest.param({"cards": {"keyTTL": "90d"}}, "keyTTL", id="a duration in days"),
+    pytest.param(
+        {"credentials": {"tokenTTL": "24h"}},
+        "credentials.overlap is 72h and must not be longer than credentials.tokenTTL, which is 24h",
+        id="an overlap longer than the life",
+    ),
+    pytest.param(
+        {"credentials": {"tokenTTL": "5s", "overlap": "1s"}}, "credentials.overlap is 1s and", id="an overlap too short"
+    ),
+    pytest.param(
+        {"credentials": {"tokenTTL": "59s", "overlap": "30s"}},
+        "credentials.tokenTTL is 59s and must be at least 60s",
+        id="a life too short",
+    ),
+    pytest.param(
+        {"cards": {"keyTTL": "1h", "keyOverlap": "61m"}},
+        "cards.keyOverlap is 61m and must not be longer than cards.keyTTL",
+        id="keys that sign for longer than they are new",
+    ),
     pytest.param({"cards": {"keySetURL": "http://keys"}}, "keySetURL", id="a key set that anybody could replace"),
     pytest.param({"imagePullPolicy": "Sometimes"}, "imagePullPolicy", id="an unknown policy"),
     pytest.param({"catalog": {"models": {"m": {"contextwindow": 1}}}}, "contextwindow", id="a misspelt model fact"),
@@ -322,3 +351,11 @@ def test_every_value_is_described_by_the_schema():
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert set(values) == set(schema["properties"]) - {"global"}
+
+
+def test_every_value_stands_in_the_table_of_the_guide_for_those_who_install():
+    guide = (ROOT / "docs/guides/first-agent-on-a-cluster.md").read_text()
+    table = guide.partition("| value | meaning | default |")[2].partition("\n\n")[0]
+    firsts = [row.split("|")[1] for row in table.splitlines() if row.count("|") > 3]
+    told = {value for first in firsts for value in re.findall(r"`(\w+)", first)}
+    assert told == set(yaml.safe_load((CHART / "values.yaml").read_text()))

@@ -79,6 +79,14 @@ def test_a_patch_that_opens_the_pod_is_a_condition_and_what_runs_stays(space, op
     space.wait("Agent", "poet", "Accepted", "True")
 
 
+def test_a_patch_that_takes_away_what_is_ours_is_a_condition(space, operator):
+    space.agent("poet", podTemplate={"metadata": {"annotations": None}})
+    space.wait("Agent", "poet", "Accepted", "False", says="spec.podTemplate.metadata.annotations is null")
+    assert space.all("Deployment") == []
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+
+
 def test_a_patch_that_kubernetes_does_not_understand_is_a_condition_and_no_loop(space, operator):
     space.agent("poet", podTemplate={"spec": {"tolerations": [{"kee": "gpu"}]}})
     space.wait("Agent", "poet", "Programmed", "False", says="Deployment 'poet' is refused by the API server")

@@ -258,6 +258,16 @@ BAD = [
         id="the port is the operator's to set",
     ),
     pytest.param(
+        SERVER,
+        "spec",
+        {"workload": {"image": "x", "imagePullSecrets": [{"name": "Team"}]}},
+        "must be the name of a Secret",
+        id="a server pulls with a Secret",
+    ),
+    pytest.param(
+        SERVER, "spec", {"workload": {"image": "x", "podTemplate": []}}, "of type object", id="a server's patch is one"
+    ),
+    pytest.param(
         SERVER, "spec", {"workload": {"image": "x", "path": "mcp"}}, "start with '/'", id="a path is absolute"
     ),
     pytest.param(

@@ -42,6 +42,24 @@ def test_what_a_server_offers_stands_in_its_status_and_its_probe_is_gone(space, 
     space.eventually(lambda: no_probes(space), f"{probe} and its policy are gone")
 
 
+def test_a_patched_pod_of_a_server_is_written_once_and_a_patch_that_opens_it_stops_at_a_condition(space, operator):
+    image = "docker.io/example/tools:1"
+    patch = {"spec": {"nodeSelector": {"pool": "tools"}, "containers": [{"name": "side", "image": image}]}}
+    pull = [{"name": "registry"}]
+    space.apply(server("tools", workload={"image": image, "podTemplate": patch, "imagePullSecrets": pull}))
+    space.wait("McpServer", "tools", "Programmed", "True")
+    before = space.get("Deployment", "tools-mcp")
+    pod = before["spec"]["template"]["spec"]
+    assert (pod["nodeSelector"], pod["imagePullSecrets"]) == ({"pool": "tools"}, pull)
+    assert [container["name"] for container in pod["containers"]] == ["server", "side"]
+    settled = operator.settled()
+    assert operator.settled() == settled, "nothing is written again"
+    space.apply(server("tools", workload={"image": image, "podTemplate": {"spec": {"hostPID": True}}}))
+    says = "spec.workload.podTemplate.spec.hostPID cannot be set"
+    space.wait("McpServer", "tools", "Accepted", "False", says=says)
+    assert space.get("Deployment", "tools-mcp")["spec"] == before["spec"]
+
+
 def test_a_restart_asks_nothing_again_and_writes_nothing(space, operator, kubelet):
     space.apply(secret(bearer="b"), server())
     kubelet.probed("weather", says=report(forecast="sha256:1"))

@@ -99,6 +99,12 @@ def container(**fields):
     return {"spec": {"containers": [{"name": "side", "image": "i", **fields}]}}
 
 
+def projected(source):
+    return {"spec": {"volumes": [{"name": "v", "projected": {"sources": [source]}}]}}
+
+
+TOKEN = "a token for the Kubernetes API"
+ELSEWHERE = {"host": "169.254.169.254", "port": 80}
 REFUSED = [
     pytest.param([], "must be an object", id="a list"),
     pytest.param({"kind": "Pod"}, "podTemplate.kind cannot be set", id="another object"),
@@ -115,10 +121,41 @@ REFUSED = [
     pytest.param(
         {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}, "hostPath is no kind", id="the node's disk"
     ),
+    pytest.param(projected({"serviceAccountToken": {"path": "t"}}), TOKEN, id="a token by projection"),
+    *(
+        pytest.param(projected({"serviceAccountToken": {"path": "t", "audience": audience}}), TOKEN, id=audience)
+        for audience in (
+            "https://kubernetes.default.svc",
+            "https://kubernetes.default.svc.cluster.local",
+            "https://kubernetes.default.svc:443/",
+            "kubernetes.default.svc",
+            "HTTPS://Kubernetes.Default",
+            "k3s",
+            "api",
+        )
+    ),
     pytest.param(
-        {"spec": {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]}},
-        "a token for the Kubernetes API",
-        id="a token by projection",
+        projected({"podCertificate": {"signerName": "kubernetes.io/kube-apiserver-client-pod"}}),
+        "volumes[v].projected.sources has podCertificate",
+        id="a client certificate by projection",
+    ),
+    *(
+        pytest.param(
+            container(**calls), f"[side].{place}.host would have the node call", id=f"the node's call: {place}"
+        )
+        for place, calls in {
+            "livenessProbe.httpGet": {"livenessProbe": {"httpGet": ELSEWHERE}},
+            "readinessProbe.tcpSocket": {"readinessProbe": {"tcpSocket": ELSEWHERE}},
+            "startupProbe.httpGet": {"startupProbe": {"httpGet": ELSEWHERE}},
+            "lifecycle.postStart.httpGet": {"lifecycle": {"postStart": {"httpGet": ELSEWHERE}}},
+            "lifecycle.preStop.tcpSocket": {"lifecycle": {"preStop": {"tcpSocket": ELSEWHERE}}},
+        }.items()
+    ),
+    pytest.param({"metadata": {"annotations": None}}, "podTemplate.metadata.annotations is null", id="no annotations"),
+    pytest.param({"metadata": {"labels": None}}, "podTemplate.metadata.labels is null", id="no labels"),
+    pytest.param({"spec": {"volumes": None}}, "podTemplate.spec.volumes is null", id="no volumes"),
+    pytest.param(
+        container(env=[{"name": "A", "value": None}]), "containers[0].env[0].value is null", id="a null inside"
     ),
     pytest.param(
         {"spec": {"volumes": [{"name": "auth", "emptyDir": {}}]}}, "the operator's own volume", id="the credentials"
@@ -164,11 +201,22 @@ def test_a_patch_places_equips_and_extends_the_pod(objects, settings):
         "metadata": {"annotations": {"team": "x"}},
         "spec": {
             "tolerations": [{"key": "gpu", "operator": "Exists"}],
-            "volumes": [{"name": "cache", "emptyDir": {}}],
+            "volumes": [
+                {"name": "cache", "emptyDir": {}},
+                {
+                    "name": "vault",
+                    "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]},
+                },
+            ],
             "initContainers": [{"name": "warm", "image": "i"}],
             "containers": [
                 {"name": "agent", "volumeMounts": [{"name": "cache", "mountPath": "/cache"}], "env": [{"name": "A"}]},
-                {"name": "side", "image": "i", "ports": [{"containerPort": 1}]},
+                {
+                    "name": "side",
+                    "image": "i",
+                    "ports": [{"containerPort": 1}],
+                    "livenessProbe": {"httpGet": {"path": "/", "port": 1}},
+                },
             ],
         },
     }
@@ -184,6 +232,52 @@ def test_a_patch_places_equips_and_extends_the_pod(objects, settings):
     for sealed in (first, second, *pod["spec"]["initContainers"]):
         assert sealed["securityContext"] == container_security()
     assert pod["spec"]["tolerations"] == patch["spec"]["tolerations"]
+
+
+SERVERS = [
+    pytest.param({"spec": {"hostNetwork": True}}, "spec.hostNetwork cannot be set", id="the node's network"),
+    pytest.param(
+        {"spec": {"containers": [{"name": "server", "command": ["sh"]}]}},
+        "containers[server].command cannot be set",
+        id="another program",
+    ),
+    pytest.param(
+        {"spec": {"containers": [{"name": "server", "volumeMounts": [{"name": "v", "mountPath": "/tmp/x"}]}]}},
+        "would cover what the operator mounts",
+        id="a mount inside ours",
+    ),
+    pytest.param(
+        {"spec": {"volumes": [{"name": "tmp", "emptyDir": {}}]}}, "the operator's own volume", id="our volume"
+    ),
+    pytest.param({"metadata": {"labels": None}}, "metadata.labels is null", id="a null"),
+    pytest.param(
+        {"metadata": {"labels": {"fleetwright.dev/mcpserver": "other"}}}, "the operator's own", id="a label of ours"
+    ),
+    pytest.param(
+        {"spec": {"terminationGracePeriodSeconds": -1}}, "Seconds must be at least 0", id="less time than none"
+    ),
+]
+
+
+@pytest.mark.parametrize(("patch", "says"), SERVERS)
+async def test_a_servers_patch_that_would_weaken_its_pod_is_refused_and_what_runs_stays(
+    world, api, objects, patch, says
+):
+    api.put(objects.server())
+    await world.start()
+    await world.settle()
+    before = api.find("Deployment", "tools-mcp")["spec"]
+    api.put(objects.server(podTemplate=patch))
+    await world.settle()
+    status, reason, message = world.conditions("McpServer", "tools")["Accepted"]
+    assert (status, reason) == ("False", "PodTemplate")
+    assert message.startswith("spec.workload.podTemplate.")
+    assert says in message
+    assert api.find("Deployment", "tools-mcp")["spec"] == before
+    api.put(objects.server(podTemplate={"spec": {"terminationGracePeriodSeconds": 90}}))
+    await world.settle()
+    assert world.conditions("McpServer", "tools")["Accepted"][0] == "True"
+    assert api.find("Deployment", "tools-mcp")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 90
 
 
 async def test_an_unmanaged_network_has_no_policy_and_says_so(world, api, objects):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fleetwright_operator.cluster.entry import entry_of
 from fleetwright_operator.desired.addresses import (
     Destination,
     ServiceFacts,
@@ -133,6 +134,22 @@ def test_every_exception_lies_strictly_inside_its_range_and_in_no_other():
         assert not any(one.overlaps(other) for one, other in itertools.combinations(excepted, 2))
 
 
+TCP, UDP = {"port": 443, "targetPort": 8443, "protocol": "TCP"}, {"port": 443, "targetPort": 9443, "protocol": "UDP"}
+PORTS = [
+    pytest.param([TCP, UDP], {443: 8443}, id="UDP after TCP"),
+    pytest.param([UDP, TCP], {443: 8443}, id="TCP after UDP"),
+    pytest.param([UDP], {}, id="UDP alone is no way for HTTP"),
+    pytest.param([{"port": 80}], {80: 80}, id="TCP is what is meant where nothing is said"),
+]
+
+
+@pytest.mark.parametrize(("ports", "wanted"), PORTS)
+def test_of_a_service_the_tcp_ports_count(ports, wanted):
+    metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
+    service = entry_of("Service", {"metadata": metadata, "spec": {"selector": {"app": "llm"}, "ports": ports}})
+    assert service.facts["ports"] == wanted
+
+
 def test_an_address_is_allowed_exactly_as_written():
     found = find("http://10.1.2.3:8000/v1")
     assert isinstance(found, Destination)
@@ -144,7 +161,7 @@ def test_an_address_is_allowed_exactly_as_written():
     [
         pytest.param("http://nowhere/v1", "Service 'nowhere' does not exist in namespace 'shop'", id="no such service"),
         pytest.param("http://llm.far.svc/v1", "does not exist in namespace 'far'", id="no such namespace"),
-        pytest.param("http://llm:81/v1", "has no port 81; it has 80, 9000", id="no such port"),
+        pytest.param("http://llm:81/v1", "has no TCP port 81; it has 80, 9000", id="no such port"),
         pytest.param("http://outside/v1", "has no selector", id="a service without pods of its own"),
     ],
 )

@@ -1,18 +1,15 @@
 """The adapter against a small HTTP server that answers as an API server does."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import aiohttp
 import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from fleetwright_operator.cluster.agent_status import AgentStatusReader
 from fleetwright_operator.cluster.api import KubernetesApi
-from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.cluster.port import AGENTS, CONFIG_MAPS, SECRET_METADATA
 from fleetwright_operator.errors import ApiError, Collision, Expired, Forbidden, Missing, Rejected
 
@@ -171,51 +168,6 @@ async def test_a_watch_yields_events_and_says_when_it_is_too_old(api, stub):
     with pytest.raises(Expired):
         await anext(stream)
     assert stub.asked[0].query["resourceVersion"] == "6"
-
-
-def pod(uid: str = "u", *, ready: str = "True", ip: str = "127.0.0.1", label: str = "fleetwright.dev/agent") -> Entry:
-    facts = {"podIP": ip, "conditions": [{"type": "Ready", "status": ready}]}
-    return Entry(
-        kind="Pod", namespace="shop", name="p", uid=uid, resource_version="1", labels={label: "poet"}, facts=facts
-    )
-
-
-async def test_agents_that_are_ready_are_asked_once_a_minute_and_nobody_else(server, stub):
-    now = [100.0]
-    pods = [pod("a"), pod("b", ready="False"), pod("c", ip=""), pod("d", label="fleetwright.dev/mcpserver")]
-    heard: list[object] = []
-    reader = _reader(pods, heard, now, server.port)
-    stub.answers += [answer(name="poet"), answer(name="poet")]
-    async with aiohttp.ClientSession() as session:
-        await reader.read_due(session)
-        await reader.read_due(session)
-        assert heard == [{"name": "poet"}]
-        now[0] += 80
-        await reader.read_due(session)
-    assert len(heard) == 2
-    assert [request.path for request in stub.asked] == ["/status", "/status"]
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        pytest.param(web.Response(text="not json"), id="no JSON"),
-        pytest.param(web.Response(text='"' + "x" * 70_000 + '"'), id="too long"),
-    ],
-)
-async def test_an_agent_that_talks_nonsense_is_not_heard(server, stub, bad):
-    heard: list[object] = []
-    stub.answers.append(bad)
-    async with aiohttp.ClientSession() as session:
-        await _reader([pod()], heard, [0.0], server.port).read_due(session)
-    assert heard == []
-
-
-def _reader(pods: list[Entry], heard: list[object], now: list[float], port: int | None) -> AgentStatusReader:
-    clock: Callable[[], float] = lambda: now[0]  # noqa: E731 - a clock that a test moves
-    return AgentStatusReader(
-        lambda: pods, on_status=lambda _, document: heard.append(document), clock=clock, port=port or 0
-    )
 
 
 async def test_the_last_line_of_a_log_is_asked_for_as_text(api, stub):

@@ -131,6 +131,14 @@ def test_an_agent_with_the_least(objects, settings, golden):
 
 def test_a_server_that_runs_here(objects, settings, golden):
     workload = {"command": ["serve"], "args": ["$(PORT)"], "env": [{"name": "A", "value": ""}]}
+    patch = {
+        "metadata": {"annotations": {"team": "orders"}},
+        "spec": {
+            "tolerations": [{"key": "spot"}],
+            "containers": [{"name": "proxy", "image": "registry.example.com/p:1"}],
+        },
+    }
+    workload |= {"imagePullSecrets": [{"name": "registry"}], "podTemplate": patch}
     golden("mcpserver", server_children(objects.server(**workload), users=["poet"], settings=settings))
 
 

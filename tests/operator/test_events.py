@@ -93,6 +93,19 @@ async def test_a_repeated_event_is_counted_also_after_a_restart(api, announcer):
     assert len(api.all("Event")) == 1
 
 
+async def test_an_event_that_recurs_after_the_first_one_expired_is_told_anew(api, announcer):
+    announcer.announce(event())
+    announcer.announce(event())
+    await heard(api, 2)
+    api.remove("Event", event()["metadata"]["name"])
+    announcer.announce(event())
+    await heard(api, 3)
+    assert [kept["count"] for kept in api.all("Event")] == [1]
+    announcer.announce(event())
+    await heard(api, 4)
+    assert [kept["count"] for kept in api.all("Event")] == [2]
+
+
 async def test_an_event_that_cannot_be_written_is_given_up_and_the_next_is_not(api, announcer):
     api.fault = lambda number, what: ApiError("no", code=503) if number == 0 else None
     announcer.announce(event())

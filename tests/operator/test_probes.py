@@ -25,8 +25,9 @@ def probe(objects, settings) -> Probe:
     return Probe(owner=owner, pod=runtime_pod(["mcp", "{}"], settings), routes=[dns_route(settings)])
 
 
-def test_a_probe_as_it_is_written(probe, golden):
-    golden("probe", probe_manifests(probe))
+def test_a_probe_as_it_is_written(probe, settings, golden):
+    private = runtime_pod(["mcp", "{}"], replace(settings, pull_secrets=("registry",)))
+    golden("probe", probe_manifests(replace(probe, pod=private)))
 
 
 def test_no_selector_of_its_owner_finds_a_probe(probe):

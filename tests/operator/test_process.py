@@ -74,6 +74,20 @@ def test_a_setting_that_cannot_be_used_is_named(name, value):
         settings_from({name: value})
 
 
+LIVES = [
+    pytest.param("59s", "30s", "_TTL is 59s and must be at least 60s", id="a life too short"),
+    pytest.param("1h", "29s", "_OVERLAP is 29s and must be at least 30s", id="an overlap too short"),
+    pytest.param("1h", "61m", "_OVERLAP is 3660s and must not be longer", id="an overlap longer than the life"),
+]
+
+
+@pytest.mark.parametrize("secret", ["FLEETWRIGHT_TOKEN", "FLEETWRIGHT_CARD_KEY"])
+@pytest.mark.parametrize(("life", "overlap", "says"), LIVES)
+def test_a_life_that_nobody_could_follow_is_refused(secret, life, overlap, says):
+    with pytest.raises(ValueError, match=f"^{secret}{says}"):
+        settings_from({f"{secret}_TTL": life, f"{secret}_OVERLAP": overlap})
+
+
 @pytest.mark.parametrize(
     "document",
     [

@@ -1,15 +1,7 @@
 """What agents say of themselves: what of it is believed, what of it a person sees, and when it is news."""
 
-import asyncio
-import json
-
-import aiohttp
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
-from fleetwright_operator.cluster.agent_status import AgentStatusReader
-from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.knowledge import degraded, drift, tools_of
 from fleetwright_operator.reports import CARD_PATIENCE, Reports, Said, ServerReport, parse_report
 
@@ -237,46 +229,3 @@ async def test_another_key_is_no_drift(poet, api):
     assert report(api)["cardDigest"] != before["cardDigest"]
     await say(poet, before)
     assert "CardDrift" not in poet.conditions("Agent", "poet")
-
-
-# The reader.
-
-
-def pod_entry(ip="127.0.0.1"):
-    facts = {"podIP": ip, "conditions": [{"type": "Ready", "status": "True"}]}
-    labels = {"fleetwright.dev/agent": "poet"}
-    return Entry(kind="Pod", namespace="shop", name="p1", uid="u", resource_version="1", labels=labels, facts=facts)
-
-
-BODIES = [
-    pytest.param(json.dumps(GOOD).encode(), True, id="a document"),
-    pytest.param(json.dumps({**GOOD, "more": "x" * 60_000}).encode(), True, id="one that comes in pieces"),
-    pytest.param(b"[" * 60_000, False, id="one that nests without end"),
-    pytest.param(b" " * 70_000 + b"{}", False, id="one that is too long"),
-    pytest.param(b"{", False, id="half of one"),
-    pytest.param(b"\xff\xfe", False, id="no text"),
-]
-
-
-@pytest.mark.parametrize(("body", "heard"), BODIES)
-async def test_whatever_a_pod_answers_the_reader_goes_on(body, heard):
-    async def answer(request):
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for start in range(0, len(body), 7_000):
-            await response.write(body[start : start + 7_000])
-            await asyncio.sleep(0)
-        return response
-
-    app = web.Application()
-    app.router.add_get("/status", answer)
-    documents = []
-    async with TestServer(app) as server, aiohttp.ClientSession() as session:
-        reader = AgentStatusReader(
-            lambda: [pod_entry()],
-            on_status=lambda pod, document: documents.append(document),
-            clock=lambda: 0.0,
-            port=server.port,
-        )
-        await reader.read_due(session)
-    assert [parse_report(document).revision for document in documents] == (["0123456789"] if heard else [])

@@ -142,6 +142,8 @@ def test_a_long_list_of_differences_is_told_in_part(remote):
     assert len(said) < 1000
 
 
+MANY = {f"tool-{number}": "1" for number in range(256)}
+TOO_MANY = "and at most 256 are kept: offer fewer, or divide them among several servers"
 ANSWERS = [
     pytest.param(Report(report(a="1")), Health(True, "Discovered", "1 tools"), id="a report"),
     pytest.param(
@@ -158,6 +160,17 @@ ANSWERS = [
         Report({"tools": "many"}),
         Health(None, "ProbeFailed", "its tools could not be looked at: the probe's report is of another shape"),
         id="a report of another shape",
+    ),
+    pytest.param(Report(report(**MANY)), Health(True, "Discovered", "256 tools"), id="as many tools as are kept"),
+    pytest.param(
+        Report(report(**MANY, another="1")),
+        Health(False, "TooManyTools", f"the server offers 257 tools, {TOO_MANY}"),
+        id="one tool too many",
+    ),
+    pytest.param(
+        Report({**report(**MANY), "offered": 900}),
+        Health(False, "TooManyTools", f"the server offers 900 tools, {TOO_MANY}"),
+        id="more tools than a report can hold",
     ),
 ]
 

@@ -361,6 +361,7 @@ async def test_a_source_that_is_no_skill_says_why(world, api, objects, poet, ans
     kind, reason, says = wanted
     await world.until(lambda: world.conditions("Skill", "haiku").get(kind, ("",) * 3)[1] == reason)
     assert says in world.conditions("Skill", "haiku")[kind][2]
+    await world.until(lambda: world.conditions("Agent", "poet")["ReferencesResolved"][1] == "SkillNotReady")
     assert not api.has("Deployment", "poet")
 
 
@@ -373,7 +374,7 @@ async def test_another_commit_is_looked_at_while_agents_keep_the_one_they_have(w
     before = api.find("Deployment", "poet")["spec"]
     api.put(objects.custom("Skill", "haiku", {"source": {"git": {**GIT, "commit": "d" * 40}}}))
     await world.until(lambda: api.probes("haiku") != [])
-    assert world.conditions("Agent", "poet")["ReferencesResolved"][1] == "SkillNotReady"
+    assert world.conditions("Agent", "poet")["ReferencesResolved"][1] == "SkillPending"
     assert api.find("Deployment", "poet")["spec"] == before
 
 
@@ -419,3 +420,34 @@ async def test_an_image_that_cannot_be_pulled_is_an_answer(world, api, objects, 
     _, said, message = world.conditions("Skill", "haiku")["ReferencesResolved"]
     assert (said, f"image '{image}' cannot be pulled" in message) == (reason, True)
     assert len(api.probes("haiku")) == looking
+
+
+async def test_files_of_config_maps_are_kept_in_memory_for_the_skills_that_use_them_only(world, api, objects):
+    def files(name, *, source):
+        api.put(objects.custom("Skill", name, {"source": source}))
+
+    def read():
+        return {name: kept[0] for (_, _, name), kept in world.program.reconcile._skills.read_before.items()}
+
+    document = objects.skill()["spec"]["source"]["inline"]["files"]["SKILL.md"]
+    for number in range(3):
+        name = f"files-{number}"
+        api.put({"kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}, "data": {"SKILL.md": document}})
+    uids = [api.find("ConfigMap", f"files-{number}")["metadata"]["uid"] for number in range(3)]
+    files("haiku", source={"configMap": {"name": "files-0"}})
+    await world.start()
+    for number in (1, 2):
+        await world.settle()
+        assert read() == {"haiku": uids[number - 1]}
+        files("haiku", source={"configMap": {"name": f"files-{number}"}})
+    await world.settle()
+    assert (read(), api.gets.count("ConfigMap files-2")) == ({"haiku": uids[2]}, 1)
+    files("haiku", source={"inline": {"files": {"SKILL.md": document}}})
+    await world.settle()
+    assert read() == {}
+    files("haiku", source={"configMap": {"name": "files-0"}})
+    await world.settle()
+    assert read() == {"haiku": uids[0]}
+    api.remove("Skill", "haiku")
+    await world.settle()
+    assert read() == {}

@@ -65,6 +65,26 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* Seconds of a duration such as 90s, 5m or 2h. */}}
+{{- define "fleetwright.seconds" -}}
+{{- $unit := regexFind "[smh]$" . -}}
+{{- mul (trimSuffix $unit . | int) (get (dict "s" 1 "m" 60 "h" 3600) $unit) -}}
+{{- end }}
+
+{{/* Writes nothing. `of` has two durations, by their names `life` and `overlap`: the operator would refuse to start with these. */}}
+{{- define "fleetwright.checkRotation" -}}
+{{- $life := get .of .life -}}
+{{- $overlap := get .of .overlap -}}
+{{- range $name, $least := dict .life 60 .overlap 30 -}}
+{{- if lt (include "fleetwright.seconds" (get $.of $name) | int) $least -}}
+{{- fail (printf "%s.%s is %s and must be at least %ds" $.in $name (get $.of $name) $least) -}}
+{{- end -}}
+{{- end -}}
+{{- if gt (include "fleetwright.seconds" $overlap | int) (include "fleetwright.seconds" $life | int) -}}
+{{- fail (printf "%s.%s is %s and must not be longer than %s.%s, which is %s: shorten the one or lengthen the other" .in .overlap $overlap .in .life $life) -}}
+{{- end -}}
+{{- end }}
+
 {{- define "fleetwright.pods" -}}
 {{ dict "namespace" .namespace "labels" (.podLabels | default dict) | toJson }}
 {{- end }}

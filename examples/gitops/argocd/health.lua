@@ -2,6 +2,7 @@
 -- reason is that of the first stage that does not hold.
 local passing = {
   Preflight = true, RollingOut = true, Suspending = true, NotObserved = true, SkillPending = true, McpServerPending = true,
+  SourcePending = true,
 }
 
 local function verdict(status, message)

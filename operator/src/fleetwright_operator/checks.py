@@ -15,7 +15,7 @@ from fleetwright_operator.desired.config import model_base_url
 from fleetwright_operator.desired.deployment import agent_template, skill_volume
 from fleetwright_operator.desired.egress import Services, named_addresses
 from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.mcpserver import environment_sources, is_stdio
+from fleetwright_operator.desired.mcpserver import environment_sources, is_stdio, server_template
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
@@ -25,6 +25,7 @@ from fleetwright_operator.discovery import awaits_pin, drift
 from fleetwright_operator.edges import allows, identity_of, peers_of, selects_namespaces
 from fleetwright_operator.observe import ObservedAgent
 from fleetwright_operator.settings import Settings
+from fleetwright_operator.skill_looks import SOURCE_PENDING
 from fleetwright_operator.violation import Violation
 
 Check = Callable[[ObservedAgent, Settings], Iterator[Violation]]
@@ -84,13 +85,12 @@ def callers_can_be_judged(seen: ObservedAgent, settings: Settings) -> Iterator[V
 def additions_are_harmless(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     for problem in range_problems(seen.agent, settings):
         yield Violation("InvalidRange", problem)
-    patch = seen.agent["spec"].get("podTemplate")
-    if patch is None:
+    if "podTemplate" not in seen.agent["spec"]:
         return
     template = agent_template(
         owner_of(seen.agent), seen.agent, revision="", snapshots={}, servers={}, settings=settings
     )
-    for problem in template_problems(patch, template):
+    for problem in template_problems(seen.agent["spec"]["podTemplate"], template):
         yield Violation("PodTemplate", f"spec.{problem}")
 
 
@@ -113,7 +113,8 @@ def skills_are_ready(seen: ObservedAgent, settings: Settings) -> Iterator[Violat
             continue
         ready = _ready(skill.facts)
         if ready.get("observedGeneration") == skill.generation and ready.get("status") != "True":
-            yield Violation("SkillNotReady", f"Skill {name!r} is not ready: {ready['message']}")
+            reason = "SkillPending" if ready["reason"] == SOURCE_PENDING else "SkillNotReady"
+            yield Violation(reason, f"Skill {name!r} is not ready: {ready['message']}")
         elif not _is_held(seen, name):
             yield Violation("SkillPending", f"Skill {name!r} is still being read")
 
@@ -245,6 +246,10 @@ def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[V
     elif is_stdio(workload or {}) and not (workload or {}).get("command"):
         message = "spec.workload.command is empty: a Stdio server is started by it, behind the bridge of its image"
         yield Violation("CommandMissing", message)
+    elif "podTemplate" in (workload or {}):
+        template = server_template(server, settings=settings)
+        for problem in template_problems(spec["workload"]["podTemplate"], template):
+            yield Violation("PodTemplate", f"spec.workload.{problem}")
 
 
 def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, Entry | None]) -> Iterator[Violation]:

@@ -13,6 +13,7 @@ from fleetwright_operator.rollout import Health
 
 _LONGEST = 256
 _MOST_TOOLS = 256
+_TOO_MANY = "TooManyTools"
 _NAMED = 20
 
 
@@ -28,11 +29,9 @@ def has_failed(status: Mapping[str, Any]) -> bool:
 def discovered(server: Mapping[str, Any], question: str, answer: Report | Failure) -> dict[str, Any]:
     """The part of the status that a probe's answer makes; what a failure does not tell stays as it was."""
     about = {"question": question, "generation": server["metadata"]["generation"]}
-    facts = _facts(answer.document) if isinstance(answer, Report) else None
-    if facts is None:
-        odd = Failure("NoReport", "the probe's report is of another shape")
-        failed = answer if isinstance(answer, Failure) else odd
-        failure = {"reason": failed.reason, "message": failed.message}
+    facts = answer if isinstance(answer, Failure) else _facts(answer.document)
+    if isinstance(facts, Failure):
+        failure = {"reason": facts.reason, "message": facts.message}
         return {"discovery": {**about, "failure": failure}, "pinned": pinned_list(server)}
     return {"discovery": about, **facts, "pinned": pinned_list({**server, "status": {**server["status"], **facts}})}
 
@@ -45,6 +44,8 @@ def discovery_health(server: Mapping[str, Any]) -> Health:
     if failure := status["discovery"].get("failure"):
         if failure["reason"] == "Refused":
             return Health(False, "Unreachable", failure["message"])
+        if failure["reason"] == _TOO_MANY:
+            return Health(False, _TOO_MANY, failure["message"])
         return Health(None, "ProbeFailed", f"its tools could not be looked at: {failure['message']}")
     if changed := drift(server):
         return Health(False, "ToolsChanged", changed)
@@ -92,13 +93,18 @@ def _some(found: Sequence[str]) -> str:
     return ", ".join(sorted(found)[:_NAMED]) + more
 
 
-def _facts(document: Mapping[str, Any]) -> dict[str, Any] | None:
+def _facts(document: Mapping[str, Any]) -> dict[str, Any] | Failure:
     """A report was written by our own image about somebody else's server: what does not fit is no report."""
+    odd = Failure("NoReport", "the probe's report is of another shape")
     info, tools, whole = document.get("serverInfo"), document.get("tools"), document.get("toolsDigest")
     if not isinstance(info, Mapping) or not isinstance(tools, list) or not isinstance(whole, str):
-        return None
-    if len(tools) > _MOST_TOOLS or not all(isinstance(tool, Mapping) for tool in tools):
-        return None
+        return odd
+    offered = document.get("offered", len(tools))
+    if not isinstance(offered, int) or not all(isinstance(tool, Mapping) for tool in tools):
+        return odd
+    if (number := max(offered, len(tools))) > _MOST_TOOLS:
+        remedy = "offer fewer, or divide them among several servers"
+        return Failure(_TOO_MANY, f"the server offers {number} tools, and at most {_MOST_TOOLS} are kept: {remedy}")
     return {
         "serverInfo": {key: str(info.get(key, ""))[:_LONGEST] for key in ("name", "version", "protocolVersion")},
         "tools": [{key: str(tool.get(key, ""))[:_LONGEST] for key in ("name", "digest")} for tool in tools],

@@ -44,9 +44,10 @@ class Reconciler:
         self._now = now
         self._reports = reports
         self._card_keys = CardKeysPass(cluster=cluster, settings=settings, now=now, new_secret=new_secret)
+        self._skills = SkillPass(cluster=cluster, settings=settings, now=now, rounds=rounds)
         self._passes: Mapping[str, Pass] = {
             names.AGENT: AgentPass(cluster=cluster, settings=settings, reports=reports, now=now, mint=mint),
-            names.SKILL: SkillPass(cluster=cluster, settings=settings, now=now, rounds=rounds),
+            names.SKILL: self._skills,
             names.MCP_SERVER: ServerPass(cluster=cluster, settings=settings, reports=reports, now=now, rounds=rounds),
         }
 
@@ -64,6 +65,8 @@ class Reconciler:
             # Children go with their owner: the garbage collector sees to it.
             if key[0] == names.AGENT:
                 self._reports.forget(key[1], key[2])
+            if key[0] == names.SKILL:
+                self._skills.forget(key)
             self._rounds.forget(key)
             return Ending()
         if entry.deleting:

@@ -9,3 +9,7 @@ class Rotation:
 
     ttl: int
     overlap: int
+
+
+SHORTEST = Rotation(ttl=60, overlap=30)
+"""Below that a reader who follows as fast as readers do would be refused."""

@@ -16,7 +16,7 @@ import yaml
 from fleetwright_operator import durations
 from fleetwright_operator.address_space import Network, covers_the_outside
 from fleetwright_operator.catalog import Catalog, parse_catalog
-from fleetwright_operator.rotation import Rotation
+from fleetwright_operator.rotation import SHORTEST, Rotation
 
 DEFAULT_AGENT_IMAGE = "docker.io/fleetwright/agent:0.1.0"
 _AGENT_RESOURCES = {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
@@ -44,6 +44,8 @@ class PodsOf:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     agent_image: str = DEFAULT_AGENT_IMAGE
+    pull_secrets: tuple[str, ...] = ()
+    """For that image: Secrets that each namespace with an object of ours must have."""
     cluster_domain: str = "cluster.local"
     namespaces: tuple[str, ...] = ()
     """Where objects are looked after; empty means everywhere."""
@@ -107,7 +109,8 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
     return Settings(
         agent_image=environ.get("FLEETWRIGHT_AGENT_IMAGE", base.agent_image),
         cluster_domain=environ.get("FLEETWRIGHT_CLUSTER_DOMAIN", base.cluster_domain),
-        namespaces=tuple(name for name in environ.get("FLEETWRIGHT_NAMESPACES", "").split(",") if name),
+        pull_secrets=_listed(environ, "FLEETWRIGHT_AGENT_IMAGE_PULL_SECRETS"),
+        namespaces=_listed(environ, "FLEETWRIGHT_NAMESPACES"),
         catalog=_catalog(environ.get("FLEETWRIGHT_CATALOG_FILE")),
         agent_resources=_json(environ, "FLEETWRIGHT_AGENT_RESOURCES", base.agent_resources),
         server_resources=_json(environ, "FLEETWRIGHT_SERVER_RESOURCES", base.server_resources),
@@ -137,6 +140,10 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
     )
 
 
+def _listed(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(text for text in environ.get(name, "").split(",") if text)
+
+
 def _number(environ: Mapping[str, str], name: str, default: float) -> float:
     try:
         value = float(environ.get(name, default))
@@ -148,18 +155,21 @@ def _number(environ: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _rotation(environ: Mapping[str, str], name: str, base: Rotation) -> Rotation:
-    ttl = _duration(environ, f"{name}_TTL", base.ttl)
-    overlap = _duration(environ, f"{name}_OVERLAP", base.overlap)
+    ttl = _duration(environ, f"{name}_TTL", base.ttl, least=SHORTEST.ttl)
+    overlap = _duration(environ, f"{name}_OVERLAP", base.overlap, least=SHORTEST.overlap)
     if overlap > ttl:
-        raise ValueError(f"{name}_OVERLAP must not be longer than {name}_TTL")
+        raise ValueError(f"{name}_OVERLAP is {overlap}s and must not be longer than {name}_TTL, which is {ttl}s")
     return Rotation(ttl=ttl, overlap=overlap)
 
 
-def _duration(environ: Mapping[str, str], name: str, default: int) -> int:
+def _duration(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:
     try:
-        return durations.seconds(environ[name]) if name in environ else default
+        seconds = durations.seconds(environ[name]) if name in environ else default
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+    if seconds < least:
+        raise ValueError(f"{name} is {environ[name]} and must be at least {least}s")
+    return seconds
 
 
 def _json(environ: Mapping[str, str], name: str, default: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -185,7 +195,7 @@ def _pods(environ: Mapping[str, str], name: str) -> PodsOf | None:
 
 def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) -> frozenset[int]:
     try:
-        found = frozenset(ipaddress.ip_address(text).version for text in environ.get(name, "").split(",") if text)
+        found = frozenset(ipaddress.ip_address(text).version for text in _listed(environ, name))
     except ValueError:
         raise ValueError(f"{name} must be addresses with commas between, not {environ[name]!r}") from None
     return found or default
@@ -193,7 +203,7 @@ def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) ->
 
 def _networks(environ: Mapping[str, str], name: str) -> tuple[Network, ...]:
     try:
-        found = tuple(ipaddress.ip_network(text) for text in environ.get(name, "").split(",") if text)
+        found = tuple(ipaddress.ip_network(text) for text in _listed(environ, name))
     except ValueError as error:
         raise ValueError(f"{name} must be ranges such as 203.0.113.0/24 with commas between: {error}") from None
     if whole := next(filter(covers_the_outside, found), None):

@@ -13,6 +13,7 @@ from fleetwright_operator.skill_document import InvalidSkill, read_head
 from fleetwright_operator.status import Outcome
 from fleetwright_operator.violation import Violation
 
+SOURCE_PENDING = "SourcePending"
 _INVALID = "InvalidSkill"
 _LONGEST = 1024
 
@@ -57,7 +58,7 @@ def look_outcome(skill: Mapping[str, Any], question: str, facts: Mapping[str, An
     status = {**skill["status"], **facts}
     if not answered(status, question):
         why = f"; the probe does not run: {pending.why.message}" if pending and pending.why else ""
-        return Outcome(resolved=[Violation("SourcePending", f"its files are being looked at{why}")], facts=facts)
+        return Outcome(resolved=[Violation(SOURCE_PENDING, f"its files are being looked at{why}")], facts=facts)
     failure = status["look"].get("failure")
     if failure is None:
         known = {**facts, "permissions": stated(skill["spec"].get("permissions"))}

@@ -19,11 +19,11 @@ from fleetwright_operator.errors import Missing
 from fleetwright_operator.observe import observe_services
 from fleetwright_operator.probes import Pending
 from fleetwright_operator.probing import ask, clear
-from fleetwright_operator.relations import holders_of_snapshot, users_of_skill
+from fleetwright_operator.relations import Key, holders_of_snapshot, users_of_skill
 from fleetwright_operator.rounds import Rounds
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import InvalidSkill, SkillContent, key_to_path, read_skill
-from fleetwright_operator.skill_looks import answered, has_failed, look_outcome, looked_at, unpullable
+from fleetwright_operator.skill_looks import SOURCE_PENDING, answered, has_failed, look_outcome, looked_at, unpullable
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
 from fleetwright_operator.writing import prune_history, write_children
@@ -37,8 +37,12 @@ class SkillPass:
     settings: Settings
     now: Callable[[], str]
     rounds: Rounds
-    read_before: dict[tuple[str, str], tuple[str, int, Files]] = field(default_factory=dict)
-    """By namespace and name of a source ConfigMap: its uid, resource version and files."""
+    read_before: dict[Key, tuple[str, int, Files]] = field(default_factory=dict)
+    """By Skill, of the ConfigMap that its files come from: uid, resource version and files."""
+
+    def forget(self, skill: Key) -> None:
+        """One that is gone: files are too large to be kept for nobody."""
+        self.read_before.pop(skill, None)
 
     async def __call__(self, entry: Entry) -> Ending:
         outcome = await self._outcome(entry)
@@ -61,12 +65,14 @@ class SkillPass:
         foreign = foreign_source(entry.facts["spec"])
         if "look" in outcome.facts:
             self.rounds.answered(entry.id, failed=has_failed(status))
-        pending = any(violation.reason == "SourcePending" for violation in outcome.resolved or ())
+        pending = any(violation.reason == SOURCE_PENDING for violation in outcome.resolved or ())
         if not pending:
             await clear(self.cluster, entry)
         return Ending(settled=outcome.programmed is None and not (foreign and has_failed(status)))
 
     async def _outcome(self, entry: Entry) -> Outcome:
+        if "configMap" not in entry.facts["spec"]["source"]:
+            self.forget(entry.id)
         permissions = entry.facts["spec"].get("permissions", {})
         if problems := list(permission_problems(permissions, namespace=entry.namespace, settings=self.settings)):
             return Outcome(accepted=[Violation("InvalidPermission", problem) for problem in problems])
@@ -121,9 +127,9 @@ class SkillPass:
         seen = self.cluster.cache.get("ConfigMapMetadata", entry.namespace, name)
         missing = Violation("ConfigMapNotFound", f"ConfigMap {name!r} does not exist in namespace {entry.namespace!r}")
         if seen is None or seen.deleting:
-            self.read_before.pop((entry.namespace, name), None)
+            self.forget(entry.id)
             return missing
-        before = self.read_before.get((entry.namespace, name))
+        before = self.read_before.get(entry.id)
         if before is not None and before[0] == seen.uid and before[1] >= int(seen.resource_version):
             return before[2]
         try:
@@ -132,7 +138,7 @@ class SkillPass:
             return missing
         files = {key_to_path(key): text for key, text in body.get("data", {}).items()}
         metadata = body["metadata"]
-        self.read_before[entry.namespace, name] = (metadata["uid"], int(metadata["resourceVersion"]), files)
+        self.read_before[entry.id] = (metadata["uid"], int(metadata["resourceVersion"]), files)
         return files
 
 

@@ -1,7 +1,9 @@
 """Sessions with MCP servers that page, change, restart, and are told when nobody waits any more."""
 
 import asyncio
+import json
 import socket
+import sys
 from contextlib import asynccontextmanager, contextmanager
 
 import anyio
@@ -24,9 +26,10 @@ CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 
 
 class Tools:
-    """A server whose list is told two at a time; the tool `wait` ends when it is cancelled."""
+    """A server whose list is told in pages; the tool `wait` ends when it is cancelled."""
 
-    def __init__(self, *names):
+    def __init__(self, *names, page=2):
+        self.page = page
         self.names = list(names)
         self.waiting, self.cancelled = asyncio.Event(), asyncio.Event()
 
@@ -46,8 +49,10 @@ class Tools:
     async def _page(self, request):
         # The server's own machinery asks too, without a request.
         start = int(request.params.cursor or 0) if request and request.params else 0
-        shown = [types.Tool(name=name, inputSchema={"type": "object"}) for name in self.names[start : start + 2]]
-        more = str(start + 2) if start + 2 < len(self.names) else None
+        shown = [
+            types.Tool(name=name, inputSchema={"type": "object"}) for name in self.names[start : start + self.page]
+        ]
+        more = str(start + self.page) if start + self.page < len(self.names) else None
         return types.ServerResult(types.ListToolsResult(tools=shown, nextCursor=more))
 
     async def _call(self, name, _):
@@ -202,3 +207,14 @@ async def test_a_server_that_says_nothing_costs_its_time_once_in_a_while():
             now[0] = 31
             async with _serving(Tools("a"), port=port):
                 assert await _names(connection) == ["s__a"]
+
+
+async def test_a_probe_says_how_many_tools_there_are_and_lists_as_many_as_anybody_keeps():
+    names = [f"tool-{number:03}".ljust(128, "x") for number in range(600)]
+    async with _serving(Tools(*names, page=100)) as port:
+        entry = json.dumps({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"})
+        command = [sys.executable, "-m", "fleetwright_agent", "probe", "mcp", entry]
+        probe = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        said, _ = await asyncio.wait_for(probe.communicate(), timeout=60)
+    report = json.loads(said.splitlines()[-1])
+    assert (report["offered"], [tool["name"] for tool in report["tools"]]) == (600, names[:256])

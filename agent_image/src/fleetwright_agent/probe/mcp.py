@@ -17,6 +17,7 @@ from fleetwright_agent.mounted import ConfigurationError, first_fault
 _SECONDS = 20.0
 _PAUSE_SECONDS = 1.0
 _LONGEST = 128
+_COUNTED = 10_000
 
 
 def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -55,11 +56,11 @@ async def _patiently(server: McpServer, layout: Layout, *, seconds: float) -> di
 
 
 async def _look(server: McpServer, layout: Layout) -> dict[str, Any]:
-    from fleetwright_agent.tools.mcp_listing import every_page, tool_digest, tools_digest
+    from fleetwright_agent.tools.mcp_listing import MOST_TOOLS, every_page, tool_digest, tools_digest
     from fleetwright_agent.tools.mcp_session import opened
 
     async with opened(server, layout, seconds=_SECONDS) as (session, hello):
-        listed = await every_page(session) if hello.capabilities.tools else []
+        listed = await every_page(session, most=_COUNTED) if hello.capabilities.tools else []
     digests = sorted((tool.name, tool_digest(tool)) for tool in listed)
     return {
         "serverInfo": {
@@ -67,7 +68,9 @@ async def _look(server: McpServer, layout: Layout) -> dict[str, Any]:
             "version": hello.serverInfo.version[:_LONGEST],
             "protocolVersion": str(hello.protocolVersion)[:_LONGEST],
         },
+        # Agents use no more than are listed here, so a server with more of them is told of by their number.
+        "offered": len(digests),
         # A longer name is none that the protocol allows, and nobody could pin it.
-        "tools": [{"name": name, "digest": digest} for name, digest in digests if len(name) <= _LONGEST],
+        "tools": [{"name": name, "digest": digest} for name, digest in digests if len(name) <= _LONGEST][:MOST_TOOLS],
         "toolsDigest": tools_digest(digests),
     }

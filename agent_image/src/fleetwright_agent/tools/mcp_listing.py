@@ -19,7 +19,7 @@ _LONGEST_NAME = 64
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
-async def every_page(session: ClientSession) -> list[Tool]:
+async def every_page(session: ClientSession, *, most: int = MOST_TOOLS) -> list[Tool]:
     """As many as fit."""
     tools: list[Tool] = []
     cursor: str | None = None
@@ -27,9 +27,9 @@ async def every_page(session: ClientSession) -> list[Tool]:
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         tools += page.tools
         cursor = page.nextCursor
-        if cursor is None or len(tools) >= MOST_TOOLS:
+        if cursor is None or len(tools) >= most:
             break
-    return tools[:MOST_TOOLS]
+    return tools[:most]
 
 
 def tool_digest(tool: Tool) -> str:

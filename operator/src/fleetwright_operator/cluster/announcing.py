@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fleetwright_operator.cluster.feed import LOST
 from fleetwright_operator.cluster.port import EVENTS, Api, Object
-from fleetwright_operator.errors import Collision
+from fleetwright_operator.errors import Collision, Missing
 
 logger = logging.getLogger(__name__)
 _WAITING = 1000
@@ -16,7 +16,7 @@ _PER_SECOND = 20.0
 
 
 class Announcer:
-    """Events by name: the first is created, an equal one later is counted on it."""
+    """Events by name: the first is created, an equal one later is counted on it for as long as it is kept."""
 
     def __init__(
         self, api: Api, *, on_write: Callable[[str, str], None], pause: float = 1 / _PER_SECOND, waiting: int = _WAITING
@@ -50,15 +50,25 @@ class Announcer:
 
     async def _send(self, event: Object) -> None:
         place = (event["metadata"]["namespace"], event["metadata"]["name"])
-        count = self._counts.get(place, 0) + 1
-        try:
-            if count == 1:
-                await self._api.create(EVENTS, event)
-                self._on_write("create", "Event")
-                self._remember(place, 1)
+        counted = self._counts.get(place, 0)
+        if not counted:
+            try:
+                await self._create(event, place)
+            except Collision:
+                counted = 1  # of an earlier life of this process
+            else:
                 return
-        except Collision:
-            count = 2  # of an earlier life of this process
+        try:
+            await self._count(event, place, counted + 1)
+        except Missing:  # the API server drops Events after a while, and what they told of may recur
+            await self._create(event, place)
+
+    async def _create(self, event: Object, place: tuple[str, str]) -> None:
+        await self._api.create(EVENTS, event)
+        self._on_write("create", "Event")
+        self._remember(place, 1)
+
+    async def _count(self, event: Object, place: tuple[str, str], count: int) -> None:
         news = {key: event[key] for key in ("message", "lastTimestamp")}
         await self._api.merge(EVENTS, *place, {**news, "count": count})
         self._on_write("count", "Event")

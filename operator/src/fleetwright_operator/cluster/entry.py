@@ -171,7 +171,9 @@ def _data(body: Object) -> dict[str, Any]:
 
 def _service(body: Object) -> dict[str, Any]:
     spec = body.get("spec", {})
-    ports = {port["port"]: port.get("targetPort", port["port"]) for port in spec.get("ports", ())}
+    # HTTP is TCP, and a number may stand for a UDP port as well.
+    tcp = [port for port in spec.get("ports", ()) if port.get("protocol", "TCP") == "TCP"]
+    ports = {port["port"]: port.get("targetPort", port["port"]) for port in tcp}
     return {"selector": spec.get("selector", {}), "ports": ports}
 
 

@@ -106,7 +106,7 @@ def _pods_of(address: Address, service: tuple[str, str], facts: ServiceFacts) ->
         return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed"
     if address.port not in facts.ports:
         known = ", ".join(str(port) for port in sorted(facts.ports)) or "none"
-        return f"Service {name!r} of namespace {namespace!r} has no port {address.port}; it has {known}"
+        return f"Service {name!r} of namespace {namespace!r} has no TCP port {address.port}; it has {known}"
     port = facts.ports[address.port]
     return Destination(
         text=f"pods of Service {names.qualified(namespace, name)}, port {port}",

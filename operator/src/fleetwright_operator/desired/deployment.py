@@ -17,10 +17,10 @@ from fleetwright_operator.desired.mounted_files import (
     file_volumes,
     secret_volume,
 )
-from fleetwright_operator.desired.pod import container_security, http_probe, sealed_pod
+from fleetwright_operator.desired.pod import container_security, http_probe, pull_secrets, sealed_pod
 from fleetwright_operator.desired.pod_template import patched
 from fleetwright_operator.desired.references import file_references
-from fleetwright_operator.desired.skill_source import Foreign, fetching_container, foreign_volumes, pull_secrets
+from fleetwright_operator.desired.skill_source import Foreign, fetching_container, foreign_volumes, image_pull_secrets
 from fleetwright_operator.desired.tool_access import credential_keys
 from fleetwright_operator.desired.volume import memory_volume
 from fleetwright_operator.edges import Agent
@@ -92,7 +92,7 @@ def agent_template(
         "spec": {
             **sealed_pod(),
             "serviceAccountName": agent["spec"].get("serviceAccountName", owner.name),
-            **_pull_secrets(agent, snapshots),
+            **_pull_secrets(agent, snapshots, settings),
             "terminationGracePeriodSeconds": drain_seconds(agent, settings) + _CLOSING_SECONDS,
             **_fetching(snapshots, settings),
             "containers": [_container(agent, snapshots, files, settings)],
@@ -126,11 +126,11 @@ def _program(agent: Agent, settings: Settings) -> dict[str, Any]:
     return {"image": own} if own else {"image": settings.agent_image, "command": ["fleetwright-agent", "serve"]}
 
 
-def _pull_secrets(agent: Agent, skills: Skills) -> dict[str, Any]:
+def _pull_secrets(agent: Agent, skills: Skills, settings: Settings) -> dict[str, Any]:
     own = [secret["name"] for secret in agent["spec"].get("imagePullSecrets", ())]
-    of_skills = pull_secrets(list(_foreign(skills).values())).get("imagePullSecrets", ())
-    secrets = dict.fromkeys([*own, *(secret["name"] for secret in of_skills)])
-    return {"imagePullSecrets": [{"name": name} for name in secrets]} if secrets else {}
+    # What fetches a skill is our image, whichever the agent's own is.
+    usual = settings.pull_secrets if not own or _fetching(skills, settings) else ()
+    return pull_secrets([*own, *usual, *image_pull_secrets(list(_foreign(skills).values()))])
 
 
 def _fetching(skills: Skills, settings: Settings) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from fleetwright_operator.desired.egress import Route, Services, dns_route
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.desired.mounted_files import SECRET, file_mounts, file_volumes
 from fleetwright_operator.desired.network import server_policy
-from fleetwright_operator.desired.pod import container_security, sealed_pod
+from fleetwright_operator.desired.pod import container_security, pull_secrets, sealed_pod
+from fleetwright_operator.desired.pod_template import patched
 from fleetwright_operator.desired.probe import Probe, runtime_pod
 from fleetwright_operator.desired.tool_access import credential_keys, server_entry
 from fleetwright_operator.endpoints import DEFAULT_MCP_PATH, DEFAULT_MCP_PORT, Endpoints
@@ -45,7 +46,7 @@ def server_children(
     return [
         server_policy(owner, users=users, port=port, dns=dns_route(settings)),
         _service(owner, port),
-        _deployment(owner, workload, port=port, environment=environment, settings=settings),
+        _deployment(server, environment, settings),
     ]
 
 
@@ -86,11 +87,27 @@ def _service(owner: Owner, port: int) -> Manifest:
     }
 
 
-def _deployment(
-    owner: Owner, workload: Mapping[str, Any], *, port: int, environment: Sequence[str], settings: Settings
-) -> Manifest:
+def server_template(
+    server: Mapping[str, Any], *, environment: Sequence[str] = (), settings: Settings
+) -> dict[str, Any]:
+    """The pod of a workload before anybody's patch."""
+    owner, workload = owner_of(server), server["spec"]["workload"]
     labels = {**owner.labels, names.COMPONENT: "mcpserver"}
     annotations = {names.ENVIRONMENT_ANNOTATION: short_hash(list(environment))} if environment else {}
+    return {
+        "metadata": {"labels": labels, **({"annotations": annotations} if annotations else {})},
+        "spec": {
+            **sealed_pod(),
+            **pull_secrets(secret["name"] for secret in workload.get("imagePullSecrets", ())),
+            "containers": [_container(workload, settings=settings)],
+            "volumes": [{"name": "tmp", "emptyDir": {}}],
+        },
+    }
+
+
+def _deployment(server: Mapping[str, Any], environment: Sequence[str], settings: Settings) -> Manifest:
+    owner = owner_of(server)
+    sealed = server_template(server, environment=environment, settings=settings)
     return {
         **manifest("apps/v1", "Deployment", name=names.mcp_workload(owner.name), owner=owner),
         "spec": {
@@ -98,19 +115,13 @@ def _deployment(
             "replicas": 1,
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": owner.selector},
-            "template": {
-                "metadata": {"labels": labels, **({"annotations": annotations} if annotations else {})},
-                "spec": {
-                    **sealed_pod(),
-                    "containers": [_container(workload, port=port, settings=settings)],
-                    "volumes": [{"name": "tmp", "emptyDir": {}}],
-                },
-            },
+            "template": patched(sealed, server["spec"]["workload"].get("podTemplate", {})),
         },
     }
 
 
-def _container(workload: Mapping[str, Any], *, port: int, settings: Settings) -> dict[str, Any]:
+def _container(workload: Mapping[str, Any], *, settings: Settings) -> dict[str, Any]:
+    port = workload.get("port", DEFAULT_MCP_PORT)
     sources = [dict(source) for source in workload.get("envFrom", ())]
     return {
         "name": "server",

@@ -1,5 +1,6 @@
 """What every pod of ours must be, by Pod Security "restricted" and a little more. No field of the API weakens it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from fleetwright_operator import names
@@ -31,6 +32,12 @@ def sealed_pod() -> dict[str, Any]:
         "enableServiceLinks": False,
         "securityContext": pod_security(),
     }
+
+
+def pull_secrets(found: Iterable[str]) -> dict[str, Any]:
+    """The pod field for Secrets of these names, each once; nothing where there are none."""
+    secrets = list(dict.fromkeys(found))
+    return {"imagePullSecrets": [{"name": name} for name in secrets]} if secrets else {}
 
 
 def http_probe(path: str, *, port: str, period: int, failures: int, timeout: int = 5) -> dict[str, Any]:

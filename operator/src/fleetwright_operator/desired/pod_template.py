@@ -5,6 +5,7 @@ nothing. Containers it adds are sealed like ours.
 """
 
 import copy
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,6 +67,19 @@ _VOLUMES = {
     "projected",
     "secret",
 }
+_PROJECTED = {"clusterTrustBundle", "configMap", "downwardAPI", "secret", "serviceAccountToken"}
+_API_AUDIENCES = re.compile(
+    r"(https?://)?(kubernetes(\.default(\.svc(\..*)?)?)?(:[0-9]+)?/?|api|k3s|rke2)", re.IGNORECASE | re.DOTALL
+)
+"""What API servers are called as the audience of a token, unless their installation calls them otherwise."""
+_CALLS = (
+    ("lifecycle", "postStart"),
+    ("lifecycle", "preStop"),
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+)
+"""Where a container has the kubelet call an address."""
 _OWN_VOLUMES = ("configmap-", "secret-", "skill-")
 _OURS = (f"{names.GROUP}/", names.MANAGED_BY, names.NAME, names.COMPONENT)
 Patch = Mapping[str, Any]
@@ -84,6 +98,9 @@ def template_problems(patch: Any, template: Mapping[str, Any]) -> Iterator[str]:
     """Why a patch cannot be laid over this template of ours; each names the place and what may stand there."""
     if not isinstance(patch, Mapping):
         yield "podTemplate must be an object with metadata and spec"
+        return
+    if nothing := list(_nulls("podTemplate", patch)):
+        yield from nothing
         return
     yield from _unknown("podTemplate", patch, {"metadata", "spec"})
     yield from _metadata(patch.get("metadata", {}))
@@ -107,7 +124,7 @@ def _metadata(metadata: Any) -> Iterator[str]:
         return
     yield from _unknown("podTemplate.metadata", metadata, {"labels", "annotations"})
     for part in ("labels", "annotations"):
-        entries = metadata.get(part) or {}
+        entries = metadata.get(part, {})
         if not isinstance(entries, Mapping):
             yield f"podTemplate.metadata.{part} must be an object"
             continue
@@ -120,7 +137,8 @@ def _grace(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str
     least = template["spec"].get("terminationGracePeriodSeconds", 0)
     wanted = spec.get("terminationGracePeriodSeconds", least)
     if not isinstance(wanted, int) or wanted < least:
-        yield f"podTemplate.spec.terminationGracePeriodSeconds must be at least {least}, which draining tasks needs"
+        why = ", which draining tasks needs" if least else ""
+        yield f"podTemplate.spec.terminationGracePeriodSeconds must be at least {least}{why}"
 
 
 def _containers(kind: str, containers: Sequence[Mapping[str, Any]], template: Mapping[str, Any]) -> Iterator[str]:
@@ -136,6 +154,24 @@ def _containers(kind: str, containers: Sequence[Mapping[str, Any]], template: Ma
         yield from _mounts(where, container, template)
         if any(isinstance(port, Mapping) and port.get("hostPort") for port in container.get("ports") or ()):
             yield f"{where}.ports must not take a hostPort: reach the pod through a Service"
+        yield from _calls(where, container)
+
+
+def _calls(where: str, container: Mapping[str, Any]) -> Iterator[str]:
+    """The kubelet makes them from the node, past every network policy: to the pod itself, and nowhere else."""
+    for path in _CALLS:
+        call: Any = container
+        for key in path:
+            call = _part(call, key)
+        for action in ("httpGet", "tcpSocket"):
+            if "host" in _part(call, action):
+                place = ".".join((where, *path, action))
+                yield f"{place}.host would have the node call another address: leave it out, which means the pod itself"
+
+
+def _part(whole: Any, key: str) -> Mapping[str, Any]:
+    part = whole.get(key) if isinstance(whole, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
 
 
 def _mounts(where: str, container: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
@@ -161,15 +197,32 @@ def _volumes(volumes: Sequence[Mapping[str, Any]], template: Mapping[str, Any]) 
             yield f"{where} is the operator's own volume: choose another name"
         for kind in set(volume) - {"name"} - _VOLUMES:
             yield f"{where}.{kind} is no kind of volume that a restricted pod may have"
-        yield from _tokens(where, volume.get("projected"))
+        yield from _projected(where, volume)
 
 
-def _tokens(where: str, projected: Any) -> Iterator[str]:
-    sources = projected.get("sources") if isinstance(projected, Mapping) else ()
-    for source in sources or ():
-        token = source.get("serviceAccountToken") if isinstance(source, Mapping) else None
-        if isinstance(token, Mapping) and not token.get("audience"):
+def _projected(where: str, volume: Mapping[str, Any]) -> Iterator[str]:
+    sources = _part(volume, "projected").get("sources", ())
+    for source in sources if isinstance(sources, list | tuple) else ():
+        if not isinstance(source, Mapping):
+            continue
+        for kind in sorted(str(kind) for kind in source if kind not in _PROJECTED):
+            yield f"{where}.projected.sources has {kind}; what can be projected: {', '.join(sorted(_PROJECTED))}"
+        token = source.get("serviceAccountToken")
+        audience = str(token.get("audience", "")) if isinstance(token, Mapping) else None
+        if audience is not None and (not audience or _API_AUDIENCES.fullmatch(audience)):
             yield f"{where} would hand the pod a token for the Kubernetes API: name the audience that it is for"
+
+
+def _nulls(where: str, part: Any) -> Iterator[str]:
+    """Null takes away what it is laid over; what is ours must stay, and the rest is not there to be taken."""
+    if part is None:
+        yield f"{where} is null: remove it, for a patch only adds"
+    elif isinstance(part, Mapping):
+        for key, value in part.items():
+            yield from _nulls(f"{where}.{key}", value)
+    elif isinstance(part, list | tuple):
+        for index, value in enumerate(part):
+            yield from _nulls(f"{where}[{index}]", value)
 
 
 def _unknown(where: str, part: Mapping[str, Any], known: set[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from fleetwright_operator import names
 from fleetwright_operator.canonical import short_hash
 from fleetwright_operator.desired.egress import Route, policy_rules
 from fleetwright_operator.desired.manifest import Manifest, Owner
-from fleetwright_operator.desired.pod import container_security, sealed_pod
+from fleetwright_operator.desired.pod import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.settings import Settings
 
 _RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}
@@ -50,8 +50,12 @@ def runtime_pod(
     *,
     mounts: Sequence[Mapping[str, Any]] = (),
     volumes: Sequence[Mapping[str, Any]] = (),
+    pull: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The spec of a small restricted pod that runs `fleetwright-agent probe <arguments>`."""
+    """The spec of a small restricted pod that runs `fleetwright-agent probe <arguments>`.
+
+    `pull` names Secrets for images among its volumes.
+    """
     container = {
         "name": CONTAINER,
         "image": settings.agent_image,
@@ -63,7 +67,12 @@ def runtime_pod(
         "volumeMounts": [*(dict(mount) for mount in mounts), {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - its own
     }
     tmp = {"name": "tmp", "emptyDir": {}}
-    return {**sealed_pod(), "containers": [container], "volumes": [*(dict(volume) for volume in volumes), tmp]}
+    return {
+        **sealed_pod(),
+        **pull_secrets([*settings.pull_secrets, *pull]),
+        "containers": [container],
+        "volumes": [*(dict(volume) for volume in volumes), tmp],
+    }
 
 
 def probe_manifests(probe: Probe) -> list[Manifest]:

@@ -73,8 +73,8 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
     if address is None:
         mount = {"name": "skill", "mountPath": _LOOKED_AT, "readOnly": True}
         volume = _image_volume("skill", source["image"])
-        pod = runtime_pod(["skill", f"--folder={_LOOKED_AT}"], settings, mounts=[mount], volumes=[volume])
-        pod |= pull_secrets([Foreign(source=source, digest="")])
+        pull = image_pull_secrets([Foreign(source=source, digest="")])
+        pod = runtime_pod(["skill", f"--folder={_LOOKED_AT}"], settings, mounts=[mount], volumes=[volume], pull=pull)
         return Probe(owner=owner_of(skill), pod=pod, routes=[], seconds=_PULL_SECONDS, about=about)
     found = destination(address, services, settings)
     if isinstance(found, str):
@@ -122,9 +122,8 @@ def fetching_container(skill: str, volume: str, foreign: Foreign, settings: Sett
     ]
 
 
-def pull_secrets(foreign: Sequence[Foreign]) -> dict[str, Any]:
-    found = {pull_secret({"source": each.source}) for each in foreign}
-    return {"imagePullSecrets": [{"name": name} for name in sorted(filter(None, found))]} if any(found) else {}
+def image_pull_secrets(foreign: Sequence[Foreign]) -> list[str]:
+    return sorted(filter(None, {pull_secret({"source": each.source}) for each in foreign}))
 
 
 def _git_arguments(git: Mapping[str, Any]) -> list[str]:

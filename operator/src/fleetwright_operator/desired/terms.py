@@ -5,7 +5,7 @@ from typing import Any
 
 from fleetwright_operator import durations
 from fleetwright_operator.edges import Agent
-from fleetwright_operator.rotation import Rotation
+from fleetwright_operator.rotation import SHORTEST, Rotation
 from fleetwright_operator.settings import Settings
 
 
@@ -22,8 +22,8 @@ def token_rotation(agent: Agent, settings: Settings) -> Rotation:
 
 def declared_rotation(auth: dict[str, Any], usual: Rotation) -> Rotation:
     """Raises: ValueError, with the field and the remedy."""
-    ttl = _seconds(auth, "tokenTTL", usual.ttl, least=60)
-    overlap = _seconds(auth, "overlap", min(usual.overlap, ttl), least=30)
+    ttl = _seconds(auth, "tokenTTL", usual.ttl, least=SHORTEST.ttl)
+    overlap = _seconds(auth, "overlap", min(usual.overlap, ttl), least=SHORTEST.overlap)
     if overlap > ttl:
         raise ValueError("spec.auth.overlap must not be longer than tokenTTL: shorten it, or give tokens a longer life")
     return Rotation(ttl=ttl, overlap=overlap)
