@@ -331,8 +331,79 @@ def test_what_a_preflight_shows(facts, wanted):
     assert verdict(Entry(**told, facts=facts, deleting=True)) == Lost("its pod was taken away")
 
 
+EQUIPPED = {
+    "metadata": {
+        "labels": {"team": "verse", "sidecar.istio.io/inject": "false"},
+        "annotations": {"example.com/scrape": "no"},
+    },
+    "spec": {
+        "containers": [
+            {
+                "name": "shipper",
+                "image": "registry.example.com/shipper:1",
+                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "32Mi"}},
+                "readinessProbe": {"httpGet": {"path": "/", "port": 7870}},
+                "volumeMounts": [{"name": "memory", "mountPath": "/memory"}],
+            }
+        ],
+        "initContainers": [{"name": "before", "image": "registry.example.com/before:1"}],
+        "nodeSelector": {"disk": "fast"},
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}},
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "host"}]},
+        },
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+    },
+}
+
+
+def preflight_of(agent, settings):
+    children = agent_children(AgentParts(agent=agent), settings)
+    wanted = preflight(owner_of(agent), children.template, routes=children.routes, referenced=[])
+    return probe_manifests(wanted)[1], children
+
+
+def test_nothing_that_finds_the_agents_pods_finds_its_preflight(objects, settings):
+    pod, children = preflight_of(objects.agent(podTemplate=EQUIPPED), settings)
+    labels = pod["metadata"]["labels"]
+    specs = [manifest["spec"] for manifest in children.serving[1:]]
+    selectors = [spec.get("selector") or spec["podSelector"] for spec in specs]
+    assert len(selectors) == 3, "of the policy, the Service and the Deployment"
+    for selector in selectors:
+        wanted = selector.get("matchLabels", selector)
+        assert not wanted.items() <= labels.items()
+        assert wanted.items() <= children.template["metadata"]["labels"].items()
+    assert labels["team"] == "verse"
+    assert pod["spec"]["readinessGates"], "nor does a Service of somebody who goes by the team"
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_other_metadata_is_another_question(objects, settings, part):
+    names = {
+        preflight_of(objects.agent(podTemplate={"metadata": {part: {"team": team}}}), settings)[0]["metadata"]["name"]
+        for team in ("verse", "prose")
+    }
+    assert len(names) == 2
+
+
+LITTLE = [
+    pytest.param({}, {"cpu": "20m", "memory": "96Mi"}, id="it has no limits"),
+    pytest.param({"cpu": "1", "memory": "2Gi"}, {"cpu": "20m", "memory": "96Mi"}, id="its limits are wide"),
+    pytest.param({"memory": "64Mi"}, {"cpu": "20m", "memory": "64Mi"}, id="it lives in less"),
+    pytest.param({"cpu": "0.01", "memory": "60M"}, {"cpu": "0.01", "memory": "60M"}, id="it counts in other units"),
+    pytest.param({"cpu": 2, "memory": 1e9}, {"cpu": "20m", "memory": "96Mi"}, id="they are numbers"),
+]
+
+
+@pytest.mark.parametrize(("limits", "wanted"), LITTLE)
+def test_a_preflight_asks_for_little_and_never_for_more_than_its_limits(objects, settings, limits, wanted):
+    resources = {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": limits}
+    pod, _ = preflight_of(objects.agent(resources=resources), settings)
+    assert pod["spec"]["containers"][0]["resources"] == {"requests": wanted, "limits": limits}
+
+
 def test_the_preflight_is_the_pod_itself_with_a_memory_of_its_own(objects, settings, golden):
-    poet = objects.agent(image="registry.example.com/poet:1", memory={"storage": {"size": "5Gi"}})
+    poet = objects.agent(image="registry.example.com/poet:1", memory={"storage": {"size": "5Gi"}}, podTemplate=EQUIPPED)
     children = agent_children(AgentParts(agent=poet), settings)
     wanted = preflight(owner_of(poet), children.template, routes=children.routes, referenced=["7"])
     golden("preflight", probe_manifests(wanted))

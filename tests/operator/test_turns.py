@@ -85,7 +85,7 @@ async def fleet(make_world, api, objects, settings):
         await world.stop()
 
 
-@pytest.mark.parametrize(("count", "rollouts"), [(20, 1), (8, 3)])
+@pytest.mark.parametrize(("count", "rollouts"), [(12, 1), (8, 3)])
 async def test_never_more_are_replaced_than_the_installation_says(fleet, api, objects, count, rollouts):
     world, agents = await fleet(count, rollouts=rollouts, seconds=0.02)
     most = 0
@@ -102,7 +102,7 @@ async def test_never_more_are_replaced_than_the_installation_says(fleet, api, ob
         agent = tried(api)[0]
         prove(api, agent)
         await world.until(lambda one=agent: one not in tried(api))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.05)
         assert len(replaced(api)) <= rollouts, "the one that was proven does not serve yet"
         api.roll_out(agent)
         done.append(agent)
