@@ -288,6 +288,11 @@ VERDICTS = [
         id="what goes before it ended badly",
     ),
     pytest.param(
+        {"phase": "Failed", "containerStatuses": [{**container(2), "name": "mesh"}, container(1)]},
+        Refused("the container ended with exit code 1 (Error): ah"),
+        id="what is beside it was ended after it",
+    ),
+    pytest.param(
         {"phase": "Failed", "reason": "Evicted", "containerStatuses": [container(137)]},
         Lost("its pod was lost, Evicted"),
         id="the node put it out",

@@ -13,7 +13,7 @@ from fleetwright_operator.desired.deployment import CONTAINER
 from fleetwright_operator.desired.preflight import SECONDS
 from fleetwright_operator.moments import moment
 from fleetwright_operator.probes import REFUSED, Failure, unreported
-from fleetwright_operator.rollout import CRASH, pod_causes
+from fleetwright_operator.rollout import CRASH, crash, pod_causes
 
 TRYING = "Preflight"
 FAILED = "PreflightFailed"
@@ -77,7 +77,7 @@ def verdict(pod: Entry | None) -> Verdict:
     if phase == "Succeeded" or ended.get("exitCode") == 0:
         return Proven()
     if ended or phase == "Failed":
-        return _refused(pod)
+        return _refused(pod, ended)
     cause = next(pod_causes(pod), None)
     return Pending(cause.message if cause else "")
 
@@ -109,9 +109,12 @@ def _ended_in_time(pod: Entry, ended: Mapping[str, Any]) -> bool:
     return bool(ended.get("exitCode")) and moment(ended["finishedAt"]) - moment(pod.created) < SECONDS
 
 
-def _refused(pod: Entry) -> Refused | Lost:
+def _refused(pod: Entry, ended: Mapping[str, Any]) -> Refused | Lost:
+    """In the words of the agent's container; in those of what goes before it, where that ended first."""
+    if ended and ended.get("exitCode") != 2:
+        return Refused(crash(ended).message)
     said = unreported(pod)
     if isinstance(said, Failure) and said.reason == REFUSED:
         return Refused(said.message)
-    crash = next((cause for cause in pod_causes(pod) if cause.reason == CRASH), None)
-    return Refused(crash.message) if crash else Lost("its pod failed")
+    cause = next((cause for cause in pod_causes(pod) if cause.reason == CRASH), None)
+    return Refused(cause.message) if cause else Lost("its pod failed")

@@ -94,17 +94,18 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[Health]:
     elif reason in _CONFIG:
         yield Health(False, "ContainerConfig", f"the container cannot be started: {message or reason}")
     elif reason == "CrashLoopBackOff":
-        yield _crash(container.get("lastState", {}).get("terminated", {}))
+        yield crash(container.get("lastState", {}).get("terminated", {}))
     before = container.get("lastState", {}).get("terminated", {})
     if "running" in container.get("state", {}) and not container.get("ready", False) and before.get("exitCode", 0):
         # Between two crashes it runs for a moment; the cause is still the last end.
-        yield _crash(before)
+        yield crash(before)
     ended = container.get("state", {}).get("terminated")
     if ended and ended.get("exitCode", 0) != 0:
-        yield _crash(ended)
+        yield crash(ended)
 
 
-def _crash(ended: Mapping[str, Any]) -> Health:
+def crash(ended: Mapping[str, Any]) -> Health:
+    """How a container ended, with its last words."""
     last = str(ended.get("message", "")).strip()[-800:]
     head = f"the container ended with exit code {ended.get('exitCode', '?')} ({ended.get('reason', 'unknown')})"
     return Health(False, CRASH, f"{head}: {last}" if last else head)
