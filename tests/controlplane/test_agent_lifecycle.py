@@ -98,6 +98,27 @@ def test_what_was_put_beside_an_agent_is_in_its_preflight_and_ends_with_it(space
     assert [container["name"] for container in containers] == ["agent", "shipper"]
 
 
+def test_the_next_agent_is_replaced_when_the_one_before_it_serves_again(space, kubelet, alone):
+    alone("one-by-one", rollouts=1)
+    pods = {}
+    for name in ("first", "second"):
+        space.agent(name)
+        pods[name] = kubelet.run(name)
+        space.wait("Agent", name, "Ready", "True")
+    for name, says in (("first", "is being tried"), ("second", "waits for its turn (others being replaced: 1)")):
+        space.agent(name, instructions="Write better.")
+        space.wait("Agent", name, "Programmed", "False", says=says)
+    kubelet.prove("first")
+    space.eventually(lambda: space.find("Pod", pods["first"]) is None, "the pod that served is gone")
+    space.wait("Agent", "second", "Programmed", "False", says="waits for its turn")
+    kubelet.run("first")
+    space.wait("Agent", "first", "Ready", "True")
+    kubelet.prove("second")
+    space.eventually(lambda: space.find("Pod", pods["second"]) is None, "the pod that served is gone")
+    kubelet.run("second")
+    space.wait("Agent", "second", "Ready", "True")
+
+
 def test_the_last_three_revisions_are_kept(space, operator):
     revisions = []
     for number in range(5):

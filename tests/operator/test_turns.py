@@ -121,7 +121,7 @@ async def test_who_waits_says_so_and_is_not_asked_again_and_again(fleet, api, ob
     for name in waiting:
         status, reason, message = world.conditions("Agent", name)["Programmed"]
         assert (status, reason) == ("False", "Preflight")
-        assert "waits for its turn (2 others are being replaced); revision" in message
+        assert "waits for its turn (others being replaced: 2); revision" in message
         assert message.endswith("goes on serving")
         assert world.conditions("Agent", name)["Ready"][0] == "False"
     before = passes(world)

@@ -111,7 +111,7 @@ class Proving:
 
     async def _try(self, entry: Entry, wanted: Probe, pod: Entry | None, said: Pending) -> Violation:
         if pod is None and (others := self.turns.take(entry.id)):
-            return Violation(preflights.TRYING, f"waits for its turn ({others} others are being replaced)")
+            return Violation(preflights.TRYING, f"waits for its turn (others being replaced: {others})")
         stopped = await write_children(self.cluster, probe_manifests(wanted))
         if stopped is not None:
             await clear(self.cluster, entry)
