@@ -47,6 +47,28 @@ def test_a_revision_that_cannot_start_never_takes_the_place_of_one_that_serves(f
     assert fleet.pod_of("guard") == pod, "the old spec is what runs"
 
 
+def test_what_is_put_beside_an_agent_is_tried_with_it_and_ends_with_its_preflight(fleet: Fleet) -> None:
+    fleet.apply(agent("pair"))
+    fleet.ready("agent/pair")
+    pod = fleet.pod_of("pair")
+    before = fleet.get(f"pod/{pod}")["spec"]["containers"][0]["image"]
+
+    beside: dict[str, Any] = {"name": "beside", "image": "docker.io/fleetwright/there-is-no-such-image:1"}
+    fleet.apply(agent("pair", podTemplate={"spec": {"containers": [beside]}}))
+    fleet.until(
+        lambda: "cannot be pulled" in fleet.condition("agent/pair", "Programmed")[2], "the reason is told", seconds=120
+    )
+    assert fleet.pod_of("pair") == pod
+
+    beside |= {"image": before, "command": ["python", "-c", "import time; time.sleep(9e5)"]}
+    fleet.apply(agent("pair", podTemplate={"spec": {"containers": [beside]}}))
+    took = fleet.until(lambda: fleet.pod_of("pair") != pod, "the next pod is there", seconds=120)
+    print(f"with a container beside it that never ends, its next pod was there after {took:.1f} s")
+    fleet.ready("agent/pair")
+    names = [container["name"] for container in fleet.get(f"pod/{fleet.pod_of('pair')}")["spec"]["containers"]]
+    assert names == ["agent", "beside"]
+
+
 def test_a_running_task_ends_before_the_next_revision_takes_over(fleet: Fleet) -> None:
     fleet.apply(agent("slow", drainSeconds=60))
     fleet.ready("agent/slow")

@@ -73,6 +73,52 @@ def test_a_revision_that_cannot_start_leaves_the_old_one_in_its_place(space, kub
     assert space.get("Deployment", "poet")["spec"] == serving
 
 
+def test_what_was_put_beside_an_agent_is_in_its_preflight_and_ends_with_it(space, kubelet, operator):
+    space.agent("poet")
+    kubelet.run("poet")
+    space.wait("Agent", "poet", "Ready", "True")
+    http = {"httpGet": {"path": "/", "port": 8080}}
+    shipper = {"name": "shipper", "image": "img", "ports": [{"containerPort": 8080}], "readinessProbe": http}
+    resources = {"limits": {"memory": "32Mi", "cpu": "10m"}}
+    labels = {"sidecar.istio.io/inject": "false"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{**shipper, "resources": resources}]}}
+    space.agent("poet", podTemplate=template, resources=resources)
+    kubelet.prove("poet", code=137)
+    space.wait("Agent", "poet", "Programmed", "False", says="cannot start: the container ended with exit code 137")
+    (pod,) = [pod for pod in space.all("Pod") if "-probe-" in pod["metadata"]["name"]]
+    (sidecar,) = pod["spec"]["initContainers"]
+    assert (sidecar["name"], sidecar["restartPolicy"]) == ("shipper", "Always")
+    assert pod["metadata"]["labels"].items() >= labels.items()
+
+    space.admin.delete("Pod", space.name, pod["metadata"]["name"])
+    space.wait("Agent", "poet", "Programmed", "False", says="its pod was taken away; it is tried again")
+    kubelet.prove("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    containers = space.get("Deployment", "poet")["spec"]["template"]["spec"]["containers"]
+    assert [container["name"] for container in containers] == ["agent", "shipper"]
+
+
+def test_the_next_agent_is_replaced_when_the_one_before_it_serves_again(space, kubelet, alone):
+    alone("one-by-one", rollouts=1)
+    pods = {}
+    for name in ("first", "second"):
+        space.agent(name)
+        pods[name] = kubelet.run(name)
+        space.wait("Agent", name, "Ready", "True")
+    for name, says in (("first", "is being tried"), ("second", "waits for its turn (others being replaced: 1)")):
+        space.agent(name, instructions="Write better.")
+        space.wait("Agent", name, "Programmed", "False", says=says)
+    kubelet.prove("first")
+    space.eventually(lambda: space.find("Pod", pods["first"]) is None, "the pod that served is gone")
+    space.wait("Agent", "second", "Programmed", "False", says="waits for its turn")
+    kubelet.run("first")
+    space.wait("Agent", "first", "Ready", "True")
+    kubelet.prove("second")
+    space.eventually(lambda: space.find("Pod", pods["second"]) is None, "the pod that served is gone")
+    kubelet.run("second")
+    space.wait("Agent", "second", "Ready", "True")
+
+
 def test_the_last_three_revisions_are_kept(space, operator):
     revisions = []
     for number in range(5):

@@ -1,14 +1,17 @@
-"""A revision that cannot start never takes the place of one that serves; what can, does, a few at a time."""
-
-from dataclasses import replace
+"""A revision that cannot start never takes the place of one that serves; what can, does."""
 
 import pytest
 
 from fleetwright_operator import names
+from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.agent import AgentParts, agent_children
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.preflight import preflight
 from fleetwright_operator.desired.probe import probe_manifests
+from fleetwright_operator.moments import written
+from fleetwright_operator.preflights import Lost, Pending, Proven, Refused, verdict
+
+NOW = "2026-03-01T12:00:00Z"
 
 
 def preflights(api):
@@ -20,6 +23,16 @@ def ended(api, pod, code, message=""):
     phase = "Failed" if code else "Succeeded"
     name = pod["metadata"]["name"]
     api.set_status("Pod", name, {"phase": phase, "containerStatuses": [container]})
+
+
+def starts(api):
+    """How many preflights were ever started."""
+    return len([what for what in api.writes if what.startswith("apply Pod poet-probe")])
+
+
+def passes(world):
+    counted = (sample for metric in world.program.metrics.reconciles.collect() for sample in metric.samples)
+    return sum(sample.value for sample in counted if sample.name.endswith("_total"))
 
 
 def revision_of_deployment(api, name="poet"):
@@ -56,6 +69,8 @@ async def test_the_next_revision_is_proven_and_then_takes_over(world, api, objec
     await world.settle()
     assert revision_of_deployment(api) != serving
     assert preflights(api) == []
+    api.roll_out("poet")
+    await world.settle()
     assert not [policy for policy in api.all("NetworkPolicy") if "probe" in policy["metadata"]["name"]]
     told = api.find("Agent", "poet")["status"]
     assert (told["revision"], told["previousRevision"]) == (revision_of_deployment(api), serving)
@@ -114,14 +129,111 @@ async def test_a_foreign_program_that_serves_in_its_preflight_is_proven_by_that(
     assert container["image"] == "registry.example.com/other:1"
 
 
-async def test_a_preflight_that_the_cluster_lost_is_made_again(world, api, objects, serving):
+STUBBORN = [
+    pytest.param({"exitCode": 1, "reason": "Error"}, "exit code 1 (Error): no such file", id="it gave up"),
+    pytest.param({"exitCode": 127, "reason": "Error"}, "exit code 127", id="there is no such program"),
+    pytest.param({"exitCode": 137, "reason": "OOMKilled"}, "exit code 137 (OOMKilled)", id="it took too much memory"),
+    pytest.param({"exitCode": 2, "reason": "Error"}, "cannot start: no such file", id="it looked and refused"),
+]
+
+
+@pytest.mark.parametrize(("how", "says"), STUBBORN)
+async def test_a_program_that_ended_by_itself_is_held_and_not_started_again(world, api, objects, serving, how, says):
+    api.put(objects.agent(image="registry.example.com/other:1"))
+    await world.settle()
+    (pod,) = preflights(api)
+    before = len(api.writes), passes(world)
+    terminated = {"message": "no such file\n", **how}
+    status = {"phase": "Failed", "containerStatuses": [{"name": "agent", "state": {"terminated": terminated}}]}
+    api.set_status("Pod", pod["metadata"]["name"], status)
+    await world.settle()
+    await world.later(3600)
+    told = world.conditions("Agent", "poet")["Programmed"]
+    assert told[:2] == ("False", "PreflightFailed")
+    assert says in told[2]
+    assert told[2].endswith(f"revision {serving} goes on serving")
+    assert [each["metadata"]["uid"] for each in preflights(api)] == [pod["metadata"]["uid"]]
+    writes = [what for what in api.writes[before[0] :] if "Secret" not in what]
+    assert sorted(writes) == [f"delete NetworkPolicy {pod['metadata']['name']}", "status Agent poet"]
+    assert passes(world) - before[1] < 10
+    assert revision_of_deployment(api) == serving
+
+
+async def test_a_mended_secret_has_the_same_revision_tried_again(world, api, objects, serving):
+    model = {"name": "m", "baseURL": "https://models.example.com/v1", "apiKeySecretRef": {"name": "key"}}
+    api.put(objects.secret())
+    api.put(objects.agent(model=model))
+    await world.settle()
+    (pod,) = preflights(api)
+    ended(api, pod, 1)
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "PreflightFailed"
+    api.put(objects.secret(**{"api-key": "eQ=="}))
+    await world.settle()
+    (again,) = preflights(api)
+    assert again["metadata"]["name"] != pod["metadata"]["name"]
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight"
+
+
+def evicted(api):
+    (pod,) = preflights(api)
+    api.set_status("Pod", pod["metadata"]["name"], {"phase": "Failed", "reason": "Evicted", "message": "disk"})
+
+
+def late(api):
+    (pod,) = preflights(api)
+    waiting = {"name": "agent", "image": "missing", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}
+    api.set_status("Pod", pod["metadata"]["name"], {"phase": "Pending", "containerStatuses": [waiting]})
+    return lambda: api.set_status("Pod", pod["metadata"]["name"], {"phase": "Failed", "reason": "DeadlineExceeded"})
+
+
+async def test_a_preflight_that_the_cluster_lost_is_made_again_after_pauses_that_grow(world, api, objects, serving):
+    api.put(objects.agent(instructions="Other."))
+    await world.settle()
+    first = world.moment
+    for pause in (10, 20, 40, 80):
+        count, since = starts(api), world.moment
+        evicted(api)
+        await world.settle()
+        status, reason, message = world.conditions("Agent", "poet")["Programmed"]
+        assert (status, reason) == ("False", "Preflight")
+        assert f"lost, Evicted: disk; it is tried again at {written(since + pause)}" in message
+        await world.later(pause - 1)
+        assert starts(api) == count, "it pauses"
+        await world.later(1)
+        assert starts(api) == count + 1
+    assert world.moment - first == 150
+    (pod,) = preflights(api)
+    ended(api, pod, 0)
+    await world.settle()
+    assert revision_of_deployment(api) != serving
+
+
+async def test_a_preflight_that_did_not_end_in_its_time_says_what_kept_it(world, api, objects, serving):
+    api.put(objects.agent(image="registry.example.com/missing:1"))
+    await world.settle()
+    end = late(api)
+    await world.settle()
+    end()
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "poet")["Programmed"]
+    assert (status, reason) == ("False", "PreflightFailed")
+    assert "did not end within 120 seconds: image 'missing' cannot be pulled" in message
+    await world.later(10)
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight"
+
+
+async def test_a_preflight_that_somebody_deletes_is_made_again(world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()
     (pod,) = preflights(api)
-    api.set_status("Pod", pod["metadata"]["name"], {"phase": "Failed", "reason": "Evicted"})
+    ended(api, pod, 1)
     await world.settle()
+    api.remove("Pod", pod["metadata"]["name"])
+    await world.settle()
+    assert "its pod was taken away" in world.conditions("Agent", "poet")["Programmed"][2]
+    await world.later(10)
     (again,) = preflights(api)
-    assert again["metadata"]["uid"] != pod["metadata"]["uid"]
     ended(api, again, 0)
     await world.settle()
     assert revision_of_deployment(api) != serving
@@ -156,34 +268,147 @@ async def test_scaling_and_suspending_prove_nothing(world, api, objects, serving
     assert api.find("Deployment", "poet")["spec"]["replicas"] == 0
 
 
-async def test_a_shared_change_replaces_a_few_agents_at_a_time(make_world, api, objects, settings):
-    world = make_world(api, replace(settings, rollouts=2, workers=1))
-    agents = [f"a{number}" for number in range(5)]
-    api.put(objects.skill())
-    for name in agents:
-        api.put(objects.agent(name, skills=[{"name": "haiku"}]))
-    await world.start()
-    await world.settle()
-    for name in agents:
-        api.roll_out(name)
-    await world.settle()
-    before = {name: revision_of_deployment(api, name) for name in agents}
+def container(code, reason="Error", **more):
+    return {"name": "agent", "state": {"terminated": {"exitCode": code, "reason": reason, "message": "ah", **more}}}
 
-    api.put(objects.skill(text="Other lines."))
-    seen = 0
-    for _ in range(len(agents)):
-        await world.until(lambda: bool(preflights(api)))
-        running = [pod for pod in preflights(api) if pod["status"].get("phase") is None]
-        seen = max(seen, len(running))
-        ended(api, running[0], 0)
-        await world.until(lambda done=running[0]: done["metadata"]["name"] not in str(preflights(api)))
-    await world.until(lambda: all(revision_of_deployment(api, name) != before[name] for name in agents))
-    assert seen == 2
-    await world.stop()
+
+BESIDE = {"name": "mesh", "state": {"running": {}}, "ready": True}
+VERDICTS = [
+    pytest.param({}, Pending(), id="nothing is known of a young pod"),
+    pytest.param({"phase": "Succeeded"}, Proven(), id="it ended well"),
+    pytest.param({"containerStatuses": [{"name": "agent", "ready": True}]}, Proven(), id="it serves"),
+    pytest.param({"containerStatuses": [BESIDE]}, Pending(), id="what was put beside it serves"),
+    pytest.param(
+        {"phase": "Running", "containerStatuses": [BESIDE, container(0)]}, Proven(), id="only what is beside it runs on"
+    ),
+    pytest.param({"containerStatuses": [container(2)]}, Refused("ah"), id="it ended before its pod did"),
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [{**container(3), "name": "fetch"}]},
+        Refused("the container ended with exit code 3 (Error): ah"),
+        id="what goes before it ended badly",
+    ),
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [{**container(2), "name": "mesh"}, container(1)]},
+        Refused("the container ended with exit code 1 (Error): ah"),
+        id="what is beside it was ended after it",
+    ),
+    pytest.param(
+        {"phase": "Failed", "reason": "Evicted", "containerStatuses": [container(137)]},
+        Lost("its pod was lost, Evicted"),
+        id="the node put it out",
+    ),
+    pytest.param(
+        {"phase": "Failed", "reason": "Terminated", "containerStatuses": [container(0)]},
+        Lost("its pod was lost, Terminated"),
+        id="its node was shut down and it took leave politely",
+    ),
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [container(137, "ContainerStatusUnknown")]},
+        Lost("its node lost the container"),
+        id="nobody knows how it ended",
+    ),
+    pytest.param({"phase": "Failed"}, Lost("its pod failed"), id="the pod failed and nothing says why"),
+    pytest.param(
+        {
+            "phase": "Failed",
+            "reason": "DeadlineExceeded",
+            "containerStatuses": [container(137, finishedAt="2026-03-01T12:02:00Z")],
+        },
+        Lost("it did not end within 120 seconds", late=True),
+        id="its time ended it",
+    ),
+    pytest.param(
+        {
+            "phase": "Failed",
+            "reason": "DeadlineExceeded",
+            "containerStatuses": [container(2, finishedAt="2026-03-01T12:00:09Z")],
+        },
+        Refused("ah"),
+        id="its time ended what was beside it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "wanted"), VERDICTS)
+def test_what_a_preflight_shows(facts, wanted):
+    told = {"kind": "Pod", "namespace": "shop", "name": "p", "uid": "u", "resource_version": "1", "created": NOW}
+    assert verdict(Entry(**told, facts=facts)) == wanted
+    assert verdict(Entry(**told, facts=facts, deleting=True)) == Lost("its pod was taken away")
+
+
+EQUIPPED = {
+    "metadata": {
+        "labels": {"team": "verse", "sidecar.istio.io/inject": "false"},
+        "annotations": {"example.com/scrape": "no"},
+    },
+    "spec": {
+        "containers": [
+            {
+                "name": "shipper",
+                "image": "registry.example.com/shipper:1",
+                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "32Mi"}},
+                "readinessProbe": {"httpGet": {"path": "/", "port": 7870}},
+                "volumeMounts": [{"name": "memory", "mountPath": "/memory"}],
+            }
+        ],
+        "initContainers": [{"name": "before", "image": "registry.example.com/before:1"}],
+        "nodeSelector": {"disk": "fast"},
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}},
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "host"}]},
+        },
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+    },
+}
+
+
+def preflight_of(agent, settings):
+    children = agent_children(AgentParts(agent=agent), settings)
+    wanted = preflight(owner_of(agent), children.template, routes=children.routes, referenced=[])
+    return probe_manifests(wanted)[1], children
+
+
+def test_nothing_that_finds_the_agents_pods_finds_its_preflight(objects, settings):
+    pod, children = preflight_of(objects.agent(podTemplate=EQUIPPED), settings)
+    labels = pod["metadata"]["labels"]
+    specs = [manifest["spec"] for manifest in children.serving[1:]]
+    selectors = [spec.get("selector") or spec["podSelector"] for spec in specs]
+    assert len(selectors) == 3, "of the policy, the Service and the Deployment"
+    for selector in selectors:
+        wanted = selector.get("matchLabels", selector)
+        assert not wanted.items() <= labels.items()
+        assert wanted.items() <= children.template["metadata"]["labels"].items()
+    assert labels["team"] == "verse"
+    assert pod["spec"]["readinessGates"], "nor does a Service of somebody who goes by the team"
+
+
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+def test_other_metadata_is_another_question(objects, settings, part):
+    names = {
+        preflight_of(objects.agent(podTemplate={"metadata": {part: {"team": team}}}), settings)[0]["metadata"]["name"]
+        for team in ("verse", "prose")
+    }
+    assert len(names) == 2
+
+
+LITTLE = [
+    pytest.param({}, {"cpu": "20m", "memory": "96Mi"}, id="it has no limits"),
+    pytest.param({"cpu": "1", "memory": "2Gi"}, {"cpu": "20m", "memory": "96Mi"}, id="its limits are wide"),
+    pytest.param({"memory": "64Mi"}, {"cpu": "20m", "memory": "64Mi"}, id="it lives in less"),
+    pytest.param({"cpu": "0.01", "memory": "60M"}, {"cpu": "0.01", "memory": "60M"}, id="it counts in other units"),
+    pytest.param({"cpu": 2, "memory": 1e9}, {"cpu": "20m", "memory": "96Mi"}, id="they are numbers"),
+]
+
+
+@pytest.mark.parametrize(("limits", "wanted"), LITTLE)
+def test_a_preflight_asks_for_little_and_never_for_more_than_its_limits(objects, settings, limits, wanted):
+    resources = {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": limits}
+    pod, _ = preflight_of(objects.agent(resources=resources), settings)
+    assert pod["spec"]["containers"][0]["resources"] == {"requests": wanted, "limits": limits}
 
 
 def test_the_preflight_is_the_pod_itself_with_a_memory_of_its_own(objects, settings, golden):
-    poet = objects.agent(image="registry.example.com/poet:1", memory={"storage": {"size": "5Gi"}})
+    poet = objects.agent(image="registry.example.com/poet:1", memory={"storage": {"size": "5Gi"}}, podTemplate=EQUIPPED)
     children = agent_children(AgentParts(agent=poet), settings)
     wanted = preflight(owner_of(poet), children.template, routes=children.routes, referenced=["7"])
     golden("preflight", probe_manifests(wanted))

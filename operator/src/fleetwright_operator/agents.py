@@ -23,8 +23,7 @@ from fleetwright_operator.keyring import card_signatures
 from fleetwright_operator.knowledge import degraded, drift, tools_of
 from fleetwright_operator.moments import moment, written
 from fleetwright_operator.observe import ObservedAgent, observe_agent
-from fleetwright_operator.probing import clear
-from fleetwright_operator.proving import prove
+from fleetwright_operator.proving import Proving
 from fleetwright_operator.reports import Reports
 from fleetwright_operator.rollout import deployment_health
 from fleetwright_operator.settings import Settings
@@ -41,9 +40,16 @@ class AgentPass:
     reports: Reports
     now: Callable[[], str]
     mint: Callable[[], str]
+    proving: Proving
 
     async def __call__(self, entry: Entry) -> Ending:
         """What is left to do until something changes."""
+        try:
+            return await self._pass(entry)
+        finally:
+            self.proving.turns.passed(entry.id)
+
+    async def _pass(self, entry: Entry) -> Ending:
         seen = observe_agent(
             self.cluster.cache,
             entry,
@@ -62,8 +68,14 @@ class AgentPass:
         await self.cluster.write_status(entry, status)
         await prune_released(self.cluster, entry)
         stopped = outcome.programmed
-        due = None if held.next_turn is None else held.next_turn - moment(now)
-        return Ending(settled=stopped is None or stopped.reason in preflights.REASONS, again_after=due)
+        due = [
+            None if held.next_turn is None else held.next_turn - moment(now),
+            self.proving.again_after(entry.id, now=now),
+        ]
+        return Ending(
+            settled=stopped is None or stopped.reason in preflights.REASONS,
+            again_after=min((pause for pause in due if pause is not None), default=None),
+        )
 
     async def _withhold(
         self,
@@ -76,18 +88,19 @@ class AgentPass:
         credentials = agent_credentials(seen.agent, held.tokens, pending=held.pending)
         stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, credentials))
         await self._refresh_pods(seen)
+        await self.proving.conclude(seen)
         return Outcome(accepted=accepted, resolved=resolved, programmed=stopped, serving=self._serving(seen))
 
     async def _write(self, seen: ObservedAgent, held: Credentials) -> Outcome:
         children = agent_children(_parts(seen, held, self.settings), self.settings)
         revision = children.rendered.revision
         stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, children.mounted))
-        stopped = stopped or await self._prove(seen, children)
+        stopped = stopped or await self.proving.prove(seen, children, serving=self._serving(seen))
         stopped = stopped or await write_children(self.cluster, children.serving)
         await self._refresh_pods(seen)
         if stopped is not None:
             return Outcome(resolved=(), programmed=stopped, serving=self._serving(seen))
-        await clear(self.cluster, seen.entry)
+        await self.proving.conclude(seen)
         await prune(self.cluster, seen.entry, children.manifests)
         await prune_history(self.cluster, seen.entry, current=names.agent_config(seen.entry.name, revision))
         status = seen.entry.facts["status"]
@@ -101,10 +114,6 @@ class AgentPass:
             drift=self._drift(seen, children),
             facts={**self._facts(seen, children, held), "tools": tools or None},
         )
-
-    async def _prove(self, seen: ObservedAgent, children: AgentChildren) -> Violation | None:
-        most, serving = self.settings.rollouts, self._serving(seen)
-        return await prove(self.cluster, seen, children, most_at_once=most, serving=serving)
 
     async def _refresh_pods(self, seen: ObservedAgent) -> None:
         """What is mounted reaches a pod within a minute by itself, and at once when an annotation changes.

@@ -1,17 +1,26 @@
-"""Whether a revision must be proven before it may serve, and what its preflight pod has shown. Pure."""
+"""Whether a revision must be proven before it may serve, and what its preflight pod has shown. Pure.
 
+The agent's own container decides: what an admission webhook put beside it may run on.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.deployment import CONTAINER
-from fleetwright_operator.probes import Failure, unreported
-from fleetwright_operator.rollout import pod_causes
+from fleetwright_operator.desired.preflight import SECONDS
+from fleetwright_operator.moments import moment
+from fleetwright_operator.probes import REFUSED, Failure, unreported
+from fleetwright_operator.rollout import CRASH, crash, pod_causes
 
 TRYING = "Preflight"
 FAILED = "PreflightFailed"
 REASONS = {TRYING, FAILED}
-"""Of `Programmed`; what ends them is an event of the pod or of what the agent refers to."""
+"""Of `Programmed`; what ends them is an event of the pod or of what the agent refers to, or the next turn."""
+ENDED = {"Succeeded", "Failed"}
+"""Phases in which a pod runs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +35,23 @@ class Proven:
     """The program ended well, or serves."""
 
 
-Verdict = Pending | Proven | Failure
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The program ended by itself, and not well: the same revision would again."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The pod says nothing of the revision, and another one may."""
+
+    message: str
+    late: bool = False
+    """It had all its time."""
+
+
+Verdict = Pending | Proven | Refused | Lost
 
 
 def must_be_proven(deployment: Entry | None, *, template: str, suspended: bool) -> bool:
@@ -40,23 +65,56 @@ def must_be_proven(deployment: Entry | None, *, template: str, suspended: bool) 
 def verdict(pod: Entry | None) -> Verdict:
     if pod is None:
         return Pending()
-    if _is_ready(pod):
+    if pod.deleting:
+        return Lost("its pod was taken away")
+    main = _main(pod)
+    ended = main.get("state", {}).get("terminated", {})
+    if main.get("ready"):
         return Proven()
-    said = unreported(pod)
-    if said is None:
+    if lost := _lost(pod, ended):
+        return lost
+    phase = pod.facts.get("phase")
+    if phase == "Succeeded" or ended.get("exitCode") == 0:
         return Proven()
-    if isinstance(said, Failure):
-        return said
+    if ended or phase == "Failed":
+        return _refused(pod, ended)
     cause = next(pod_causes(pod), None)
     return Pending(cause.message if cause else "")
 
 
-def is_running_preflight(pod: Entry) -> bool:
-    """Counts against how many revisions are replaced at a time."""
-    about_an_agent = pod.is_probe and names.probed_label(names.AGENT) in pod.labels
-    return pod.kind == "Pod" and about_an_agent and pod.facts.get("phase") not in {"Succeeded", "Failed"}
+def is_turn(entry: Entry) -> bool:
+    """Whether it stands for an agent that is being replaced, see `turns`."""
+    return entry.kind == "NetworkPolicy" and entry.is_probe and names.probed_label(names.AGENT) in entry.labels
 
 
-def _is_ready(pod: Entry) -> bool:
+def _main(pod: Entry) -> Mapping[str, Any]:
     statuses = pod.facts.get("containerStatuses", ())
-    return any(status.get("name") == CONTAINER and status.get("ready") for status in statuses)
+    return next((status for status in statuses if status.get("name") == CONTAINER), {})
+
+
+def _lost(pod: Entry, ended: Mapping[str, Any]) -> Lost | None:
+    """Its node, or somebody else, ended the pod: the kubelet says why in `reason`, which no program can set."""
+    reason, message = pod.facts.get("reason", ""), pod.facts.get("message", "")
+    if reason == "DeadlineExceeded":
+        return None if _ended_in_time(pod, ended) else Lost(f"it did not end within {SECONDS} seconds", late=True)
+    if pod.facts.get("phase") == "Failed" and reason:
+        return Lost(f"its pod was lost, {reason}" + (f": {message}" if message else ""))
+    if ended.get("reason") == "ContainerStatusUnknown":
+        return Lost("its node lost the container")
+    return None
+
+
+def _ended_in_time(pod: Entry, ended: Mapping[str, Any]) -> bool:
+    """What was put beside the program may live on until the deadline."""
+    return bool(ended.get("exitCode")) and moment(ended["finishedAt"]) - moment(pod.created) < SECONDS
+
+
+def _refused(pod: Entry, ended: Mapping[str, Any]) -> Refused | Lost:
+    """In the words of the agent's container; in those of what goes before it, where that ended first."""
+    if ended and ended.get("exitCode") != 2:
+        return Refused(crash(ended).message)
+    said = unreported(pod)
+    if isinstance(said, Failure) and said.reason == REFUSED:
+        return Refused(said.message)
+    cause = next((cause for cause in pod_causes(pod) if cause.reason == CRASH), None)
+    return Refused(cause.message) if cause else Lost("its pod failed")

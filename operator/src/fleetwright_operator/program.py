@@ -95,6 +95,7 @@ class Program:
             mint=mint,
             new_secret=new_secret,
             rounds=Rounds(every=settings.discovery_seconds, clock=clock, jitter=random.random),
+            wake=self.queue.add,
         )
         self.metrics.queue_depth.set_function(lambda: self.queue.depth)
         self.metrics.tell_expiries(lambda: self.cache.all("Secret"))

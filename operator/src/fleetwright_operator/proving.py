@@ -1,8 +1,10 @@
 """Tries an agent's next revision by a preflight pod before it may take the place of the one that serves.
 
-Level-triggered, like all probes: any pass goes on where one stopped. A few agents at a time, so that one shared
-change does not stop a whole fleet at once.
+Level-triggered, like all probes: any pass goes on where one stopped. What it waits for it says, and never stops the
+pass for it: the credentials and the status of an agent that waits are kept like everybody's.
 """
+
+from dataclasses import dataclass
 
 from fleetwright_operator import preflights
 from fleetwright_operator.cluster.cluster import Cluster
@@ -11,46 +13,107 @@ from fleetwright_operator.desired.agent import AgentChildren
 from fleetwright_operator.desired.deployment import is_suspended
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.preflight import preflight
-from fleetwright_operator.desired.probe import probe_manifests
-from fleetwright_operator.errors import Waiting
+from fleetwright_operator.desired.probe import Probe, probe_manifests
+from fleetwright_operator.moments import moment, written
 from fleetwright_operator.observe import ObservedAgent
-from fleetwright_operator.preflights import Pending, Proven, must_be_proven, verdict
-from fleetwright_operator.probes import REFUSED
+from fleetwright_operator.preflights import ENDED, Lost, Pending, Proven, Refused, must_be_proven, verdict
 from fleetwright_operator.probing import clear
+from fleetwright_operator.relations import Key
+from fleetwright_operator.rollout import is_rolling
+from fleetwright_operator.tries import Tries
+from fleetwright_operator.turns import WAITING_SECONDS, Turns
 from fleetwright_operator.violation import Violation
 from fleetwright_operator.writing import write_children
 
 
-async def prove(
-    cluster: Cluster, seen: ObservedAgent, children: AgentChildren, *, most_at_once: int, serving: str
-) -> Violation | None:
-    """Why this revision may not take over yet; None when it may. `serving` says what goes on meanwhile.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proving:
+    cluster: Cluster
+    turns: Turns
+    tries: Tries
 
-    Raises:
-        Waiting: Enough revisions are being tried just now.
-    """
-    deployment = seen.child("Deployment", seen.entry.name)
-    if not must_be_proven(deployment, template=children.template_hash, suspended=is_suspended(seen.agent)):
-        return None
-    owner = owner_of(seen.agent)
-    wanted = preflight(owner, children.template, routes=children.routes, referenced=seen.referenced_versions)
-    await clear(cluster, seen.entry, keep=wanted.name)
-    pod = cluster.cache.get("Pod", seen.entry.namespace, wanted.name)
-    if pod is None:
-        running = len(cluster.cache.find("running-preflight"))
-        if running >= most_at_once:
-            raise Waiting(1.0, f"{running} other revisions are being tried")
-    stopped = await write_children(cluster, probe_manifests(wanted))
-    return stopped or await _judge(cluster, pod, f"revision {children.rendered.revision}", serving)
+    async def prove(self, seen: ObservedAgent, children: AgentChildren, *, serving: str) -> Violation | None:
+        """Why this revision may not take over yet; None when it may. `serving` says what goes on meanwhile."""
+        deployment = seen.child("Deployment", seen.entry.name)
+        if not must_be_proven(deployment, template=children.template_hash, suspended=is_suspended(seen.agent)):
+            return None
+        owner = owner_of(seen.agent)
+        wanted = preflight(owner, children.template, routes=children.routes, referenced=seen.referenced_versions)
+        await clear(self.cluster, seen.entry, keep=wanted.name)
+        stopped = await self._go_on(seen.entry, wanted)
+        if stopped is None or stopped.reason not in preflights.REASONS:
+            return stopped
+        return Violation(stopped.reason, f"revision {children.rendered.revision} {stopped.message}{serving}")
 
+    async def conclude(self, seen: ObservedAgent) -> None:
+        """Nothing is to be tried. The pod goes, and the agent's turn ends once the newest pod serves."""
+        self.tries.forget(seen.entry.id)
+        self.turns.leave(seen.entry.id)
+        deployment = self.cluster.cache.get("Deployment", seen.entry.namespace, seen.entry.name)
+        if not is_rolling(deployment, suspended=is_suspended(seen.agent)):
+            await clear(self.cluster, seen.entry)
+            return
+        for child in self.cluster.cache.find("probe-of", *seen.entry.id):
+            if child.kind == "Pod" and not child.deleting:
+                await self.cluster.dismiss(child)
 
-async def _judge(cluster: Cluster, pod: Entry | None, revision: str, serving: str) -> Violation | None:
-    said = verdict(pod)
-    if isinstance(said, Proven):
-        return None
-    if isinstance(said, Pending):
-        why = f": {said.why}" if said.why else ""
-        return Violation(preflights.TRYING, f"{revision} is being tried{why}{serving}")
-    if said.reason != REFUSED and pod is not None:
-        await cluster.dismiss(pod)  # the cluster's fault, not the revision's: it is tried again
-    return Violation(preflights.FAILED, f"{revision} cannot start: {said.message}{serving}")
+    def again_after(self, agent: Key, *, now: str) -> float | None:
+        """Seconds until an agent that waits looks again by itself; None where an event will bring it."""
+        if self.turns.waits(agent):
+            return WAITING_SECONDS
+        pause = self.tries.next_at(agent)
+        return pause[1] - moment(now) if pause else None
+
+    def forget(self, agent: Key) -> None:
+        """The agent is gone."""
+        self.tries.forget(agent)
+        self.turns.leave(agent)
+        self.turns.passed(agent)
+
+    async def _go_on(self, entry: Entry, wanted: Probe) -> Violation | None:
+        pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
+        said = verdict(pod)
+        self.tries.saw(
+            entry.id,
+            wanted.name,
+            pod.uid if pod else "",
+            obstacle=said.why if isinstance(said, Pending) else "",
+        )
+        if pod is None and self.tries.misses(entry.id):
+            said = Lost("its pod was taken away")
+        if isinstance(said, Proven):
+            return None
+        if isinstance(said, Refused):
+            return await self._hold(pod, said)
+        if isinstance(said, Lost):
+            self.tries.lost(entry.id, said)
+        if isinstance(said, Lost) or self.tries.next_at(entry.id):
+            return await self._pause(entry)
+        return await self._try(entry, wanted, pod, said)
+
+    async def _hold(self, pod: Entry | None, said: Refused) -> Violation:
+        """Its pod stays and says so, and its turn is free."""
+        policy = self.cluster.cache.get("NetworkPolicy", pod.namespace, pod.name) if pod else None
+        if pod and policy and pod.facts.get("phase") in ENDED:
+            await self.cluster.delete(policy)
+        return Violation(preflights.FAILED, f"cannot start: {said.message}")
+
+    async def _pause(self, entry: Entry) -> Violation:
+        await clear(self.cluster, entry)
+        pause = self.tries.next_at(entry.id)
+        if pause is None:
+            return Violation(preflights.TRYING, "is tried again as soon as its former pod has ended")
+        why, due = pause
+        again = f"{why.message}; it is tried again at {written(due)}"
+        if why.late:
+            return Violation(preflights.FAILED, f"cannot start: {again}")
+        return Violation(preflights.TRYING, f"is being tried: {again}")
+
+    async def _try(self, entry: Entry, wanted: Probe, pod: Entry | None, said: Pending) -> Violation:
+        if pod is None and (others := self.turns.take(entry.id)):
+            return Violation(preflights.TRYING, f"waits for its turn (others being replaced: {others})")
+        stopped = await write_children(self.cluster, probe_manifests(wanted))
+        if stopped is not None:
+            await clear(self.cluster, entry)
+            return stopped
+        return Violation(preflights.TRYING, "is being tried" + (f": {said.why}" if said.why else ""))

@@ -14,6 +14,8 @@ from fleetwright_operator.cardkeys import CardKeysPass
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.ending import Ending
+from fleetwright_operator.moments import moment
+from fleetwright_operator.proving import Proving
 from fleetwright_operator.relations import MALFORMED, Key
 from fleetwright_operator.reports import Reports
 from fleetwright_operator.rounds import Rounds
@@ -21,6 +23,8 @@ from fleetwright_operator.servers import ServerPass
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skills import SkillPass
 from fleetwright_operator.status import Outcome, custom_status
+from fleetwright_operator.tries import Tries
+from fleetwright_operator.turns import Turns
 from fleetwright_operator.violation import Violation
 
 logger = logging.getLogger(__name__)
@@ -38,15 +42,24 @@ class Reconciler:
         mint: Callable[[], str],
         new_secret: Callable[[], str],
         rounds: Rounds,
+        wake: Callable[[Key], None],
     ) -> None:
+        """`wake` queues an object whose turn it has become."""
         self._cluster = cluster
         self._rounds = rounds
         self._now = now
         self._reports = reports
         self._card_keys = CardKeysPass(cluster=cluster, settings=settings, now=now, new_secret=new_secret)
         self._skills = SkillPass(cluster=cluster, settings=settings, now=now, rounds=rounds)
+        self._proving = Proving(
+            cluster=cluster,
+            turns=Turns(cluster.cache, most=settings.rollouts, now=lambda: moment(now()), wake=wake),
+            tries=Tries(lambda: moment(now())),
+        )
         self._passes: Mapping[str, Pass] = {
-            names.AGENT: AgentPass(cluster=cluster, settings=settings, reports=reports, now=now, mint=mint),
+            names.AGENT: AgentPass(
+                cluster=cluster, settings=settings, reports=reports, now=now, mint=mint, proving=self._proving
+            ),
             names.SKILL: self._skills,
             names.MCP_SERVER: ServerPass(cluster=cluster, settings=settings, reports=reports, now=now, rounds=rounds),
         }
@@ -65,6 +78,7 @@ class Reconciler:
             # Children go with their owner: the garbage collector sees to it.
             if key[0] == names.AGENT:
                 self._reports.forget(key[1], key[2])
+                self._proving.forget(key)
             if key[0] == names.SKILL:
                 self._skills.forget(key)
             self._rounds.forget(key)

@@ -16,7 +16,7 @@ from fleetwright_operator.desired.skill_source import source_secret
 from fleetwright_operator.desired.tool_access import credential_keys
 from fleetwright_operator.edges import peers_of, selects_namespaces
 from fleetwright_operator.held import stored_ring
-from fleetwright_operator.preflights import is_running_preflight
+from fleetwright_operator.preflights import is_turn
 from fleetwright_operator.selection import selects
 from fleetwright_operator.settings import Settings
 
@@ -48,8 +48,8 @@ class Relations:
                 yield ("held-by", *holder)
             for config_map in entry.facts.get("mounts", ()):
                 yield ("mounted", entry.namespace, config_map)
-            if is_running_preflight(entry):
-                yield ("running-preflight",)
+            if is_turn(entry):
+                yield ("turn",)
             return
         try:
             yield from list(self._own_terms(entry))

@@ -8,6 +8,7 @@ from typing import Any
 from fleetwright_operator.cluster.entry import Entry
 
 IMAGE_PULL = "ImagePull"
+CRASH = "CrashLoop"
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 _NAMED_IMAGE = re.compile(r'image "([^"]+)"')
 _CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
@@ -57,6 +58,11 @@ def _rolled_out(deployment: Entry, status: Mapping[str, Any]) -> bool:
     return status.get("observedGeneration", 0) >= deployment.generation and all(status.get(key) == 1 for key in wanted)
 
 
+def is_rolling(deployment: Entry | None, *, suspended: bool) -> bool:
+    """Whether the pod of its newest template has yet to serve."""
+    return deployment is not None and not suspended and not _rolled_out(deployment, deployment.facts["status"])
+
+
 def pod_causes(pod: Entry, claim: Entry | None = None) -> Iterator[Health]:
     """Why a pod does not run, as far as its status tells."""
     for condition in pod.facts.get("conditions", ()):
@@ -88,20 +94,21 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[Health]:
     elif reason in _CONFIG:
         yield Health(False, "ContainerConfig", f"the container cannot be started: {message or reason}")
     elif reason == "CrashLoopBackOff":
-        yield _crash(container.get("lastState", {}).get("terminated", {}))
+        yield crash(container.get("lastState", {}).get("terminated", {}))
     before = container.get("lastState", {}).get("terminated", {})
     if "running" in container.get("state", {}) and not container.get("ready", False) and before.get("exitCode", 0):
         # Between two crashes it runs for a moment; the cause is still the last end.
-        yield _crash(before)
+        yield crash(before)
     ended = container.get("state", {}).get("terminated")
     if ended and ended.get("exitCode", 0) != 0:
-        yield _crash(ended)
+        yield crash(ended)
 
 
-def _crash(ended: Mapping[str, Any]) -> Health:
+def crash(ended: Mapping[str, Any]) -> Health:
+    """How a container ended, with its last words."""
     last = str(ended.get("message", "")).strip()[-800:]
     head = f"the container ended with exit code {ended.get('exitCode', '?')} ({ended.get('reason', 'unknown')})"
-    return Health(False, "CrashLoop", f"{head}: {last}" if last else head)
+    return Health(False, CRASH, f"{head}: {last}" if last else head)
 
 
 def _refused(status: Mapping[str, Any]) -> Health | None:

@@ -82,6 +82,7 @@ _CALLS = (
 """Where a container has the kubelet call an address."""
 _OWN_VOLUMES = ("configmap-", "secret-", "skill-")
 _OURS = (f"{names.GROUP}/", names.MANAGED_BY, names.NAME, names.COMPONENT)
+"""How the keys of the operator's own labels and annotations begin."""
 Patch = Mapping[str, Any]
 
 
@@ -92,6 +93,11 @@ def patched(template: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
         for container in whole["spec"].get(kind, ()):
             container["securityContext"] = container_security()
     return whole
+
+
+def somebodys(metadata: Mapping[str, Any], part: str) -> dict[str, str]:
+    """The labels or annotations of a patched template that are not the operator's own."""
+    return {key: value for key, value in metadata.get(part, {}).items() if not key.startswith(_OURS)}
 
 
 def template_problems(patch: Any, template: Mapping[str, Any]) -> Iterator[str]:

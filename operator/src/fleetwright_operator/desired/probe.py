@@ -6,7 +6,7 @@ asked twice at a time. Its labels are not those of its owner's own pods: no Serv
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fleetwright_operator import names
@@ -33,11 +33,17 @@ class Probe:
     """Its life; then it has failed."""
     about: Sequence[str] = ()
     """What the answer depends on beside all this, such as the uid of the pod that is looked at."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of somebody else; ours are added."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def question(self) -> str:
         rules = policy_rules(list(self.routes))
-        return short_hash([self.owner.kind, self.owner.uid, dict(self.pod), rules, self.seconds, list(self.about)])
+        asked = [self.owner.kind, self.owner.uid, dict(self.pod), rules, self.seconds, list(self.about)]
+        metadata = [dict(self.labels), dict(self.annotations)]
+        # Without metadata the question is the one that was asked before there was any: its answer stands.
+        return short_hash([*asked, metadata] if any(metadata) else asked)
 
     @property
     def name(self) -> str:
@@ -81,8 +87,13 @@ def probe_manifests(probe: Probe) -> list[Manifest]:
 
 
 def _pod(probe: Probe) -> Manifest:
+    head = _head("v1", "Pod", probe)
+    metadata = {**head["metadata"], "labels": {**probe.labels, **head["metadata"]["labels"]}}
+    if probe.annotations:
+        metadata["annotations"] = dict(probe.annotations)
     return {
-        **_head("v1", "Pod", probe),
+        **head,
+        "metadata": metadata,
         "spec": {
             **probe.pod,
             "restartPolicy": "Never",
