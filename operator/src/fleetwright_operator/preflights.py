@@ -12,7 +12,7 @@ from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.deployment import CONTAINER
 from fleetwright_operator.desired.preflight import SECONDS
 from fleetwright_operator.moments import moment
-from fleetwright_operator.probes import REFUSED, Failure, unreported
+from fleetwright_operator.probes import REFUSED, Failure, last_words, unreported
 from fleetwright_operator.rollout import CRASH, crash, pod_causes
 
 TRYING = "Preflight"
@@ -111,8 +111,8 @@ def _ended_in_time(pod: Entry, ended: Mapping[str, Any]) -> bool:
 
 def _refused(pod: Entry, ended: Mapping[str, Any]) -> Refused | Lost:
     """In the words of the agent's container; in those of what goes before it, where that ended first."""
-    if ended and ended.get("exitCode") != 2:
-        return Refused(crash(ended).message)
+    if ended:
+        return Refused(last_words(ended) if ended.get("exitCode") == 2 else crash(ended).message)
     said = unreported(pod)
     if isinstance(said, Failure) and said.reason == REFUSED:
         return Refused(said.message)

@@ -48,7 +48,7 @@ def unreported(pod: Entry | None) -> Pending | Failure | None:
         # Nothing starts the program again, while a sidecar may be: that one counts when the pod is over.
         final = phase == "Failed" or container.get("name") == CONTAINER
         if final and ended.get("exitCode") == 2:
-            return Failure(REFUSED, _words(ended.get("message", "")) or "it gave no reason")
+            return Failure(REFUSED, last_words(ended))
     return _failed(pod) if phase == "Failed" else Pending(next(pod_causes(pod), None))
 
 
@@ -72,7 +72,7 @@ def _failed(pod: Entry) -> Failure:
     return Failure(cause.reason, cause.message) if cause else Failure("PodFailed", "the probe's pod failed")
 
 
-def _words(message: str) -> str:
-    """The last line, without the name of the program before it."""
-    lines = message.strip().splitlines()
-    return lines[-1].removeprefix("fleetwright-agent: ")[-_WORDS_LIMIT:] if lines else ""
+def last_words(ended: Mapping[str, Any]) -> str:
+    """Of a container that our program ended: the last line, without the name of the program before it."""
+    lines = str(ended.get("message", "")).strip().splitlines()
+    return lines[-1].removeprefix("fleetwright-agent: ")[-_WORDS_LIMIT:] if lines else "it gave no reason"
