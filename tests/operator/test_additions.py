@@ -190,10 +190,10 @@ async def test_an_unmanaged_network_has_no_policy_and_says_so(world, api, object
     api.put(objects.agent())
     await world.start()
     await world.settle()
-    assert api.has("NetworkPolicy", "poet")
+    assert {policy["metadata"]["name"] for policy in api.all("NetworkPolicy")} == {"poet", "poet-ingress"}
     api.put(objects.agent(network={"policy": "None"}))
     await world.settle()
-    assert not api.has("NetworkPolicy", "poet")
+    assert api.all("NetworkPolicy") == []
     assert api.find("Agent", "poet")["status"]["egress"][0]["why"] == "spec.network.policy is None"
 
 

@@ -12,7 +12,7 @@ from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.credentials import Credentials, credentials_for
 from fleetwright_operator.desired.additions import is_managed
-from fleetwright_operator.desired.agent import AgentChildren, AgentParts, agent_children, agent_credentials
+from fleetwright_operator.desired.agent import AgentChildren, AgentParts, agent_access, agent_children
 from fleetwright_operator.desired.callers import client_names
 from fleetwright_operator.desired.deployment import Snapshot, is_suspended
 from fleetwright_operator.desired.permissions import permissions_status
@@ -72,9 +72,11 @@ class AgentPass:
         accepted: Sequence[Violation],
         resolved: Sequence[Violation] | None,
     ) -> Outcome:
-        """What runs stays as it is, except for credentials: who lost a right loses it now."""
-        credentials = agent_credentials(seen.agent, held.tokens, pending=held.pending)
-        stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, credentials))
+        """What runs stays as it is, except for who may call: who lost a right loses it now."""
+        access = agent_access(
+            seen.agent, held.tokens, pending=held.pending, callers=seen.callers, settings=self.settings
+        )
+        stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, access))
         await self._refresh_pods(seen)
         return Outcome(accepted=accepted, resolved=resolved, programmed=stopped, serving=self._serving(seen))
 

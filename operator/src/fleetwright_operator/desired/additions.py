@@ -37,13 +37,16 @@ def added_callers(agent: Agent) -> list[dict[str, Any]]:
 
 def range_problems(agent: Agent, settings: Settings) -> Iterator[str]:
     """Ranges that the API server or this installation would refuse, with their place."""
-    network = _network(agent)
-    for i, rule in enumerate(network.get("ingress", ())):
-        if block := rule["from"].get("ipBlock"):
-            yield from block_problems(f"spec.network.ingress[{i}].from.ipBlock", block)
-    for i, rule in enumerate(network.get("egress", ())):
+    yield from ingress_problems(agent)
+    for i, rule in enumerate(_network(agent).get("egress", ())):
         if block := rule["to"].get("ipBlock"):
             yield from block_problems(f"spec.network.egress[{i}].to.ipBlock", block, denied=settings.denied_ranges)
+
+
+def ingress_problems(agent: Agent) -> Iterator[str]:
+    for i, rule in enumerate(_network(agent).get("ingress", ())):
+        if block := rule["from"].get("ipBlock"):
+            yield from block_problems(f"spec.network.ingress[{i}].from.ipBlock", block)
 
 
 def _network(agent: Agent) -> Mapping[str, Any]:

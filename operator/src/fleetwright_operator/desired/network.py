@@ -12,15 +12,14 @@ from fleetwright_operator.edges import Agent, Identity
 from fleetwright_operator.settings import Settings
 
 
-def agent_policy(
-    owner: Owner, agent: Agent, *, callers: Sequence[Identity], routes: list[Route], settings: Settings
-) -> Manifest:
-    return _policy(
-        owner,
-        name=owner.name,
-        ingress=[_a2a(owner.name, callers), *added_callers(agent), *_ops(settings)],
-        egress=policy_rules(routes),
-    )
+def ingress_policy(owner: Owner, agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> Manifest:
+    """Apart from the ways out: who may call follows at once, where a revision may go comes with the revision."""
+    rules = [_a2a(owner.name, callers), *added_callers(agent), *_ops(settings)]
+    return _policy(owner, name=names.agent_ingress(owner.name), ingress=rules)
+
+
+def egress_policy(owner: Owner, routes: list[Route]) -> Manifest:
+    return _policy(owner, name=owner.name, egress=policy_rules(routes))
 
 
 def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: Route) -> Manifest:
@@ -36,15 +35,16 @@ def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: Route) 
     return _policy(owner, name=names.mcp_workload(owner.name), ingress=[rule], egress=policy_rules([dns]))
 
 
-def _policy(owner: Owner, *, name: str, ingress: list[Any], egress: list[Any]) -> Manifest:
+def _policy(owner: Owner, *, name: str, ingress: list[Any] | None = None, egress: list[Any] | None = None) -> Manifest:
+    """Says nothing of a direction that is None."""
+    ways = {"Ingress": ingress, "Egress": egress}
     return {
         **manifest("networking.k8s.io/v1", "NetworkPolicy", name=name, owner=owner),
         "spec": {
             "podSelector": {"matchLabels": owner.selector},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": ingress,
+            "policyTypes": [way for way, rules in ways.items() if rules is not None],
             # The API server does not keep an empty list; none at all closes as well.
-            **({"egress": egress} if egress else {}),
+            **{way.lower(): rules for way, rules in ways.items() if rules},
         },
     }
 
