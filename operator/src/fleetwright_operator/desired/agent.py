@@ -6,12 +6,13 @@ from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json
-from fleetwright_operator.desired.additions import added_routes, ingress_problems, is_managed
+from fleetwright_operator.desired.additions import added_entrances, added_routes, ingress_problems, is_managed
 from fleetwright_operator.desired.callers import Tokens
 from fleetwright_operator.desired.card import ServedCard, Sign, card_config_map, served_card, unsigned
 from fleetwright_operator.desired.cilium import names_policies, plain_routes
 from fleetwright_operator.desired.deployment import Skills, agent_deployment
 from fleetwright_operator.desired.egress import Route, Services, egress_routes
+from fleetwright_operator.desired.ingress import Entrance, entrances
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.desired.network import egress_policy, ingress_policy
 from fleetwright_operator.desired.secrets import auth_secret, client_secret
@@ -130,9 +131,17 @@ def agent_access(
     """
     owner = owner_of(agent)
     clients = [client_secret(owner, client=name, bearer=bearer) for name, bearer in sorted(tokens.clients.items())]
-    readable = is_managed(agent) and not list(ingress_problems(agent))
-    policies = [ingress_policy(owner, agent, callers=callers, settings=settings)] if readable else []
+    ways = ways_in(agent, callers=callers, settings=settings)
+    policies = [ingress_policy(owner, ways)] if ways else []
     return [auth_secret(owner, tokens, pending=pending), *clients, *policies]
+
+
+def ways_in(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[Entrance]:
+    """None where there is to be no policy of ours, or where the spec's ranges cannot be read and all stays as it is."""
+    if not is_managed(agent) or list(ingress_problems(agent)):
+        return []
+    first, *rest = entrances(agent, callers=callers, settings=settings)
+    return [first, *added_entrances(agent), *rest]
 
 
 def _service_account(owner: Owner) -> Manifest:
