@@ -1,4 +1,4 @@
-"""Who may come in to an agent and why. It follows at once, whatever else of the agent is held; where it may go does not."""
+"""Who may come in to an agent and why. It follows at once, whatever else is held; where the agent may go does not."""
 
 from dataclasses import replace
 

@@ -15,6 +15,8 @@ from fleetwright_operator import names
 from fleetwright_operator.address_space import METADATA, Ip, embedded, holds, outside
 from fleetwright_operator.settings import Settings
 
+_BY_HOST = "name the host that it leads to in its place"
+
 
 class UnusableAddress(ValueError):  # noqa: N818 - a condition's reason has this name
     """The address can never work from a pod; the message says why."""
@@ -100,10 +102,16 @@ def destination(
     return _pods_of(address, address.service, facts)
 
 
+def has_unseen_endpoints(address: Address, services: Mapping[tuple[str, str], ServiceFacts]) -> bool:
+    """Whether it is a Service of which nobody but its author knows where it leads: one without a selector."""
+    facts = services.get(address.service) if address.service else None
+    return facts is not None and not facts.selector
+
+
 def _pods_of(address: Address, service: tuple[str, str], facts: ServiceFacts) -> Destination | str:
     namespace, name = service
     if not facts.selector:
-        return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed"
+        return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed: {_BY_HOST}"
     if address.port not in facts.ports:
         known = ", ".join(str(port) for port in sorted(facts.ports)) or "none"
         return f"Service {name!r} of namespace {namespace!r} has no port {address.port}; it has {known}"
