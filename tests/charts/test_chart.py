@@ -272,6 +272,21 @@ def test_the_operator_can_be_closed_to_all_but_what_it_needs(render):
     assert agents["to"] == [{"namespaceSelector": {}, "podSelector": {"matchLabels": AGENT_PODS}}]
 
 
+def test_the_operator_and_agents_are_told_the_same_places_for_names(render):
+    dns = {"namespace": "dns", "podLabels": {"k8s-app": None}, "ports": [53, 5353], "cidrs": ["169.254.20.10/32"]}
+    documents = render(dns=dns, networkPolicy={"enabled": True})
+    settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": ""})
+    assert (settings.dns.pods.namespace, settings.dns.pods.labels) == ("dns", {})
+    assert settings.dns.ports == (53, 5353)
+    assert [str(each) for each in settings.dns.ranges] == ["169.254.20.10/32"]
+    (policy,) = of_kind(documents, "NetworkPolicy")
+    lookups = policy["spec"]["egress"][0]
+    assert {(port["protocol"], port["port"]) for port in lookups["ports"]} == {
+        (protocol, port) for protocol in ("UDP", "TCP") for port in (53, 5353)
+    }
+    assert lookups["to"][1] == {"ipBlock": {"cidr": "169.254.20.10/32"}}
+
+
 def test_a_closed_operator_of_some_namespaces_reaches_agents_there_and_is_scraped_by_nobody_unnamed(render):
     (policy,) = of_kind(render(networkPolicy={"enabled": True}, namespaces=["a", "b"]), "NetworkPolicy")
     assert policy["spec"]["ingress"] == []
@@ -291,6 +306,10 @@ BAD = [
     pytest.param({"network": {"deniedRanges": ["10.0.0.1"]}}, "deniedRanges", id="an address that is denied"),
     pytest.param({"network": {"denyAPIServer": "no"}}, "denyAPIServer", id="a word for a switch"),
     pytest.param({"network": {"cilium": "on"}}, "cilium", id="another word for it"),
+    pytest.param({"dns": {"namespace": ""}}, "namespace", id="pods of no namespace that answer DNS"),
+    pytest.param({"dns": {"ports": []}}, "ports", id="DNS at no port"),
+    pytest.param({"dns": {"ports": ["domain"]}}, "ports", id="a port by name"),
+    pytest.param({"dns": {"cidrs": ["169.254.20.10"]}}, "cidrs", id="a cache that is no range"),
     pytest.param({"rollouts": 0}, "rollouts", id="no rollout at a time"),
     pytest.param({"prometheus": {"rules": {"tokenEndsWithin": "1d"}}}, "tokenEndsWithin", id="a misspelt option"),
     pytest.param({"replica": 2}, "replica", id="a misspelt value"),

@@ -115,11 +115,16 @@ def policy_rules(routes: list[Route]) -> list[dict[str, Any]]:
 
 
 def dns_route(settings: Settings) -> Route:
+    dns = settings.dns
+    where = " and ".join([f"in {dns.pods.namespace}", *(f"at {each}" for each in dns.ranges)])
     return Route(
-        to=f"DNS in {settings.dns.namespace}, port 53",
+        to=f"DNS {where}, port{'s' * (len(dns.ports) > 1)} {', '.join(map(str, dns.ports))}",
         why="to resolve names",
-        peers=(pods(settings.dns.labels, namespace=settings.dns.namespace),),
-        ports=(("UDP", 53), ("TCP", 53)),
+        peers=(
+            pods(dns.pods.labels, namespace=dns.pods.namespace),
+            *({"ipBlock": {"cidr": str(each)}} for each in dns.ranges),
+        ),
+        ports=tuple((protocol, port) for port in dns.ports for protocol in ("UDP", "TCP")),
     )
 
 
