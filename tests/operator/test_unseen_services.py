@@ -1,5 +1,7 @@
 """Services of which the operator cannot see where they lead: what is asked of the author, and what counts as said."""
 
+from dataclasses import replace
+
 import pytest
 
 from fleetwright_operator import names
@@ -67,3 +69,57 @@ async def test_a_server_has_the_one_remedy_that_it_can_follow(world, api, object
     server = objects.custom(names.MCP_SERVER, "far", {"remote": {"url": "http://llm/mcp"}})
     _, _, message = await resolved(world, api, server, names.MCP_SERVER)
     assert message.endswith("cannot be allowed: name the host that it leads to in its place")
+
+
+OUT_OF_SIGHT = [
+    pytest.param(
+        "http://ollama.models.svc:11434",
+        "'models' is not among those this installation looks at: have it added to the chart's namespaces, or open",
+        id="surely a Service",
+    ),
+    pytest.param(
+        "http://ollama.models:11434",
+        "write ollama.models.svc.cluster.local if it is one, or reach a host outside by https, or open",
+        id="two labels and no encryption",
+    ),
+]
+
+
+@pytest.fixture
+async def some_namespaces(api, make_world, settings):
+    """An operator of one namespace, which sees nothing of any other."""
+    world = make_world(api, replace(settings, namespaces=("shop",)))
+    yield world
+    await world.stop()
+
+
+@pytest.mark.parametrize(("url", "says"), OUT_OF_SIGHT)
+async def test_a_service_where_the_operator_cannot_look_is_refused_with_the_remedies(
+    some_namespaces, api, objects, url, says
+):
+    model = {"model": {"name": "m", "baseURL": url}}
+    status, reason, message = await resolved(some_namespaces, api, objects.agent(**model))
+    assert (status, reason) == ("False", "ServiceNotFound")
+    assert says in message
+    assert message.endswith("or open its addresses under spec.network.egress")
+
+    there = opened({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "models"}}})
+    api.put(objects.agent(**model, **there))
+    await some_namespaces.settle()
+    assert some_namespaces.conditions("Agent", "poet")["ReferencesResolved"][0] == "True"
+    ways = [way["to"] for way in api.find("Agent", "poet")["status"]["egress"]]
+    assert not [way for way in ways if "outside the cluster" in way]
+
+
+IN_SIGHT = [
+    pytest.param("https://openrouter.ai/api/v1", "openrouter.ai:443, outside the cluster", id="two labels by https"),
+    pytest.param("http://models.example.com/v1", "models.example.com:80, outside the cluster", id="three labels"),
+    pytest.param("http://llm.shop/v1", "llm.shop:80, outside the cluster", id="no such Service where it can look"),
+]
+
+
+@pytest.mark.parametrize(("url", "way"), IN_SIGHT)
+async def test_other_hosts_are_outside_as_everywhere(some_namespaces, api, objects, url, way):
+    agent = objects.agent(model={"name": "m", "baseURL": url})
+    assert (await resolved(some_namespaces, api, agent))[0] == "True"
+    assert way in [way["to"] for way in api.find("Agent", "poet")["status"]["egress"]]

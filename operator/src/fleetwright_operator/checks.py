@@ -218,7 +218,7 @@ def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
         return  # no rule is derived, so nobody needs to see where an address leads
     for field, address in addresses:
         for violation in _resolved(field, address, seen.services, settings):
-            unseen = has_unseen_endpoints(address, seen.services)
+            unseen = has_unseen_endpoints(address, seen.services, settings)
             yield Violation(violation.reason, violation.message + (_BY_HAND if unseen else ""))
 
 
@@ -303,12 +303,8 @@ def _usable(field: str, url: str, holder: Mapping[str, Any], settings: Settings)
 
 def _resolved(field: str, address: Address, services: Services, settings: Settings) -> Iterator[Violation]:
     found = destination(address, services, settings)
-    if not isinstance(found, str):
-        return
-    watched = settings.namespaces
-    if address.service and watched and address.service[0] not in watched and address.service not in services:
-        found = f"namespace {address.service[0]!r} is not among those this installation looks at"
-    yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
+    if isinstance(found, str):
+        yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
 
 
 def _ready(custom: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,7 +2,8 @@
 
 A network policy sees pods, not names. A host that is a Service (`name`, `name.namespace`,
 `name.namespace.svc[.domain]`) becomes its pods on their target port, because policies are enforced after the
-Service's address was translated. `name.namespace` is a Service only where one exists: it may also be a domain.
+Service's address was translated. `name.namespace` is a Service only where one exists: it may also be a domain. Where
+the operator cannot look, only https says that it is one.
 """
 
 import ipaddress
@@ -29,6 +30,8 @@ class Address:
     service: tuple[str, str] | None = None
     """(namespace, name) when the host may be a Service."""
     surely_service: bool = False
+    encrypted: bool = False
+    """By https, which is spoken outside; few Services have a certificate for two labels."""
     ip: str | None = None
 
     @property
@@ -78,7 +81,8 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
     if host == "localhost" or host.endswith(".localhost"):
         raise UnusableAddress(f"{host} is the agent's own pod: name a Service or a host that others can reach")
     service, surely = _service(host, namespace=namespace, cluster_domain=settings.cluster_domain)
-    return Address(host=host, port=port, service=service, surely_service=surely)
+    encrypted = parts.scheme == "https"
+    return Address(host=host, port=port, service=service, surely_service=surely, encrypted=encrypted)
 
 
 def destination(
@@ -90,22 +94,42 @@ def destination(
         block = {"ipBlock": {"cidr": f"{address.ip}/{width}"}}
         return Destination(text=address.text, peers=(block,), port=address.port)
     facts = services.get(address.service) if address.service else None
-    if address.service is None or (facts is None and not address.surely_service):
-        return Destination(
-            text=f"{address.text}, outside the cluster",
-            peers=_outside(settings),
-            port=address.port,
-            name=address.host,
-        )
-    if facts is None:
+    if address.service is not None and facts is not None:
+        return _pods_of(address, address.service, facts)
+    if address.service is not None and _may_be_out_of_sight(address, settings):
+        return _out_of_sight(address, address.service, settings)
+    if address.service is not None and address.surely_service:
         return f"Service {address.service[1]!r} does not exist in namespace {address.service[0]!r}"
-    return _pods_of(address, address.service, facts)
+    return Destination(
+        text=f"{address.text}, outside the cluster",
+        peers=_outside(settings),
+        port=address.port,
+        name=address.host,
+    )
 
 
-def has_unseen_endpoints(address: Address, services: Mapping[tuple[str, str], ServiceFacts]) -> bool:
-    """Whether it is a Service of which nobody but its author knows where it leads: one without a selector."""
+def has_unseen_endpoints(
+    address: Address, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
+) -> bool:
+    """Whether only whoever wrote it knows where it leads: a Service without a selector, or where we cannot look."""
     facts = services.get(address.service) if address.service else None
-    return facts is not None and not facts.selector
+    return _may_be_out_of_sight(address, settings) if facts is None else not facts.selector
+
+
+def _may_be_out_of_sight(address: Address, settings: Settings) -> bool:
+    """Whether it is, or may be, a Service of a namespace that this installation does not look after."""
+    elsewhere = address.service and settings.namespaces and address.service[0] not in settings.namespaces
+    return bool(elsewhere) and (address.surely_service or not address.encrypted)
+
+
+def _out_of_sight(address: Address, service: tuple[str, str], settings: Settings) -> str:
+    namespace, name = service
+    if address.surely_service:
+        unseen = f"namespace {namespace!r} is not among those this installation looks at"
+        return f"{unseen}: have it added to the chart's namespaces"
+    whole = f"{name}.{namespace}.svc.{settings.cluster_domain}"
+    unseen = f"it may be a Service of namespace {namespace!r}, which is not among those this installation looks at"
+    return f"{unseen}: write {whole} if it is one, or reach a host outside by https"
 
 
 def _pods_of(address: Address, service: tuple[str, str], facts: ServiceFacts) -> Destination | str:

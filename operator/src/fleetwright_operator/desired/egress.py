@@ -64,7 +64,7 @@ def derived_addresses(
     """
     by_hand = opens_by_hand(agent)
     for field, address in named_addresses(agent, servers, needs, settings):
-        if not (by_hand and has_unseen_endpoints(address, services)):
+        if not (by_hand and has_unseen_endpoints(address, services, settings)):
             yield field, address
 
 
