@@ -7,6 +7,7 @@ the operator cannot look, only https says that it is one.
 """
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from fleetwright_operator import names
 from fleetwright_operator.address_space import METADATA, Ip, embedded, holds, outside
 from fleetwright_operator.settings import Settings
 
+_NUMBER = re.compile("[0-9]+|0x[0-9a-f]*")
 _BY_HOST = "name the host that it leads to in its place"
 
 
@@ -80,6 +82,7 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
         return Address(host=host, port=port, ip=str(ip))
     if host == "localhost" or host.endswith(".localhost"):
         raise UnusableAddress(f"{host} is the agent's own pod: name a Service or a host that others can reach")
+    _refuse_odd(host)
     service, surely = _service(host, namespace=namespace, cluster_domain=settings.cluster_domain)
     encrypted = parts.scheme == "https"
     return Address(host=host, port=port, service=service, surely_service=surely, encrypted=encrypted)
@@ -178,6 +181,15 @@ def _ip(host: str) -> Ip | None:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
+
+
+def _refuse_odd(host: str) -> None:
+    """What looks like a name here and is an address to whoever resolves it: 127.1, 0x7f.1, full-width digits."""
+    if not host.isascii():
+        raise UnusableAddress(f"{host!r} has letters beyond ASCII: write it as resolvers do, with xn--")
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        by_name = "an IPv4 address as four decimal numbers without leading zeros, a Service by its whole name"
+        raise UnusableAddress(f"{host} ends in a number, which resolvers read in ways of their own: write {by_name}")
 
 
 def _refuse_local(ip: Ip) -> None:
