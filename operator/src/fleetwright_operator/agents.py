@@ -236,5 +236,6 @@ def _parts(seen: ObservedAgent, held: Credentials, settings: Settings) -> AgentP
         services=seen.services,
         tokens=held.tokens,
         pending=held.pending,
+        environment=seen.environment_versions,
         sign=partial(card_signatures, ring=seen.card_keys, jku=settings.key_set_url),
     )

@@ -37,6 +37,8 @@ class AgentParts:
     services: Services = field(default_factory=dict)
     tokens: Tokens = field(default_factory=Tokens)
     pending: Mapping[str, str] = field(default_factory=dict)
+    environment: Sequence[str] = ()
+    """The versions of what the environment comes from that a `podTemplate` gives."""
     sign: Sign = unsigned
 
 
@@ -96,6 +98,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
             revision=rendered.revision,
             snapshots=parts.snapshots,
             servers=parts.servers,
+            environment=parts.environment,
             settings=settings,
         ),
     ]
