@@ -100,6 +100,16 @@ async def test_an_agent_that_serves_is_given_another_environment_after_it_was_tr
     assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight"
     assert template(api) == before
 
+    (failed,) = api.probes("poet")
+    container_status = {"name": "agent", "state": {"terminated": {"exitCode": 2, "message": "no such level"}}}
+    api.set_status("Pod", failed, {"phase": "Failed", "containerStatuses": [container_status]})
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "PreflightFailed"
+    api.put(objects.secret("tuning", LEVEL="Mw=="))
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight", "a mended one is tried"
+    assert api.probes("poet") != [failed]
+
 
 async def test_other_files_of_a_volume_are_read_again_by_the_pod_that_runs(world, api, objects):
     api.put(objects.secret("certificates", ca="MQ=="))

@@ -80,9 +80,10 @@ class ObservedAgent:
 
     @property
     def referenced_versions(self) -> list[str]:
-        """Of everything of others that the pod mounts and reads again."""
+        """Of everything of others that the pod mounts and reads again, or is given once."""
         files, secrets = sorted(self.referenced.items()), sorted(self.server_secrets.items())
-        return [_version(entry) for _, entry in [*files, *secrets, *sorted(self.template_files.items())]]
+        mounted = [*files, *secrets, *sorted(self.template_files.items())]
+        return [*(_version(entry) for _, entry in mounted), *self.environment_versions]
 
     @property
     def environment_versions(self) -> list[str]:
