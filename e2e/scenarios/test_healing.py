@@ -3,6 +3,7 @@
 import json
 import time
 from functools import partial
+from typing import Any
 
 from e2e.cluster.deploy import RELEASE, SYSTEM
 from e2e.scenarios.fleet import CHILDREN, Fleet, agent, children
@@ -13,7 +14,8 @@ OPERATOR = f"deployment/{RELEASE}-operator"
 def test_a_child_deleted_or_edited_by_hand_comes_back(fleet: Fleet) -> None:
     fleet.apply(agent("patient"))
     fleet.ready("agent/patient")
-    wanted = {name: fleet.get(name) for name in ("service/patient", "networkpolicy/patient", "deployment/patient")}
+    policies = ("networkpolicy/patient", "networkpolicy/patient-ingress")
+    wanted = {name: fleet.get(name) for name in ("service/patient", *policies, "deployment/patient")}
 
     for name, child in wanted.items():
         replaced = partial(_replaced, fleet, name, child["metadata"]["uid"])
@@ -25,10 +27,15 @@ def test_a_child_deleted_or_edited_by_hand_comes_back(fleet: Fleet) -> None:
     ports = wanted["service/patient"]["spec"]["ports"]
     fleet.until(lambda: fleet.get("service/patient")["spec"]["ports"] == ports, "the port is as declared")
     opened = json.dumps({"spec": {"ingress": [{}]}})
-    ingress = wanted["networkpolicy/patient"]["spec"]["ingress"]
-    fleet.run("patch", "networkpolicy/patient", "--type=merge", "-p", opened)
-    fleet.until(lambda: fleet.get("networkpolicy/patient")["spec"]["ingress"] == ingress, "the policy is as compiled")
+    ingress = wanted["networkpolicy/patient-ingress"]["spec"]["ingress"]
+    fleet.run("patch", "networkpolicy/patient-ingress", "--type=merge", "-p", opened)
+    healed = partial(_lets_in, fleet, "networkpolicy/patient-ingress", ingress)
+    fleet.until(healed, "the policy is as compiled")
     fleet.ready("agent/patient")
+
+
+def _lets_in(fleet: Fleet, policy: str, rules: list[Any]) -> bool:
+    return bool(fleet.get(policy)["spec"]["ingress"] == rules)
 
 
 def _replaced(fleet: Fleet, name: str, uid: str) -> bool:

@@ -249,6 +249,39 @@ def test_a_crd_fits_into_an_object(render):
         assert len(json.dumps(crd)) < 256 * 1024
 
 
+PLACING = {
+    "nodeSelector": {"pool": "infra"},
+    "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}},
+    "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+    "priorityClassName": "system-cluster-critical",
+}
+
+
+def test_the_operators_pods_are_placed_and_marked_as_the_values_say(render):
+    marks = {"podLabels": {"team": "platform"}, "podAnnotations": {"example.com/paged": "no"}}
+    (deployment,) = of_kind(render(**PLACING, **marks), "Deployment")
+    template = deployment["spec"]["template"]
+    assert {key: template["spec"][key] for key in PLACING} == PLACING
+    assert template["metadata"]["labels"]["team"] == "platform"
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert set(template["metadata"]["annotations"]) == {"example.com/paged", "fleetwright.dev/catalog"}
+
+
+def test_without_such_values_the_scheduler_decides(render):
+    (deployment,) = of_kind(render(), "Deployment")
+    assert set(PLACING).isdisjoint(deployment["spec"]["template"]["spec"])
+
+
+def test_replicas_are_drained_one_at_a_time_on_request(render):
+    documents = render(replicas=2, podDisruptionBudget={"enabled": True})
+    (budget,) = of_kind(documents, "PodDisruptionBudget")
+    (deployment,) = of_kind(documents, "Deployment")
+    assert budget["spec"]["selector"] == deployment["spec"]["selector"]
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert of_kind(render(replicas=2), "PodDisruptionBudget") == []
+
+
 def test_options_are_off(render):
     kinds = {document["kind"] for document in render(crds={"enabled": False})}
     assert kinds.isdisjoint({"NetworkPolicy", "PodMonitor", "PrometheusRule"})
@@ -282,6 +315,21 @@ def test_the_operator_can_be_closed_to_all_but_what_it_needs(render):
     assert agents["to"] == [{"namespaceSelector": {}, "podSelector": {"matchLabels": AGENT_PODS}}]
 
 
+def test_the_operator_and_agents_are_told_the_same_places_for_names(render):
+    dns = {"namespace": "dns", "podLabels": {"k8s-app": None}, "ports": [53, 5353], "cidrs": ["169.254.20.10/32"]}
+    documents = render(dns=dns, networkPolicy={"enabled": True})
+    settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": ""})
+    assert (settings.dns.pods.namespace, settings.dns.pods.labels) == ("dns", {})
+    assert settings.dns.ports == (53, 5353)
+    assert [str(each) for each in settings.dns.ranges] == ["169.254.20.10/32"]
+    (policy,) = of_kind(documents, "NetworkPolicy")
+    lookups = policy["spec"]["egress"][0]
+    assert {(port["protocol"], port["port"]) for port in lookups["ports"]} == {
+        (protocol, port) for protocol in ("UDP", "TCP") for port in (53, 5353)
+    }
+    assert lookups["to"][1] == {"ipBlock": {"cidr": "169.254.20.10/32"}}
+
+
 def test_a_closed_operator_of_some_namespaces_reaches_agents_there_and_is_scraped_by_nobody_unnamed(render):
     (policy,) = of_kind(render(networkPolicy={"enabled": True}, namespaces=["a", "b"]), "NetworkPolicy")
     assert policy["spec"]["ingress"] == []
@@ -302,6 +350,18 @@ BAD = [
     pytest.param({"network": {"denyAPIServer": "no"}}, "denyAPIServer", id="a word for a switch"),
     pytest.param({"network": {"cilium": "on"}}, "cilium", id="another word for it"),
     pytest.param({"agentImagePullSecrets": ["Team Registry"]}, "agentImagePullSecrets", id="a Secret that cannot be"),
+    pytest.param({"dns": {"namespace": ""}}, "namespace", id="pods of no namespace that answer DNS"),
+    pytest.param({"dns": {"ports": []}}, "ports", id="DNS at no port"),
+    pytest.param({"dns": {"ports": ["domain"]}}, "ports", id="a port by name"),
+    pytest.param({"dns": {"cidrs": ["169.254.20.10"]}}, "cidrs", id="a cache that is no range"),
+    pytest.param({"podDisruptionBudget": {"enabled": True}}, "replicas", id="a budget for a single pod"),
+    pytest.param({"podDisruptionBudget": {"minAvailable": 1}}, "minAvailable", id="a budget of another kind"),
+    pytest.param({"tolerations": ["infra"]}, "tolerations", id="a toleration in a word"),
+    pytest.param({"affinity": {"podsAffinity": {}}}, "podsAffinity", id="a misspelt affinity"),
+    pytest.param({"topologySpreadConstraints": [{"topologyKey": "zone"}]}, "maxSkew", id="half a constraint"),
+    pytest.param({"nodeSelector": {"gpu": True}}, "gpu", id="a label that is no text"),
+    pytest.param({"podLabels": {"app.kubernetes.io/name": "mine"}}, "podLabels", id="a label that finds the pods"),
+    pytest.param({"podAnnotations": {"fleetwright.dev/catalog": "x"}}, "podAnnotations", id="an annotation of ours"),
     pytest.param({"rollouts": 0}, "rollouts", id="no rollout at a time"),
     pytest.param({"prometheus": {"rules": {"tokenEndsWithin": "1d"}}}, "tokenEndsWithin", id="a misspelt option"),
     pytest.param({"replica": 2}, "replica", id="a misspelt value"),

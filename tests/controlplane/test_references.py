@@ -161,7 +161,7 @@ def test_available_names_a_quota(space, operator):
 
 def _may_call(space) -> list[str]:
     """The agents that the callee's policy lets in by name."""
-    policy = space.get("NetworkPolicy", "helper")
+    policy = space.get("NetworkPolicy", "helper-ingress")
     sources = [source["podSelector"] for rule in policy["spec"]["ingress"] for source in rule["from"]]
     return [name for source in sources for part in source.get("matchExpressions", ()) for name in part["values"]]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_operator.desired.additions import added_callers, added_routes, range_problems
+from fleetwright_operator.desired.additions import added_entrances, added_routes, range_problems
 from fleetwright_operator.desired.deployment import agent_deployment, agent_template
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.pod import container_security
@@ -68,9 +68,9 @@ def test_a_range_loses_the_metadata_address_unless_it_names_it(objects, block, w
 
 def test_added_callers_reach_the_a2a_port_only(objects):
     agent = objects.agent(network={"ingress": [{"from": {"podSelector": {"matchLabels": {"app": "web"}}}}]})
-    (rule,) = added_callers(agent)
-    assert rule["ports"] == [{"protocol": "TCP", "port": 7870}]
-    assert added_callers(objects.agent()) == []
+    (way,) = added_entrances(agent)
+    assert (way.of, way.port) == ("pods app=web", 7870)
+    assert list(added_entrances(objects.agent())) == []
 
 
 BAD_RANGES = [
@@ -284,10 +284,10 @@ async def test_an_unmanaged_network_has_no_policy_and_says_so(world, api, object
     api.put(objects.agent())
     await world.start()
     await world.settle()
-    assert api.has("NetworkPolicy", "poet")
+    assert {policy["metadata"]["name"] for policy in api.all("NetworkPolicy")} == {"poet", "poet-ingress"}
     api.put(objects.agent(network={"policy": "None"}))
     await world.settle()
-    assert not api.has("NetworkPolicy", "poet")
+    assert api.all("NetworkPolicy") == []
     assert api.find("Agent", "poet")["status"]["egress"][0]["why"] == "spec.network.policy is None"
 
 

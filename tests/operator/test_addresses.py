@@ -50,6 +50,8 @@ def test_a_service_becomes_its_pods(url, namespace, app, port):
 OUTSIDE = [
     pytest.param("https://api.openai.com/v1", id="three labels"),
     pytest.param("https://openai.com/v1", id="two labels that are no service"),
+    pytest.param("https://0x.1password.com/v1", id="numbers before the last label"),
+    pytest.param("https://xn--bcher-kva.example/v1", id="letters beyond ASCII as resolvers write them"),
 ]
 
 
@@ -187,6 +189,16 @@ def test_what_cannot_be_resolved_is_a_sentence(url, says):
         pytest.param("http://[2002:a9fe:a9fe::1]/v1", id="the cloud's metadata through 6to4"),
         pytest.param("http://168.63.129.16/v1", id="a cloud's own public address"),
         pytest.param("http://224.0.0.1/v1", id="multicast"),
+        pytest.param("http://127.1/v1", id="loopback in short"),
+        pytest.param("http://0x7f.1/v1", id="loopback in hexadecimal"),
+        pytest.param("http://0X7F000001/v1", id="loopback as one number in hexadecimal"),
+        pytest.param("http://2130706433/v1", id="loopback as one number"),
+        pytest.param("http://0177.0.0.1/v1", id="loopback in octal"),
+        pytest.param("http://0xa9.0xfe.0xa9.0xfe/latest", id="the cloud's metadata in hexadecimal"),
+        pytest.param("http://127.1./v1", id="loopback in short with the root's dot"),
+        pytest.param("http://256.1.1.1/v1", id="a number too large for its place"),
+        pytest.param("http://１２７.0.0.1/v1", id="loopback in full-width digits"),
+        pytest.param("http://127。0。0。1/v1", id="loopback with ideographic dots"),
         pytest.param("http://user:secret@example.com/v1", id="a password in the address"),
         pytest.param("ftp://example.com/v1", id="another scheme"),
         pytest.param("http://example.com:99999/v1", id="a port that does not exist"),

@@ -93,7 +93,7 @@ async def test_an_agent_that_wants_no_policy_gets_neither(api, objects, start):
     api.put(objects.agent(network={"policy": "None"}))
     await start(Cilium.ON)
     assert not api.has("CiliumNetworkPolicy", "poet")
-    assert not api.has("NetworkPolicy", "poet")
+    assert api.all("NetworkPolicy") == []
 
 
 async def test_what_others_change_or_delete_heals(api, objects, start):

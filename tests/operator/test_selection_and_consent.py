@@ -67,8 +67,8 @@ async def test_a_label_of_a_namespace_gives_and_takes_the_right_to_call(world, a
     api.edit("Namespace", "press", {"metadata": {"labels": {"team": "b"}}}, namespace="")
     await world.settle()
     assert "peer.shop.helper" in api.find("Secret", "poet-auth", namespace="press")["data"]
-    ingress = api.find("NetworkPolicy", "helper")["spec"]["ingress"]
-    assert ingress[0]["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "press"}
+    ingress = api.find("NetworkPolicy", "helper-ingress")["spec"]["ingress"]
+    assert ingress[0]["from"][1]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "press"}
 
     api.edit("Namespace", "press", {"metadata": {"labels": {"team": "a"}}}, namespace="")
     await world.settle()

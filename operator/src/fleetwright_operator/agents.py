@@ -12,9 +12,10 @@ from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.credentials import Credentials, credentials_for
 from fleetwright_operator.desired.additions import is_managed
-from fleetwright_operator.desired.agent import AgentChildren, AgentParts, agent_children, agent_credentials
+from fleetwright_operator.desired.agent import AgentChildren, AgentParts, agent_access, agent_children, ways_in
 from fleetwright_operator.desired.callers import client_names
 from fleetwright_operator.desired.deployment import Snapshot, is_suspended
+from fleetwright_operator.desired.ingress import ingress_status
 from fleetwright_operator.desired.permissions import permissions_status
 from fleetwright_operator.desired.skill_source import Foreign
 from fleetwright_operator.desired.volume import is_ephemeral
@@ -31,6 +32,8 @@ from fleetwright_operator.skill_document import SkillContent
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
 from fleetwright_operator.writing import prune, prune_history, prune_released, unseen_secrets_first, write_children
+
+_UNMANAGED = "spec.network.policy is None"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,22 +87,31 @@ class AgentPass:
         accepted: Sequence[Violation],
         resolved: Sequence[Violation] | None,
     ) -> Outcome:
-        """What runs stays as it is, except for credentials: who lost a right loses it now."""
-        credentials = agent_credentials(seen.agent, held.tokens, pending=held.pending)
-        stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, credentials))
+        """What runs stays as it is, except for who may call: who lost a right loses it now."""
+        access = agent_access(
+            seen.agent, held.tokens, pending=held.pending, callers=seen.callers, settings=self.settings
+        )
+        stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, access))
         await self._refresh_pods(seen)
         await self.proving.conclude(seen)
-        return Outcome(accepted=accepted, resolved=resolved, programmed=stopped, serving=self._serving(seen))
+        return Outcome(
+            accepted=accepted,
+            resolved=resolved,
+            programmed=stopped,
+            serving=self._serving(seen),
+            facts={} if stopped else self._ingress(seen),
+        )
 
     async def _write(self, seen: ObservedAgent, held: Credentials) -> Outcome:
         children = agent_children(_parts(seen, held, self.settings), self.settings)
         revision = children.rendered.revision
         stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, children.mounted))
+        admitted = {} if stopped else self._ingress(seen)
         stopped = stopped or await self.proving.prove(seen, children, serving=self._serving(seen))
         stopped = stopped or await write_children(self.cluster, children.serving)
         await self._refresh_pods(seen)
         if stopped is not None:
-            return Outcome(resolved=(), programmed=stopped, serving=self._serving(seen))
+            return Outcome(resolved=(), programmed=stopped, serving=self._serving(seen), facts=admitted)
         await self.proving.conclude(seen)
         await prune(self.cluster, seen.entry, children.manifests)
         await prune_history(self.cluster, seen.entry, current=names.agent_config(seen.entry.name, revision))
@@ -169,8 +181,14 @@ class AgentPass:
             "credentials": {"expires": written(held.expires)} if held.expires is not None else None,
             "memory": self._memory(seen),
             "egress": _egress(seen, children),
+            **(self._ingress(seen) or {"ingress": [{"from": "wherever other policies allow", "why": _UNMANAGED}]}),
             "permissions": _permissions(seen),
         }
+
+    def _ingress(self, seen: ObservedAgent) -> dict[str, Any]:
+        """Nothing where no policy was written."""
+        ways = ways_in(seen.agent, callers=seen.callers, settings=self.settings)
+        return {"ingress": ingress_status(ways)} if ways else {}
 
     def _memory(self, seen: ObservedAgent) -> dict[str, Any] | None:
         if is_ephemeral(seen.agent):
@@ -195,7 +213,7 @@ def _permissions(seen: ObservedAgent) -> dict[str, Any] | None:
 
 def _egress(seen: ObservedAgent, children: AgentChildren) -> list[dict[str, str]]:
     if not is_managed(seen.agent):
-        return [{"to": "wherever other policies allow", "why": "spec.network.policy is None"}]
+        return [{"to": "wherever other policies allow", "why": _UNMANAGED}]
     return [{"to": route.to, "why": route.why} for route in children.routes]
 
 
@@ -227,5 +245,6 @@ def _parts(seen: ObservedAgent, held: Credentials, settings: Settings) -> AgentP
         services=seen.services,
         tokens=held.tokens,
         pending=held.pending,
+        environment=seen.environment_versions,
         sign=partial(card_signatures, ring=seen.card_keys, jku=settings.key_set_url),
     )

@@ -9,11 +9,17 @@ from typing import Any
 
 from fleetwright_operator import durations, names
 from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.desired.additions import range_problems
-from fleetwright_operator.desired.addresses import Address, UnusableAddress, destination, parse_address
+from fleetwright_operator.desired.additions import is_managed, range_problems
+from fleetwright_operator.desired.addresses import (
+    Address,
+    UnusableAddress,
+    destination,
+    has_unseen_endpoints,
+    parse_address,
+)
 from fleetwright_operator.desired.config import model_base_url
 from fleetwright_operator.desired.deployment import agent_template, skill_volume
-from fleetwright_operator.desired.egress import Services, named_addresses
+from fleetwright_operator.desired.egress import Services, derived_addresses
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.mcpserver import environment_sources, is_stdio, server_template
 from fleetwright_operator.desired.permissions import widened
@@ -27,6 +33,8 @@ from fleetwright_operator.observe import ObservedAgent
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_looks import SOURCE_PENDING
 from fleetwright_operator.violation import Violation
+
+_BY_HAND = ", or open its addresses under spec.network.egress"
 
 Check = Callable[[ObservedAgent, Settings], Iterator[Violation]]
 
@@ -202,13 +210,17 @@ def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
         name: server for name, server in seen.servers.items() if server and not list(server_accepted(server, settings))
     }
     try:
-        addresses = list(named_addresses(seen.agent, servers, seen.needs, settings))
+        addresses = list(derived_addresses(seen.agent, servers, seen.needs, seen.services, settings))
     except UnusableAddress as error:
         # Of a Skill whose own pass is still to say so.
         yield Violation("InvalidAddress", str(error))
         return
+    if not is_managed(seen.agent):
+        return  # no rule is derived, so nobody needs to see where an address leads
     for field, address in addresses:
-        yield from _resolved(field, address, seen.services, settings)
+        for violation in _resolved(field, address, seen.services, settings):
+            unseen = has_unseen_endpoints(address, seen.services, settings)
+            yield Violation(violation.reason, violation.message + (_BY_HAND if unseen else ""))
 
 
 ACCEPTED: tuple[Check, ...] = (
@@ -296,12 +308,8 @@ def _usable(field: str, url: str, holder: Mapping[str, Any], settings: Settings)
 
 def _resolved(field: str, address: Address, services: Services, settings: Settings) -> Iterator[Violation]:
     found = destination(address, services, settings)
-    if not isinstance(found, str):
-        return
-    watched = settings.namespaces
-    if address.service and watched and address.service[0] not in watched and address.service not in services:
-        found = f"namespace {address.service[0]!r} is not among those this installation looks at"
-    yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
+    if isinstance(found, str):
+        yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
 
 
 def _ready(custom: Mapping[str, Any]) -> Mapping[str, Any]:

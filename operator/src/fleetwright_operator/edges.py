@@ -35,6 +35,17 @@ def allows(callee: Agent, caller: Identity, labels: NamespaceLabels) -> bool:
     return _invited(allowed.get("namespaces", {}), own, caller[0], labels)
 
 
+def consent(callee: Agent, caller: Identity) -> str:
+    """What lets in a caller that is allowed."""
+    own, _ = identity_of(callee)
+    allowed = callee["spec"].get("allowedCallers")
+    if allowed is None:
+        return "names it as peer, and its own namespace may"
+    if any(_named(agent, own) == caller for agent in allowed.get("agents", ())):
+        return "names it as peer, and spec.allowedCallers.agents names it"
+    return f"names it as peer, and spec.allowedCallers.namespaces is from: {allowed['namespaces']['from']}"
+
+
 def selects_namespaces(callee: Agent) -> bool:
     """Whether its callers depend on the labels of namespaces."""
     return bool(callee["spec"].get("allowedCallers", {}).get("namespaces", {}).get("from") == "Selector")

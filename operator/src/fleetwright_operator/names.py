@@ -101,6 +101,10 @@ def agent_client(agent: str, client: str) -> str:
     return f"{agent}-client-{client}"
 
 
+def agent_ingress(agent: str) -> str:
+    return f"{agent}-ingress"
+
+
 def agent_memory(agent: str) -> str:
     return f"{agent}-memory"
 

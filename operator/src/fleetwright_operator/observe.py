@@ -16,6 +16,7 @@ from fleetwright_operator.desired.egress import Services, named_addresses
 from fleetwright_operator.desired.mcpserver import environment_sources
 from fleetwright_operator.desired.permissions import Needs
 from fleetwright_operator.desired.references import file_references
+from fleetwright_operator.desired.template_sources import environment_places, volume_places
 from fleetwright_operator.desired.tool_access import SecretKey, credential_keys
 from fleetwright_operator.edges import Agent, Identity, NamespaceLabels, callers_of, peers_of
 from fleetwright_operator.held import (
@@ -51,6 +52,10 @@ class ObservedAgent:
     """The agents that may call this one and want to."""
     referenced: Mapping[tuple[str, str], Entry | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps whose files the pod mounts."""
+    template_files: Mapping[tuple[str, str], Entry | None]
+    """Likewise, of what the volumes of a `podTemplate` are made of."""
+    environment: Mapping[tuple[str, str], Entry | None]
+    """Likewise, of what the environment comes from that a `podTemplate` gives."""
     server_secrets: Mapping[str, Entry | None]
     """Metadata of the Secrets that the McpServers' credentials come from."""
     services: Services
@@ -75,9 +80,14 @@ class ObservedAgent:
 
     @property
     def referenced_versions(self) -> list[str]:
-        """Of everything of others that the pod mounts and reads again."""
-        mounted = [*sorted(self.referenced.items()), *sorted(self.server_secrets.items())]
-        return [_version(entry) for _, entry in mounted]
+        """Of everything of others that the pod mounts and reads again, or is given once."""
+        files, secrets = sorted(self.referenced.items()), sorted(self.server_secrets.items())
+        mounted = [*files, *secrets, *sorted(self.template_files.items())]
+        return [*(_version(entry) for _, entry in mounted), *self.environment_versions]
+
+    @property
+    def environment_versions(self) -> list[str]:
+        return [_version(entry) for _, entry in sorted(self.environment.items())]
 
     def child(self, kind: str, name: str) -> Entry | None:
         return next((child for child in self.children if (child.kind, child.name) == (kind, name)), None)
@@ -110,6 +120,8 @@ def observe_agent(cache: Cache, entry: Entry, *, settings: Settings, said: Said 
             place: _metadata(cache, space, *place)
             for place in {reference.object for reference in file_references(agent)}
         },
+        template_files={place: _metadata(cache, space, *place) for place in volume_places(agent)},
+        environment={place: _metadata(cache, space, *place) for place in environment_places(agent)},
         server_secrets=observe_secrets(
             cache, space, [key for server in server_facts.values() if server for key in credential_keys(server)]
         ),

@@ -13,6 +13,7 @@ from fleetwright_operator.desired.manifest import Owner, owner_of
 from fleetwright_operator.desired.mcpserver import environment_sources
 from fleetwright_operator.desired.references import file_references
 from fleetwright_operator.desired.skill_source import source_secret
+from fleetwright_operator.desired.template_sources import environment_places, volume_places
 from fleetwright_operator.desired.tool_access import credential_keys
 from fleetwright_operator.edges import peers_of, selects_namespaces
 from fleetwright_operator.held import stored_ring
@@ -127,6 +128,8 @@ class Relations:
             yield ("calls", *peer)
         for reference in file_references(agent):
             yield ("mounts", reference.kind, space, reference.name)
+        for kind, name in [*environment_places(agent), *volume_places(agent)]:
+            yield ("mounts", kind, space, name)
         yield from self._reaches(entry, model_destination(agent, self._settings.catalog))
 
     def _server_terms(self, entry: Entry) -> Iterator[Term]:

@@ -42,6 +42,17 @@ class PodsOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dns:
+    """Who answers lookups."""
+
+    pods: PodsOf = field(default_factory=lambda: PodsOf(namespace="kube-system", labels={"k8s-app": "kube-dns"}))
+    ports: tuple[int, ...] = (53,)
+    """Of the pods themselves, which may differ from the Service's."""
+    ranges: tuple[Network, ...] = ()
+    """Where caches listen that are on the nodes and no pods to a policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     agent_image: str = DEFAULT_AGENT_IMAGE
     pull_secrets: tuple[str, ...] = ()
@@ -55,7 +66,7 @@ class Settings:
     drain_seconds: int = 30
     token_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=30 * _DAY, overlap=3 * _DAY))
     """Of callers' tokens where an Agent does not say."""
-    dns: PodsOf = field(default_factory=lambda: PodsOf(namespace="kube-system", labels={"k8s-app": "kube-dns"}))
+    dns: Dns = field(default_factory=Dns)
     monitoring: PodsOf | None = None
     """Who may scrape agents; unset: nobody."""
     operator: PodsOf | None = None
@@ -116,7 +127,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         server_resources=_json(environ, "FLEETWRIGHT_SERVER_RESOURCES", base.server_resources),
         token_rotation=_rotation(environ, "FLEETWRIGHT_TOKEN", base.token_rotation),
         drain_seconds=int(_number(environ, "FLEETWRIGHT_DRAIN_SECONDS", base.drain_seconds)),
-        dns=_pods(environ, "FLEETWRIGHT_DNS_PODS") or base.dns,
+        dns=_dns(environ, "FLEETWRIGHT_DNS", base.dns),
         monitoring=_pods(environ, "FLEETWRIGHT_MONITORING_PODS"),
         operator=_pods(environ, "FLEETWRIGHT_OPERATOR_PODS"),
         denied_ranges=_networks(environ, "FLEETWRIGHT_DENIED_RANGES"),
@@ -188,9 +199,27 @@ def _pods(environ: Mapping[str, str], name: str) -> PodsOf | None:
     value = _json(environ, name, {})
     if not value:
         return None
-    if set(value) - {"namespace", "labels"} or "namespace" not in value:
+    if set(value) - {"namespace", "labels"} or not value.get("namespace"):
         raise ValueError(f"{name} must be a JSON object with namespace and, if wanted, labels")
     return PodsOf(namespace=value["namespace"], labels=value.get("labels", {}))
+
+
+def _dns(environ: Mapping[str, str], name: str, base: Dns) -> Dns:
+    return Dns(
+        pods=_pods(environ, f"{name}_PODS") or base.pods,
+        ports=_ports(environ, f"{name}_PORTS", base.ports),
+        ranges=_networks(environ, f"{name}_CIDRS"),
+    )
+
+
+def _ports(environ: Mapping[str, str], name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        found = tuple(int(text) for text in environ.get(name, "").split(",") if text)
+    except ValueError:
+        found = (0,)
+    if not all(0 < port < 65536 for port in found):
+        raise ValueError(f"{name} must be ports with commas between, not {environ[name]!r}")
+    return found or default
 
 
 def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) -> frozenset[int]:
@@ -207,7 +236,7 @@ def _networks(environ: Mapping[str, str], name: str) -> tuple[Network, ...]:
     except ValueError as error:
         raise ValueError(f"{name} must be ranges such as 203.0.113.0/24 with commas between: {error}") from None
     if whole := next(filter(covers_the_outside, found), None):
-        raise ValueError(f"{name}: {whole} is all there is outside; name what agents must not reach")
+        raise ValueError(f"{name}: {whole} is all there is outside: name less")
     return found
 
 

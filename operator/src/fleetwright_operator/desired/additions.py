@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator import names
 from fleetwright_operator.address_space import Network
 from fleetwright_operator.desired.egress import Route
+from fleetwright_operator.desired.ingress import Entrance
 from fleetwright_operator.desired.ranges import block_peer, block_problems
 from fleetwright_operator.settings import Settings
 
@@ -29,21 +29,23 @@ def added_routes(agent: Agent, settings: Settings) -> Iterator[Route]:
         )
 
 
-def added_callers(agent: Agent) -> list[dict[str, Any]]:
-    """Ingress rules to the A2A port; whoever comes in still needs a token."""
-    sources = [_peer(rule["from"]) for rule in _network(agent).get("ingress", ())]
-    return [{"from": sources, "ports": [{"protocol": "TCP", "port": names.A2A_PORT}]}] if sources else []
+def added_entrances(agent: Agent) -> Iterator[Entrance]:
+    for rule in _network(agent).get("ingress", ()):
+        yield Entrance(of=_text(rule["from"]), why="spec.network.ingress", peer=_peer(rule["from"]))
 
 
 def range_problems(agent: Agent, settings: Settings) -> Iterator[str]:
     """Ranges that the API server or this installation would refuse, with their place."""
-    network = _network(agent)
-    for i, rule in enumerate(network.get("ingress", ())):
-        if block := rule["from"].get("ipBlock"):
-            yield from block_problems(f"spec.network.ingress[{i}].from.ipBlock", block)
-    for i, rule in enumerate(network.get("egress", ())):
+    yield from ingress_problems(agent)
+    for i, rule in enumerate(_network(agent).get("egress", ())):
         if block := rule["to"].get("ipBlock"):
             yield from block_problems(f"spec.network.egress[{i}].to.ipBlock", block, denied=settings.denied_ranges)
+
+
+def ingress_problems(agent: Agent) -> Iterator[str]:
+    for i, rule in enumerate(_network(agent).get("ingress", ())):
+        if block := rule["from"].get("ipBlock"):
+            yield from block_problems(f"spec.network.ingress[{i}].from.ipBlock", block)
 
 
 def _network(agent: Agent) -> Mapping[str, Any]:

@@ -2,10 +2,12 @@
 
 A network policy sees pods, not names. A host that is a Service (`name`, `name.namespace`,
 `name.namespace.svc[.domain]`) becomes its pods on their target port, because policies are enforced after the
-Service's address was translated. `name.namespace` is a Service only where one exists: it may also be a domain.
+Service's address was translated. `name.namespace` is a Service only where one exists: it may also be a domain. Where
+the operator cannot look, only https says that it is one.
 """
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,9 @@ from urllib.parse import urlsplit
 from fleetwright_operator import names
 from fleetwright_operator.address_space import METADATA, Ip, embedded, holds, outside
 from fleetwright_operator.settings import Settings
+
+_NUMBER = re.compile("[0-9]+|0x[0-9a-f]*")
+_BY_HOST = "name the host that it leads to in its place"
 
 
 class UnusableAddress(ValueError):  # noqa: N818 - a condition's reason has this name
@@ -27,6 +32,8 @@ class Address:
     service: tuple[str, str] | None = None
     """(namespace, name) when the host may be a Service."""
     surely_service: bool = False
+    encrypted: bool = False
+    """By https, which is spoken outside; few Services have a certificate for two labels."""
     ip: str | None = None
 
     @property
@@ -75,8 +82,10 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
         return Address(host=host, port=port, ip=str(ip))
     if host == "localhost" or host.endswith(".localhost"):
         raise UnusableAddress(f"{host} is the agent's own pod: name a Service or a host that others can reach")
+    _refuse_odd(host)
     service, surely = _service(host, namespace=namespace, cluster_domain=settings.cluster_domain)
-    return Address(host=host, port=port, service=service, surely_service=surely)
+    encrypted = parts.scheme == "https"
+    return Address(host=host, port=port, service=service, surely_service=surely, encrypted=encrypted)
 
 
 def destination(
@@ -88,22 +97,48 @@ def destination(
         block = {"ipBlock": {"cidr": f"{address.ip}/{width}"}}
         return Destination(text=address.text, peers=(block,), port=address.port)
     facts = services.get(address.service) if address.service else None
-    if address.service is None or (facts is None and not address.surely_service):
-        return Destination(
-            text=f"{address.text}, outside the cluster",
-            peers=_outside(settings),
-            port=address.port,
-            name=address.host,
-        )
-    if facts is None:
+    if address.service is not None and facts is not None:
+        return _pods_of(address, address.service, facts)
+    if address.service is not None and _may_be_out_of_sight(address, settings):
+        return _out_of_sight(address, address.service, settings)
+    if address.service is not None and address.surely_service:
         return f"Service {address.service[1]!r} does not exist in namespace {address.service[0]!r}"
-    return _pods_of(address, address.service, facts)
+    return Destination(
+        text=f"{address.text}, outside the cluster",
+        peers=_outside(settings),
+        port=address.port,
+        name=address.host,
+    )
+
+
+def has_unseen_endpoints(
+    address: Address, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
+) -> bool:
+    """Whether only whoever wrote it knows where it leads: a Service without a selector, or where we cannot look."""
+    facts = services.get(address.service) if address.service else None
+    return _may_be_out_of_sight(address, settings) if facts is None else not facts.selector
+
+
+def _may_be_out_of_sight(address: Address, settings: Settings) -> bool:
+    """Whether it is, or may be, a Service of a namespace that this installation does not look after."""
+    elsewhere = address.service and settings.namespaces and address.service[0] not in settings.namespaces
+    return bool(elsewhere) and (address.surely_service or not address.encrypted)
+
+
+def _out_of_sight(address: Address, service: tuple[str, str], settings: Settings) -> str:
+    namespace, name = service
+    if address.surely_service:
+        unseen = f"namespace {namespace!r} is not among those this installation looks at"
+        return f"{unseen}: have it added to the chart's namespaces"
+    whole = f"{name}.{namespace}.svc.{settings.cluster_domain}"
+    unseen = f"it may be a Service of namespace {namespace!r}, which is not among those this installation looks at"
+    return f"{unseen}: write {whole} if it is one, or reach a host outside by https"
 
 
 def _pods_of(address: Address, service: tuple[str, str], facts: ServiceFacts) -> Destination | str:
     namespace, name = service
     if not facts.selector:
-        return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed"
+        return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed: {_BY_HOST}"
     if address.port not in facts.ports:
         known = ", ".join(str(port) for port in sorted(facts.ports)) or "none"
         return f"Service {name!r} of namespace {namespace!r} has no TCP port {address.port}; it has {known}"
@@ -146,6 +181,15 @@ def _ip(host: str) -> Ip | None:
         return ipaddress.ip_address(host)
     except ValueError:
         return None
+
+
+def _refuse_odd(host: str) -> None:
+    """What looks like a name here and is an address to whoever resolves it: 127.1, 0x7f.1, full-width digits."""
+    if not host.isascii():
+        raise UnusableAddress(f"{host!r} has letters beyond ASCII: write it as resolvers do, with xn--")
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        by_name = "an IPv4 address as four decimal numbers without leading zeros, a Service by its whole name"
+        raise UnusableAddress(f"{host} ends in a number, which resolvers read in ways of their own: write {by_name}")
 
 
 def _refuse_local(ip: Ip) -> None:

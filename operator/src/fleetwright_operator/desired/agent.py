@@ -6,14 +6,15 @@ from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json
-from fleetwright_operator.desired.additions import added_routes, is_managed
+from fleetwright_operator.desired.additions import added_entrances, added_routes, ingress_problems, is_managed
 from fleetwright_operator.desired.callers import Tokens
 from fleetwright_operator.desired.card import ServedCard, Sign, card_config_map, served_card, unsigned
 from fleetwright_operator.desired.cilium import names_policies, plain_routes
 from fleetwright_operator.desired.deployment import Skills, agent_deployment
 from fleetwright_operator.desired.egress import Route, Services, egress_routes
+from fleetwright_operator.desired.ingress import Entrance, entrances
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest, owner_of
-from fleetwright_operator.desired.network import agent_policy
+from fleetwright_operator.desired.network import egress_policy, ingress_policy
 from fleetwright_operator.desired.secrets import auth_secret, client_secret
 from fleetwright_operator.desired.volume import memory_claim
 from fleetwright_operator.edges import Agent, Identity
@@ -36,6 +37,8 @@ class AgentParts:
     services: Services = field(default_factory=dict)
     tokens: Tokens = field(default_factory=Tokens)
     pending: Mapping[str, str] = field(default_factory=dict)
+    environment: Sequence[str] = ()
+    """The versions of what the environment comes from that a `podTemplate` gives."""
     sign: Sign = unsigned
 
 
@@ -44,7 +47,7 @@ class AgentChildren:
     mounted: list[Manifest]
     """What a pod mounts; may be written while another revision serves."""
     serving: list[Manifest]
-    """Card, policy, Service and, last, the Deployment: what puts a revision in the place of another."""
+    """Card, ways out, Service and, last, the Deployment: what puts a revision in the place of another."""
     rendered: Rendered
     card: ServedCard
     routes: list[Route]
@@ -81,13 +84,13 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     mounted = [
         *([] if "serviceAccountName" in parts.agent["spec"] else [_service_account(owner)]),
         _config_map(owner, rendered),
-        *agent_credentials(parts.agent, parts.tokens, pending=parts.pending),
+        *agent_access(parts.agent, parts.tokens, pending=parts.pending, callers=parts.callers, settings=settings),
         *([claim] if claim else []),
     ]
     serving = [
         card_config_map(owner, card),
         # Before the Deployment: no pod of ours ever runs without its policy.
-        *_policies(owner, parts, routes, settings),
+        *_ways_out(owner, parts.agent, routes, settings),
         _service(owner),
         agent_deployment(
             owner,
@@ -95,6 +98,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
             revision=rendered.revision,
             snapshots=parts.snapshots,
             servers=parts.servers,
+            environment=parts.environment,
             settings=settings,
         ),
     ]
@@ -113,22 +117,34 @@ def _routes(parts: AgentParts, settings: Settings) -> Iterator[Route]:
         yield from added_routes(parts.agent, settings)
 
 
-def _policies(owner: Owner, parts: AgentParts, routes: list[Route], settings: Settings) -> Iterator[Manifest]:
-    if is_managed(parts.agent):
+def _ways_out(owner: Owner, agent: Agent, routes: list[Route], settings: Settings) -> Iterator[Manifest]:
+    if is_managed(agent):
         # Names first: the plain policy no longer has what stands there.
         yield from names_policies(owner, routes, settings)
-        plain = plain_routes(routes, settings)
-        yield agent_policy(owner, parts.agent, callers=parts.callers, routes=plain, settings=settings)
+        yield egress_policy(owner, plain_routes(routes, settings))
 
 
-def agent_credentials(agent: Agent, tokens: Tokens, *, pending: Mapping[str, str]) -> list[Manifest]:
-    """Also written while references dangle: a caller that lost its right must lose it at once.
+def agent_access(
+    agent: Agent, tokens: Tokens, *, pending: Mapping[str, str], callers: Sequence[Identity], settings: Settings
+) -> list[Manifest]:
+    """Who may call, also written while the rest is held: a caller has and loses its right at once.
 
-    The list of those who may call comes first: nobody is given a token that is not in it.
+    The list of those who may call comes first: nobody is given a token that is not in it. The network comes last,
+    for a rule in it is the spec's own and may be refused.
     """
     owner = owner_of(agent)
     clients = [client_secret(owner, client=name, bearer=bearer) for name, bearer in sorted(tokens.clients.items())]
-    return [auth_secret(owner, tokens, pending=pending), *clients]
+    ways = ways_in(agent, callers=callers, settings=settings)
+    policies = [ingress_policy(owner, ways)] if ways else []
+    return [auth_secret(owner, tokens, pending=pending), *clients, *policies]
+
+
+def ways_in(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[Entrance]:
+    """None where there is to be no policy of ours, or where the spec's ranges cannot be read and all stays as it is."""
+    if not is_managed(agent) or list(ingress_problems(agent)):
+        return []
+    first, *rest = entrances(agent, callers=callers, settings=settings)
+    return [first, *added_entrances(agent), *rest]
 
 
 def _service_account(owner: Owner) -> Manifest:

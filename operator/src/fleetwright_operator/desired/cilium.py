@@ -12,7 +12,7 @@ from typing import Any
 from fleetwright_operator.address_space import METADATA, Network, contains
 from fleetwright_operator.desired.egress import Route, dns_route, is_by_name
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
-from fleetwright_operator.settings import Settings
+from fleetwright_operator.settings import Dns, Settings
 
 
 def plain_routes(routes: Sequence[Route], settings: Settings) -> list[Route]:
@@ -32,24 +32,23 @@ def names_policies(owner: Owner, routes: Sequence[Route], settings: Settings) ->
         **manifest("cilium.io/v2", "CiliumNetworkPolicy", name=owner.name, owner=owner),
         "spec": {
             "endpointSelector": {"matchLabels": owner.selector},
-            "egress": [_dns(settings), *(_to_name(route) for route in named)],
+            "egress": [*_dns(settings.dns), *(_to_name(route) for route in named)],
             **({"egressDeny": [{"toCIDRSet": denied}]} if denied else {}),
         },
     }
 
 
-def _dns(settings: Settings) -> dict[str, Any]:
-    labels = {f"k8s:{key}": value for key, value in settings.dns.labels.items()}
-    return {
-        "toEndpoints": [{"matchLabels": {"k8s:io.kubernetes.pod.namespace": settings.dns.namespace, **labels}}],
-        "toPorts": [
-            {
-                "ports": [{"port": "53", "protocol": "ANY"}],
-                # Every lookup: those of Services too, and those that a resolver tries with its search domains.
-                "rules": {"dns": [{"matchPattern": "*"}]},
-            }
-        ],
+def _dns(dns: Dns) -> Iterator[dict[str, Any]]:
+    labels = {f"k8s:{key}": value for key, value in dns.pods.labels.items()}
+    lookups = {
+        "ports": [{"port": str(port), "protocol": "ANY"} for port in dns.ports],
+        # Every lookup: those of Services too, and those that a resolver tries with its search domains.
+        "rules": {"dns": [{"matchPattern": "*"}]},
     }
+    pods = {"matchLabels": {"k8s:io.kubernetes.pod.namespace": dns.pods.namespace, **labels}}
+    yield {"toEndpoints": [pods], "toPorts": [lookups]}
+    if dns.ranges:
+        yield {"toCIDRSet": [{"cidr": str(each)} for each in dns.ranges], "toPorts": [lookups]}
 
 
 def _to_name(route: Route) -> dict[str, Any]:
@@ -58,8 +57,8 @@ def _to_name(route: Route) -> dict[str, Any]:
 
 
 def _denied(plain: Sequence[Route], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Less what the spec names on purpose; of what the installation denies, no spec names anything."""
-    opened = list(_ranges(plain))
+    """Less what the spec names on purpose, and DNS; of what the installation denies, no spec names anything."""
+    opened = [*_ranges(plain), *settings.dns.ranges]
     for network in (*METADATA, *settings.denied_ranges):
         if network.version in settings.ip_families and network not in opened:
             inside = [str(each) for each in opened if contains(network, each)]

@@ -57,10 +57,14 @@ def agent_deployment(
     revision: str,
     snapshots: Skills,
     servers: Servers,
+    environment: Sequence[str] = (),
     settings: Settings,
 ) -> Manifest:
+    """`environment` are the versions of what the patch's environment comes from: another one is another pod."""
     sealed = agent_template(owner, agent, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
     template = patched(sealed, agent["spec"].get("podTemplate", {}))
+    if environment:
+        template["metadata"]["annotations"][names.ENVIRONMENT_ANNOTATION] = short_hash(list(environment))
     annotations = {names.TEMPLATE_ANNOTATION: short_hash(template)}
     return {
         **manifest("apps/v1", "Deployment", name=owner.name, owner=owner, annotations=annotations),

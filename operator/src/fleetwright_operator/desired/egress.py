@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetwright_operator import names
-from fleetwright_operator.desired.addresses import Address, Destination, ServiceFacts, destination, parse_address, pods
+from fleetwright_operator.desired.addresses import (
+    Address,
+    Destination,
+    ServiceFacts,
+    destination,
+    has_unseen_endpoints,
+    parse_address,
+    pods,
+)
 from fleetwright_operator.desired.config import model_destination
 from fleetwright_operator.desired.permissions import Needs, needed_addresses, needed_ranges
 from fleetwright_operator.edges import Agent, peers_of
@@ -46,6 +54,26 @@ def named_addresses(
     yield from needed_addresses(needs, namespace=namespace, settings=settings)
 
 
+def derived_addresses(
+    agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, services: Services, settings: Settings
+) -> Iterator[tuple[str, Address]]:
+    """Those that rules are derived from: not a Service whose endpoints nobody can see where the spec opens them itself.
+
+    Raises:
+        UnusableAddress: As above.
+    """
+    by_hand = opens_by_hand(agent)
+    for field, address in named_addresses(agent, servers, needs, settings):
+        if not (by_hand and has_unseen_endpoints(address, services, settings)):
+            yield field, address
+
+
+def opens_by_hand(agent: Agent) -> bool:
+    """Whether the spec itself opens anything beyond the agent's namespace."""
+    rules = agent["spec"].get("network", {}).get("egress", ())
+    return any("ipBlock" in rule["to"] or "namespaceSelector" in rule["to"] for rule in rules)
+
+
 def egress_routes(
     agent: Agent,
     *,
@@ -61,7 +89,7 @@ def egress_routes(
     """
     namespace = agent["metadata"]["namespace"]
     routes = [dns_route(settings)]
-    for why, address in named_addresses(agent, servers, needs or {}, settings):
+    for why, address in derived_addresses(agent, servers, needs or {}, services, settings):
         found = destination(address, services, settings)
         if isinstance(found, str):
             raise ValueError(found)
@@ -87,11 +115,16 @@ def policy_rules(routes: list[Route]) -> list[dict[str, Any]]:
 
 
 def dns_route(settings: Settings) -> Route:
+    dns = settings.dns
+    where = " and ".join([f"in {dns.pods.namespace}", *(f"at {each}" for each in dns.ranges)])
     return Route(
-        to=f"DNS in {settings.dns.namespace}, port 53",
+        to=f"DNS {where}, port{'s' * (len(dns.ports) > 1)} {', '.join(map(str, dns.ports))}",
         why="to resolve names",
-        peers=(pods(settings.dns.labels, namespace=settings.dns.namespace),),
-        ports=(("UDP", 53), ("TCP", 53)),
+        peers=(
+            pods(dns.pods.labels, namespace=dns.pods.namespace),
+            *({"ipBlock": {"cidr": str(each)}} for each in dns.ranges),
+        ),
+        ports=tuple((protocol, port) for port in dns.ports for protocol in ("UDP", "TCP")),
     )
 
 
