@@ -187,6 +187,24 @@ def test_an_agent_of_another_namespace_is_called_by_consent_only(space, other_sp
     space.eventually(lambda: not accepted(), "the right is gone")
 
 
+def test_a_held_agent_lets_in_a_new_caller_and_says_so(space, operator):
+    space.agent("helper")
+    space.wait("Agent", "helper", "Programmed", "True")
+    ways_out = space.get("NetworkPolicy", "helper")["spec"]
+    space.agent("helper", skills=[{"name": "nobody-wrote-it"}])
+    space.wait("Agent", "helper", "ReferencesResolved", "False", says="nobody-wrote-it")
+    space.agent("poet", peers=[{"name": "helper"}])
+    space.wait("Agent", "poet", "Programmed", "True")
+    space.eventually(lambda: _may_call(space) == ["poet"], "the network follows")
+    way = f"Agent poet of namespace {space.name}, port 7870"
+    space.eventually(
+        lambda: way in [way["from"] for way in space.get("Agent", "helper")["status"]["ingress"]], "it is told"
+    )
+    assert space.get("NetworkPolicy", "helper")["spec"] == ways_out
+    settled = operator.settled()
+    assert operator.settled() == settled, "nothing is written again"
+
+
 def test_a_label_of_a_namespace_invites_its_agents(space, other_space, operator):
     chosen = {"from": "Selector", "selector": {"matchLabels": {"guest": space.name}}}
     space.agent("helper", allowedCallers={"namespaces": chosen})
