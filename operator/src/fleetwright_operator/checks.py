@@ -1,35 +1,33 @@
-"""What can be wrong with an object, one small pure function each, in the order in which a person would look.
+"""What can be wrong with an Agent, one small pure function each, in the order in which a person would look.
 
 `ACCEPTED` needs the object alone: it holds again what the CRD's rules say, because rules can be absent.
 `RESOLVED` needs what the object refers to.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fleetwright_operator import durations, names
+from fleetwright_operator.address_checks import resolves, usable
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.additions import is_managed, range_problems
 from fleetwright_operator.desired.addresses import (
-    Address,
     UnusableAddress,
-    destination,
     has_unseen_endpoints,
-    parse_address,
 )
 from fleetwright_operator.desired.config import model_base_url
 from fleetwright_operator.desired.deployment import agent_template, skill_volume
-from fleetwright_operator.desired.egress import Services, derived_addresses
+from fleetwright_operator.desired.egress import derived_addresses
 from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.mcpserver import environment_sources, is_stdio, server_template
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
 from fleetwright_operator.desired.terms import declared_rotation
-from fleetwright_operator.desired.tool_access import SecretKey, allowed_tools, credential_keys
+from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys
 from fleetwright_operator.discovery import awaits_pin, drift
 from fleetwright_operator.edges import allows, identity_of, peers_of, selects_namespaces
 from fleetwright_operator.observe import ObservedAgent
+from fleetwright_operator.server_checks import secrets_exist, server_accepted
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_looks import SOURCE_PENDING
 from fleetwright_operator.violation import Violation
@@ -57,9 +55,9 @@ def model_is_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violati
     if not model.get("name"):
         yield Violation("ModelMissing", "spec.model.name is empty: name the model as its provider does")
         return
-    yield from _usable("spec.model.baseURL", model_base_url(seen.agent, settings.catalog), seen.agent, settings)
+    yield from usable("spec.model.baseURL", model_base_url(seen.agent, settings.catalog), seen.agent, settings)
     if "proxyURL" in model:
-        yield from _usable("spec.model.proxyURL", model["proxyURL"], seen.agent, settings)
+        yield from usable("spec.model.proxyURL", model["proxyURL"], seen.agent, settings)
     defaults = settings.catalog.lookup(model["name"])
     window = model.get("contextWindow", defaults.context_window)
     output = model.get("maxOutputTokens", defaults.max_output_tokens)
@@ -218,7 +216,7 @@ def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
     if not is_managed(seen.agent):
         return  # no rule is derived, so nobody needs to see where an address leads
     for field, address in addresses:
-        for violation in _resolved(field, address, seen.services, settings):
+        for violation in resolves(field, address, seen.services, settings):
             unseen = has_unseen_endpoints(address, seen.services, settings)
             yield Violation(violation.reason, violation.message + (_BY_HAND if unseen else ""))
 
@@ -244,72 +242,6 @@ RESOLVED: tuple[Check, ...] = (
 
 def violations(checks: tuple[Check, ...], seen: ObservedAgent, settings: Settings) -> list[Violation]:
     return [violation for check in checks for violation in check(seen, settings)]
-
-
-def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
-    spec = server["spec"]
-    remote, workload = spec.get("remote"), spec.get("workload")
-    if (remote is None) == (workload is None):
-        yield Violation("SourceAmbiguous", "spec needs exactly one of remote and workload")
-    elif remote is not None:
-        yield from _usable("spec.remote.url", remote["url"], server, settings)
-    elif not (workload or {}).get("image"):
-        yield Violation("ImageMissing", "spec.workload.image is empty: name the image that serves MCP")
-    elif is_stdio(workload or {}) and not (workload or {}).get("command"):
-        message = "spec.workload.command is empty: a Stdio server is started by it, behind the bridge of its image"
-        yield Violation("CommandMissing", message)
-    elif "podTemplate" in (workload or {}):
-        template = server_template(server, settings=settings)
-        for problem in template_problems(spec["workload"]["podTemplate"], template):
-            yield Violation("PodTemplate", f"spec.workload.{problem}")
-
-
-def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, Entry | None]) -> Iterator[Violation]:
-    """Whether every key is there, as far as metadata tell."""
-    for name, key in keys:
-        secret = secrets.get(name)
-        if secret is None:
-            yield Violation("SecretNotFound", f"Secret {name!r} does not exist in its namespace")
-        else:
-            yield from _has_key(secret, key, field="spec.remote")
-
-
-def environment_exists(
-    server: Mapping[str, Any], objects: Mapping[tuple[str, str], Entry | None]
-) -> Iterator[Violation]:
-    """`objects` are by (kind, name), as `desired.mcpserver.environment_sources` names them."""
-    for kind, name in environment_sources(server):
-        if objects.get((kind, name)) is None:
-            yield Violation(f"{kind}NotFound", f"spec.workload.envFrom names {kind} {name!r}, which does not exist")
-
-
-def _has_key(secret: Entry, key: str, *, field: str) -> Iterator[Violation]:
-    keys = secret.facts["keys"]
-    if keys is not None and key not in keys:
-        known = ", ".join(sorted(keys)) or "none"
-        message = f"Secret {secret.name!r} has no key {key!r}; it has: {known}. Add it, or name another in {field}"
-        yield Violation("SecretKeyNotFound", message)
-
-
-def server_resolved(server: Mapping[str, Any], services: Services, settings: Settings) -> Iterator[Violation]:
-    """For a server that is accepted: whether its address leads anywhere, as far as the cluster can tell."""
-    if remote := server["spec"].get("remote"):
-        space = server["metadata"]["namespace"]
-        address = parse_address(remote["url"], namespace=space, settings=settings)
-        yield from _resolved("spec.remote.url", address, services, settings)
-
-
-def _usable(field: str, url: str, holder: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
-    try:
-        parse_address(url, namespace=holder["metadata"]["namespace"], settings=settings)
-    except UnusableAddress as error:
-        yield Violation("InvalidAddress", f"{field}: {error}")
-
-
-def _resolved(field: str, address: Address, services: Services, settings: Settings) -> Iterator[Violation]:
-    found = destination(address, services, settings)
-    if isinstance(found, str):
-        yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
 
 
 def _ready(custom: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleetwright_operator import names
-from fleetwright_operator.checks import environment_exists, secrets_exist, server_accepted, server_resolved
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.mcpserver import server_children, server_probe
@@ -19,6 +18,7 @@ from fleetwright_operator.probing import ask, clear
 from fleetwright_operator.reports import Reports
 from fleetwright_operator.rollout import Health, deployment_health
 from fleetwright_operator.rounds import Rounds
+from fleetwright_operator.server_checks import environment_exists, secrets_exist, server_accepted, server_resolved
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation

@@ -1,0 +1,22 @@
+"""What can be wrong with a URL in a spec, told under its field: no pod can use it, or it leads nowhere. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fleetwright_operator.desired.addresses import Address, UnusableAddress, destination, parse_address
+from fleetwright_operator.desired.egress import Services
+from fleetwright_operator.settings import Settings
+from fleetwright_operator.violation import Violation
+
+
+def usable(field: str, url: str, holder: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
+    try:
+        parse_address(url, namespace=holder["metadata"]["namespace"], settings=settings)
+    except UnusableAddress as error:
+        yield Violation("InvalidAddress", f"{field}: {error}")
+
+
+def resolves(field: str, address: Address, services: Services, settings: Settings) -> Iterator[Violation]:
+    found = destination(address, services, settings)
+    if isinstance(found, str):
+        yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
