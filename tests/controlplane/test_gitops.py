@@ -56,6 +56,7 @@ def test_nothing_is_left_to_change_after_an_apply_and_after_the_operators_work(
     assert (difference.returncode, difference.stdout) == (0, "")
     assert kubectl("diff", *way, "-f", "-", given=fleet.replace("gpt-4.1", "gpt-4o")).returncode == 1
 
+    space.eventually(space.alone, "what former tests left is gone", seconds=60)
     written = operator.settled()
     before = space.get("Agent", "support")["metadata"]["generation"]
     assert kubectl("apply", *way, "-f", "-", given=fleet).returncode == 0

@@ -201,6 +201,7 @@ def test_a_held_agent_lets_in_a_new_caller_and_says_so(space, operator):
         lambda: way in [way["from"] for way in space.get("Agent", "helper")["status"]["ingress"]], "it is told"
     )
     assert space.get("NetworkPolicy", "helper")["spec"] == ways_out
+    space.eventually(space.alone, "what former tests left is gone", seconds=60)
     settled = operator.settled()
     assert operator.settled() == settled, "nothing is written again"
 
