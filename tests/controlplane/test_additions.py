@@ -45,6 +45,7 @@ def test_a_patched_pod_and_a_widened_policy_are_written(space, kubelet, operator
     assert {"10.0.0.0/8", "169.254.0.0/16", "168.63.129.16/32"} <= set(blocks[443, "0.0.0.0/0"])
     assert "2001:db8::/32" in blocks[443, "2000::/3"]
     assert {"to": "0.0.0.0/0, TCP 25", "why": "mail"} in space.get("Agent", "poet")["status"]["egress"]
+    space.eventually(space.alone, "what former tests left is gone", seconds=60)
     settled = operator.settled()
     version = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
     assert operator.settled() == settled, "nothing is written again"

@@ -141,6 +141,7 @@ def test_names_wait_for_their_api_and_are_opened_as_names_then(space, alone, ins
         lambda: space.get("CiliumNetworkPolicy", "poet")["spec"] == wanted, "what somebody opened is closed", seconds=60
     )
     assert "watch lost" not in operator.log.read_text(), "an API that comes late is no lost watch"
+    space.eventually(space.alone, "what former tests left is gone", seconds=60)
     settled = operator.settled()
     assert operator.settled() == settled, "nothing is written again"
     assert operator.stop() == 0

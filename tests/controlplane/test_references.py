@@ -202,6 +202,7 @@ def test_a_held_agent_lets_in_a_new_caller_and_says_so(space, operator):
     )
     assert space.get("NetworkPolicy", "helper")["spec"] == ways_out
     space.eventually(space.alone, "what former tests left is gone", seconds=60)
+    space.eventually(space.alone, "what former tests left is gone", seconds=60)
     settled = operator.settled()
     assert operator.settled() == settled, "nothing is written again"
 
