@@ -142,6 +142,21 @@ async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world,
     assert api.has("Service", "poet")
 
 
+async def test_nothing_is_made_again_or_complained_of_in_a_namespace_that_goes(world, api, objects):
+    """O10"""
+    api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "namespace": ""}})
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.edit("Namespace", "shop", {"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}}, namespace="")
+    await world.settle()
+    api.writes.clear()
+    api.remove("Service", "poet")
+    api.remove("ServiceAccount", "poet")
+    await world.settle()
+    assert api.writes == []
+
+
 async def test_a_foreign_object_is_neither_written_nor_read_beyond_its_metadata(world, api, objects):
     api.put(objects.secret("poet-auth", mine="eA=="))
     api.put(objects.agent())

@@ -83,7 +83,7 @@ class Reconciler:
                 self._skills.forget(key)
             self._rounds.forget(key)
             return Ending()
-        if entry.deleting:
+        if entry.deleting or self._is_ending(entry.namespace):
             return Ending()
         try:
             return await self._passes[entry.kind](entry)
@@ -91,6 +91,11 @@ class Reconciler:
             logger.exception("unreadable", extra={"kind": key[0], "namespace": key[1], "object": key[2]})
             await self._tell_unreadable(entry, error)
             return Ending(settled=False)
+
+    def _is_ending(self, namespace: str) -> bool:
+        """Nothing can be created there any more, and what goes must not be called missing."""
+        space = self._cluster.cache.get("NamespaceMetadata", "", namespace)
+        return space is not None and space.deleting
 
     async def _tell_unreadable(self, entry: Entry, error: Exception) -> None:
         """Asking again would not help: the object has to change, or the operator."""
