@@ -10,7 +10,7 @@ from e2e.plane.process import OperatorProcess
 from tests.bench.stage import FEW, OURS, Stage
 from tests.bench.table import Row
 
-_CHILDREN = 10
+_CHILDREN = 11
 """Objects that the operator keeps of one Agent: itself and what it writes."""
 
 
