@@ -331,6 +331,24 @@ async def test_a_workload_is_looked_at_when_its_pod_is_ready_and_again_when_anot
     assert world.conditions("McpServer", "tools")["Ready"][0] == "True"
 
 
+async def test_while_a_former_pod_is_ending_the_answer_may_be_its_own_and_is_asked_for_again(world, api, objects):
+    api.put(objects.server())
+    await world.start()
+    labels = {names.MANAGED_BY: names.FIELD_MANAGER, names.MCP_SERVER_LABEL: "tools"}
+    one, two = (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop", "labels": labels}}
+        for name in ("one", "two")
+    )
+    api.put({**one, "metadata": {**one["metadata"], "deletionTimestamp": "2026-03-01T12:00:00Z"}})
+    api.put(two)
+    await world.settle()
+    api.roll_out("tools-mcp")
+    await looked_at(world, api, "tools")
+    api.remove("Pod", "one")
+    await looked_at(world, api, "tools", says=json.dumps(report(OTHER, forecast="sha256:2")))
+    assert api.find("McpServer", "tools")["status"]["toolsDigest"] == OTHER
+
+
 async def test_a_server_that_does_not_answer_says_why_and_is_asked_again_later(world, api, objects, remote):
     api.put(credentials(objects))
     api.put(remote())

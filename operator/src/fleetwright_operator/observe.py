@@ -163,8 +163,11 @@ class ObservedServer:
 
     @property
     def answer_depends_on(self) -> list[str]:
-        """The processes that serve (one that was started anew may offer other tools) and the credentials."""
-        serving = [f"{pod.uid} {_restarts(pod)}" for pod in self.pods if not pod.deleting]
+        """The processes that serve (one that was started anew may offer other tools) and the credentials.
+
+        One that is ending still counts: it may be the one that answered, so it is asked again when that one is gone.
+        """
+        serving = sorted(f"{pod.uid} {_restarts(pod)}" for pod in self.pods)
         return [*serving, *(_version(secret) for _, secret in sorted(self.secrets.items()))]
 
 
