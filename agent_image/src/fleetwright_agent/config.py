@@ -132,6 +132,10 @@ class Limits(_Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
     """Calls of tools, peers included, that one message may cause."""
+    max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
+    """Of the body of one request; what is larger is refused before it is read."""
+    max_requests_per_minute: int | None = Field(default=None, gt=0)
+    """By one caller; without it as many as there are."""
 
 
 class AgentConfig(_Part):
@@ -157,6 +161,10 @@ class AgentConfig(_Part):
     drain_seconds: int = Field(default=30, gt=0)
     accept_api_key: bool = False
     """Whether clients may send their token in the header X-API-Key; agents never do."""
+    allowed_origins: tuple[str, ...] = ()
+    """Pages whose scripts may call, by the origin that their browser states; programs state none."""
+    task_retention_seconds: int = Field(default=24 * 3600, gt=0)
+    """How long a task that has ended can be read; one that waits for its caller is kept."""
 
     @model_validator(mode="after")
     def _instructed(self) -> Self:
