@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from a2a.server.agent_execution import AgentExecutor
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
@@ -25,6 +26,7 @@ from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.edge import Bodies, Origins
 from fleetwright_agent.server.envelope import SENDS, Envelope
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks
@@ -66,6 +68,7 @@ class _Parts:
     offers: Offers
     clock: Clock
     retry_seconds: float
+    may_reply: bool
 
 
 class Application:
@@ -78,7 +81,9 @@ class Application:
 
     def _door(self, metrics: Metrics) -> ASGIApp:
         parts = self._parts
-        handler = LogRequestHandler(parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs)
+        handler = LogRequestHandler(
+            parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs, may_reply=parts.may_reply
+        )
         calls = [
             route
             for path in ("/a2a", "/a2a/")
@@ -195,14 +200,14 @@ def create_app(
     *,
     layout: Layout,
     turn: Turn | None = None,
-    executor: Executor | None = None,
+    executor: Executor | AgentExecutor | None = None,
     log: TaskLog | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
 ) -> Application:
-    """Args: what is not given is the real thing."""
+    """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk."""
     clock = clock or Clock()
     metrics = metrics or Metrics(CollectorRegistry())
     metrics.declare(config.model.name)
@@ -212,6 +217,8 @@ def create_app(
     turns = Turns((lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations, offers))
     compaction = LastCompaction()
     myself = f"{config.namespace}/{config.name}"
+    if isinstance(executor, AgentExecutor):
+        executor = ForeignExecutor(executor, clock=clock)
     executor = executor or FrameExecutor(turns, myself=myself, clock=clock, compaction=compaction)
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)
     tasks = LiveTasks(log, clock)
@@ -232,5 +239,6 @@ def create_app(
         offers=offers,
         clock=clock,
         retry_seconds=retry_seconds,
+        may_reply=isinstance(executor, ForeignExecutor),
     )
     return Application(parts, metrics=metrics)
