@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.sqlite_statements import INDEX_PAUSED
 
 _VERSION = 1
 _SCHEMA = """
@@ -96,6 +97,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     if version == 0:
         connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+    # Says nothing about a row: a file without it is not of another version.
+    connection.execute(INDEX_PAUSED)
 
 
 def _keep_aside(path: Path) -> Path:
