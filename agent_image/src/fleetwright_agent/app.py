@@ -28,9 +28,10 @@ from fleetwright_agent.server.envelope import SENDS, Envelope
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.intake import Intake
-from fleetwright_agent.server.live import LiveTasks
+from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
+from fleetwright_agent.server.push.pushes import Pushes, Times, build_pushes
 from fleetwright_agent.server.reachability import Look, Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
@@ -57,6 +58,7 @@ class _Parts:
     log: TaskLog
     tasks: LiveTasks
     runs: Runs
+    pushes: Pushes | None
     intake: Intake
     turns: Turns
     conversations: Database
@@ -79,7 +81,9 @@ class Application:
 
     def _door(self, metrics: Metrics, origins: Collection[str]) -> ASGIApp:
         parts = self._parts
-        handler = LogRequestHandler(parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs)
+        handler = LogRequestHandler(
+            parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs, pushes=parts.pushes
+        )
         calls = [
             route
             for path in ("/a2a", "/a2a/")
@@ -108,6 +112,7 @@ class Application:
         self._background = [
             asyncio.create_task(self._sweep()),
             asyncio.create_task(self._parts.reachability.watch()),
+            *([asyncio.create_task(self._parts.pushes.run())] if self._parts.pushes else []),
         ]
         self._waiting_for = None
 
@@ -116,11 +121,15 @@ class Application:
         self._waiting_for = "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
+        if self._parts.pushes:
+            await self._parts.pushes.flush()
 
     async def aclose(self) -> None:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        if self._parts.pushes:
+            await self._parts.pushes.aclose()
         await self._parts.turns.aclose()
         await self._parts.conversations.aclose()
         await self._parts.log.aclose()
@@ -129,7 +138,8 @@ class Application:
         """Why traffic should not come here, for people; nothing when it should."""
         parts = self._parts
         stored = parts.log.problem or parts.conversations.problem
-        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1]
+        sealed = parts.pushes.problem if parts.pushes else None
+        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
 
     def status(self) -> dict[str, Any]:
         parts, reason = self._parts, self.not_ready()
@@ -142,6 +152,7 @@ class Application:
             "runningTasks": len(parts.runs),
             "lastCompaction": parts.compaction.seen,
             "mcpServers": [self._server(look) for look in parts.reachability.report],
+            **({"push": parts.pushes.report()} if parts.pushes else {}),
             "ready": reason is None,
             "reason": reason,
         }
@@ -174,6 +185,8 @@ class Application:
                 before = self._parts.clock.now_ns() - RETENTION_SECONDS * 1_000_000_000
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
+                    if self._parts.pushes:
+                        await self._parts.pushes.refresh()
                     due = self._parts.clock.monotonic() + _SWEEP_SECONDS
                     _logger.info("old tasks forgotten", extra={"tasks": forgotten})
             await asyncio.sleep(self._parts.retry_seconds)
@@ -191,6 +204,7 @@ def create_app(
     origins: Collection[str] = (),
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
+    push_times: Times | None = None,
 ) -> Application:
     """Args: what is not given is the real thing; `origins` are the browser pages that may call, none by default."""
     clock = clock or Clock()
@@ -204,7 +218,13 @@ def create_app(
     myself = f"{config.namespace}/{config.name}"
     executor = executor or FrameExecutor(turns, myself=myself, clock=clock, compaction=compaction)
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)
-    tasks = LiveTasks(log, clock)
+    push_times = push_times or Times()
+    pushes = (
+        build_pushes(config.push, layout, log.pushes, metrics=metrics, clock=clock, times=push_times)
+        if config.push
+        else None
+    )
+    tasks = LiveTasks(log, clock, told=pushes.told if pushes else unheard)
     runs = Runs(executor, limit=config.limits.max_turn_seconds, metrics=metrics, clock=clock)
     card = Watched(layout.card_file, parse_card)
     parts = _Parts(
@@ -212,6 +232,7 @@ def create_app(
         log=log,
         tasks=tasks,
         runs=runs,
+        pushes=pushes,
         intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock),
         turns=turns,
         conversations=conversations,

@@ -8,6 +8,7 @@ that depend on the environment, and secrets (only names of files that hold them)
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -134,6 +135,22 @@ class Limits(_Part):
     """Calls of tools, peers included, that one message may cause."""
 
 
+class PushHost(_Part):
+    """A receiver by its name, or by its address as it is written."""
+
+    host: str = Field(min_length=1, max_length=253)
+    port: int = Field(gt=0, lt=65536)
+
+
+class Push(_Part):
+    """Push notifications. Hosts and ranges that are named are all that is allowed; without any, all that is public."""
+
+    key_file: str
+    """Path below the configuration folder: the keys that seal credentials in the task log, the newest first."""
+    allowed_hosts: tuple[PushHost, ...] = ()
+    allowed_cidrs: tuple[IPv4Network | IPv6Network, ...] = ()
+
+
 class AgentConfig(_Part):
     """One revision of one agent, as the operator compiled it."""
 
@@ -157,6 +174,8 @@ class AgentConfig(_Part):
     drain_seconds: int = Field(default=30, gt=0)
     accept_api_key: bool = False
     """Whether clients may send their token in the header X-API-Key; agents never do."""
+    push: Push | None = None
+    """Without it clients cannot ask for push notifications, and the card says so."""
 
     @model_validator(mode="after")
     def _instructed(self) -> Self:
