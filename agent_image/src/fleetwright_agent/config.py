@@ -12,8 +12,10 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
+
+from fleetwright_agent.security.egress import canonical_host
 
 DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Fraction = Annotated[Decimal, Field(gt=0, le=1)]
@@ -138,7 +140,7 @@ class Limits(_Part):
 class PushHost(_Part):
     """A receiver by its name, or by its address as it is written."""
 
-    host: str = Field(min_length=1, max_length=253)
+    host: Annotated[str, AfterValidator(canonical_host)]
     port: int = Field(gt=0, lt=65536)
 
 

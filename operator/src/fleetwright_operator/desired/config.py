@@ -9,6 +9,7 @@ from typing import Any
 from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog, ModelDefaults
 from fleetwright_operator.desired.permissions import widened
+from fleetwright_operator.desired.push import push_config
 from fleetwright_operator.desired.references import (
     api_key,
     certificate_authority,
@@ -70,6 +71,7 @@ def agent_config(
         "drainSeconds": drain_seconds(agent, settings),
         # Only where it is asked for: what nobody uses must not be another revision.
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
+        **push_config(agent),
     }
 
 

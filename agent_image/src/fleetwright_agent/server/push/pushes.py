@@ -15,7 +15,7 @@ from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedO
 
 from fleetwright_agent.config import Layout, Push
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.security.egress import EgressPolicy, Target, canonical_host
+from fleetwright_agent.security.egress import EgressPolicy, Target
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
@@ -178,13 +178,9 @@ class Pushes:
 
 
 def policy_of(push: Push) -> EgressPolicy:
-    """What is named is all that is allowed; where nothing is named, everything public.
-
-    Raises:
-        UnusableUrl: A host can never be called.
-    """
+    """What is named is all that is allowed; where nothing is named, everything public."""
     return EgressPolicy(
-        hosts=frozenset(Target(canonical_host(each.host), each.port) for each in push.allowed_hosts),
+        hosts=frozenset(Target(each.host, each.port) for each in push.allowed_hosts),
         ranges=push.allowed_cidrs,
         everywhere=not (push.allowed_hosts or push.allowed_cidrs),
     )
