@@ -135,6 +135,10 @@ class Limits(_Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
     """Calls of tools, peers included, that one message may cause."""
+    max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
+    """Of the body of one request; what is larger is refused before it is read."""
+    max_requests_per_minute: int | None = Field(default=None, gt=0)
+    """By one caller; without it as many as there are."""
 
 
 class PushHost(_Part):
@@ -178,6 +182,10 @@ class AgentConfig(_Part):
     """Whether clients may send their token in the header X-API-Key; agents never do."""
     push: Push | None = None
     """Without it clients cannot ask for push notifications, and the card says so."""
+    allowed_origins: tuple[str, ...] = ()
+    """Pages whose scripts may call, by the origin that their browser states; programs state none."""
+    task_retention_seconds: int = Field(default=24 * 3600, gt=0)
+    """How long a task that has ended can be read; one that waits for its caller is kept."""
 
     @model_validator(mode="after")
     def _instructed(self) -> Self:

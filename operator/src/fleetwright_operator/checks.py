@@ -72,6 +72,7 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
     places = {
         "spec.model.timeout": spec.get("model", {}).get("timeout"),
         "spec.compaction.summary.timeout": spec.get("compaction", {}).get("summary", {}).get("timeout"),
+        "spec.memory.taskRetention": spec.get("memory", {}).get("taskRetention"),
     }
     for place, text in places.items():
         try:

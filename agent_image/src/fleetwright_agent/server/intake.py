@@ -56,7 +56,8 @@ class Intake:
             raise TaskNotFoundError
         if message.context_id not in ("", live.task.context_id):
             raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
-        answer = await live.resume(claim, addressed(message, live.task))
+        former = live.task
+        answer = await live.resume(claim, addressed(message, former))
         if isinstance(answer, Known):
             return await self._again(claim.owner, answer)
         if isinstance(answer, NotResting):
@@ -65,7 +66,7 @@ class Intake:
                 f"The task is {state} and takes no further message;"
                 f" {_ADVICE_ENDED if live.state in TERMINAL else _ADVICE_RUNNING}"
             )
-        return live, self._starter(live, request)
+        return live, self._starter(live, request, former)
 
     async def _again(self, owner: str, known: Known) -> tuple[Live, Start]:
         live = await self._tasks.find(owner, known.task_id)
@@ -73,7 +74,7 @@ class Intake:
             raise TaskNotFoundError
         return live, _nothing
 
-    def _starter(self, live: Live, request: SendMessageRequest) -> Start:
+    def _starter(self, live: Live, request: SendMessageRequest, former: Task | None = None) -> Start:
         task = live.task
         job = Job(
             owner=live.owner,
@@ -81,6 +82,7 @@ class Intake:
             context_id=task.context_id,
             message=addressed(request.message, task),
             metadata=metadata_of(request),
+            former=former,
         )
         return lambda: self._runs.start(live, job)
 

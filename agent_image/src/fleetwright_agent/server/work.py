@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from a2a.types.a2a_pb2 import Message, TaskState
+from a2a.types.a2a_pb2 import Message, Task, TaskState
 
 from fleetwright_agent.server.events import Event
 
@@ -21,6 +21,8 @@ class Job:
     message: Message
     metadata: dict[str, Any] = field(default_factory=dict)
     """The request's, laid over the message's."""
+    former: Task | None = None
+    """The task as it was before this message; nothing where it began with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,9 +69,19 @@ def agent_config(
         "compaction": _compaction(spec.get("compaction", {})),
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
-        # Only where it is asked for: what nobody uses must not be another revision.
+        **_asked_for(agent),
+    }
+
+
+def _asked_for(agent: Agent) -> dict[str, Any]:
+    """Only what is asked for: what nobody uses must not be another revision."""
+    memory, auth = agent["spec"].get("memory", {}), agent["spec"].get("auth", {})
+    retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
+    return {
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
         **push_config(agent),
+        **({"allowedOrigins": list(origins)} if origins else {}),
+        **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
     }
 
 

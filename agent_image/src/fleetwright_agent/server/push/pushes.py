@@ -125,6 +125,7 @@ class Pushes:
     async def remove(self, live: Live, identifier: str) -> None:
         """Nothing more is sent; asking twice is fine."""
         await self._store.remove(live.n, identifier or live.task_id)
+        self._hush(live.n)
 
     async def flush(self) -> None:
         await self._courier.flush(_FLUSH_SECONDS)
