@@ -30,10 +30,11 @@ from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.intake import Intake
-from fleetwright_agent.server.live import LiveTasks
+from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
 from fleetwright_agent.server.pauses import pause_of
+from fleetwright_agent.server.push.pushes import Pushes, Times, build_pushes
 from fleetwright_agent.server.rates import Rates
 from fleetwright_agent.server.reachability import Look, Reachability
 from fleetwright_agent.server.runs import Runs
@@ -60,6 +61,7 @@ class _Parts:
     log: TaskLog
     tasks: LiveTasks
     runs: Runs
+    pushes: Pushes | None
     intake: Intake
     turns: Turns
     conversations: Database
@@ -84,7 +86,12 @@ class Application:
     def _door(self, metrics: Metrics) -> ASGIApp:
         parts = self._parts
         handler = LogRequestHandler(
-            parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs, may_reply=parts.may_reply
+            parts.intake,
+            log=parts.log,
+            tasks=parts.tasks,
+            runs=parts.runs,
+            pushes=parts.pushes,
+            may_reply=parts.may_reply,
         )
         calls = [
             route
@@ -117,6 +124,7 @@ class Application:
         self._background = [
             asyncio.create_task(self._sweep()),
             asyncio.create_task(self._parts.reachability.watch()),
+            *([asyncio.create_task(self._parts.pushes.run())] if self._parts.pushes else []),
         ]
         for task in self._background:
             task.add_done_callback(self._ended)
@@ -127,11 +135,15 @@ class Application:
         self._waiting_for = "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
+        if self._parts.pushes:
+            await self._parts.pushes.flush()
 
     async def aclose(self) -> None:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        if self._parts.pushes:
+            await self._parts.pushes.aclose()
         await self._parts.turns.aclose()
         await self._parts.conversations.aclose()
         await self._parts.log.aclose()
@@ -146,7 +158,8 @@ class Application:
         """Why traffic should not come here, for people; nothing when it should."""
         parts = self._parts
         stored = parts.log.problem or parts.conversations.problem
-        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1]
+        sealed = parts.pushes.problem if parts.pushes else None
+        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
 
     def status(self) -> dict[str, Any]:
         parts, reason = self._parts, self.not_ready()
@@ -159,6 +172,7 @@ class Application:
             "runningTasks": len(parts.runs),
             "lastCompaction": parts.compaction.seen,
             "mcpServers": [self._server(look) for look in parts.reachability.report],
+            **({"push": parts.pushes.report()} if parts.pushes else {}),
             "ready": reason is None,
             "reason": reason,
         }
@@ -211,6 +225,8 @@ class Application:
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
                     await self._tidy()
+                    if self._parts.pushes:
+                        await self._parts.pushes.refresh()
                     due = self._parts.clock.monotonic() + pause
                     _logger.info("old tasks forgotten", extra={"tasks": forgotten})
             await asyncio.sleep(self._parts.retry_seconds)
@@ -227,6 +243,7 @@ def create_app(
     clock: Clock | None = None,
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
+    push_times: Times | None = None,
 ) -> Application:
     """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk."""
     clock = clock or Clock()
@@ -249,7 +266,13 @@ def create_app(
         approval_seconds=config.approvals.expiry_seconds,
     )
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)
-    tasks = LiveTasks(log, clock)
+    push_times = push_times or Times()
+    pushes = (
+        build_pushes(config.push, layout, log.pushes, metrics=metrics, clock=clock, times=push_times)
+        if config.push
+        else None
+    )
+    tasks = LiveTasks(log, clock, told=pushes.told if pushes else unheard)
     limits = config.limits
     runs = Runs(executor, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
     card = Watched(layout.card_file, parse_card)
@@ -258,6 +281,7 @@ def create_app(
         log=log,
         tasks=tasks,
         runs=runs,
+        pushes=pushes,
         intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock, metrics=metrics),
         turns=turns,
         conversations=conversations,

@@ -32,6 +32,8 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config import Layout, Peer
 from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS
+from fleetwright_agent.security.egress import EgressPolicy
+from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.frames import PeerCost
 
@@ -179,11 +181,14 @@ def _meaning(error: BaseException) -> str:
             return refused if status == 401 else f"it answered {status}"
         if isinstance(cause, httpx.TimeoutException):
             return "it did not answer in time"
+        if isinstance(cause, DeniedAddress):
+            return "its name leads to an address that agents may not reach"
         cause = cause.__cause__
     return "no connection"
 
 
-def peer_client() -> httpx.AsyncClient:
-    """Follows no redirect: the declared origin is the only one."""
+def peer_client(peers: Sequence[Peer]) -> httpx.AsyncClient:
+    """Follows no redirect and connects to no other host: the declared origins are the only ones."""
     timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
-    return httpx.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False)
+    transport = PinnedTransport(EgressPolicy.declared(peer.url for peer in peers))
+    return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False)

@@ -9,6 +9,7 @@ from typing import Any
 from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog, ModelDefaults
 from fleetwright_operator.desired.permissions import widened
+from fleetwright_operator.desired.push import push_config
 from fleetwright_operator.desired.references import (
     api_key,
     certificate_authority,
@@ -79,6 +80,7 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
     retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
     return {
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
+        **push_config(agent),
         **({"allowedOrigins": list(origins)} if origins else {}),
         **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
     }
