@@ -29,6 +29,7 @@ from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
+from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import LogUnusable, TaskLog
@@ -76,12 +77,15 @@ class _Parts:
 
 
 class Application:
-    def __init__(self, parts: _Parts, *, metrics: Metrics) -> None:
+    def __init__(self, parts: _Parts, *, metrics: Metrics, heartbeat: Heartbeat) -> None:
         self._parts = parts
         self._waiting_for: str | None = "the agent is starting"
         self._background: list[asyncio.Task[None]] = []
         self.a2a = self._door(metrics)
-        self.ops: ASGIApp = ops_app(metrics=metrics, not_ready=self.not_ready, status=self.status)
+        self.heartbeat = heartbeat
+        self.ops: ASGIApp = ops_app(
+            metrics=metrics, not_ready=self.not_ready, status=self.status, heartbeat=self.heartbeat
+        )
 
     def _door(self, metrics: Metrics) -> ASGIApp:
         parts = self._parts
@@ -114,6 +118,7 @@ class Application:
 
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
+        self.heartbeat.begin()
         try:
             await self._parts.log.open()
             await self._recover()
@@ -139,6 +144,7 @@ class Application:
             await self._parts.pushes.flush()
 
     async def aclose(self) -> None:
+        self.heartbeat.end()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -243,6 +249,8 @@ def create_app(
     clock: Clock | None = None,
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
+    stalled_seconds: float = STALLED_SECONDS,
+    dead_seconds: float = DEAD_SECONDS,
     push_times: Times | None = None,
 ) -> Application:
     """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk."""
@@ -294,4 +302,5 @@ def create_app(
         retry_seconds=retry_seconds,
         may_reply=isinstance(executor, ForeignExecutor),
     )
-    return Application(parts, metrics=metrics)
+    heartbeat = Heartbeat(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds)
+    return Application(parts, metrics=metrics, heartbeat=heartbeat)

@@ -255,6 +255,28 @@ async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
     assert loaded.isdisjoint({"langgraph", "langchain", "langchain_core", "openai", "mcp"})
 
 
+async def test_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_after_a_while(start: Start) -> None:
+    async with start() as agent:
+        asked = asyncio.create_task(agent.say("block 4", "m-1"))
+        seen: dict[str, list[int]] = {"/healthz": [], "/readyz": []}
+        said = ""
+        while not asked.done():
+            for path, statuses in seen.items():
+                answer = await agent.ops.get(path)
+                statuses.append(answer.status_code)
+                said = answer.text if answer.status_code == 503 else said
+            await asyncio.sleep(0.05)
+        assert (await asked)["status"]["state"] == "TASK_STATE_COMPLETED"
+        for statuses in seen.values():
+            assert statuses[0] == 200
+            assert 503 in statuses
+        assert seen["/healthz"].count(503) < seen["/readyz"].count(503)
+        assert "something blocks its event loop" in said
+        await agent.ready()
+        assert (await agent.ops.get("/healthz")).status_code == 200
+        assert "fleetwright_loop_stalls_total 1.0" in (await agent.ops.get("/metrics")).text
+
+
 async def test_the_example_of_a_foreign_executor_is_served_by_the_images_command(start: Start) -> None:
     async with start(executor="dice:Dice") as agent:
         asked = await agent.say("Roll, please.", "m-1")
