@@ -6,6 +6,7 @@ Refuses: importing the loop; that happens with the first task.
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -80,6 +81,7 @@ class Application:
     def __init__(self, parts: _Parts, *, metrics: Metrics, heartbeat: Heartbeat) -> None:
         self._parts = parts
         self._waiting_for: str | None = "the agent is starting"
+        self._leaving = False
         self._background: list[asyncio.Task[None]] = []
         self.a2a = self._door(metrics)
         self.heartbeat = heartbeat
@@ -119,25 +121,46 @@ class Application:
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
         self.heartbeat.begin()
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _opened(self) -> bool:
         try:
             await self._parts.log.open()
             await self._recover()
         except LogUnusable as error:
             self._waiting_for = str(error)
-            return
+            return False
+        return True
+
+    async def _open_later(self) -> None:
+        """Another process may let go of the file, the volume get room, a person mend what was damaged."""
+        await asyncio.sleep(self._parts.retry_seconds)
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _begin(self) -> None:
         await self._parts.conversations.check()
-        self._background = [
-            asyncio.create_task(self._sweep()),
-            asyncio.create_task(self._parts.reachability.watch()),
-            *([asyncio.create_task(self._parts.pushes.run())] if self._parts.pushes else []),
-        ]
-        for task in self._background:
-            task.add_done_callback(self._ended)
-        self._waiting_for = None
+        self._beside(self._sweep())
+        self._beside(self._parts.reachability.watch())
+        if self._parts.pushes:
+            self._beside(self._parts.pushes.run())
+        if not self._leaving:
+            self._waiting_for = None
+
+    def _beside(self, part: Coroutine[Any, Any, None]) -> None:
+        """Runs it beside the requests, until the end."""
+        task = asyncio.create_task(part)
+        task.add_done_callback(self._ended)
+        self._background.append(task)
 
     async def drain(self) -> None:
         """Takes no more messages, lets running tasks end for a while, ends the rest."""
-        self._waiting_for = "the agent is shutting down"
+        self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
         if self._parts.pushes:

@@ -46,8 +46,8 @@ class Agent:
         task: dict[str, Any] = answer["result"]["task"]
         return task
 
-    async def events(self, text: str) -> AsyncIterator[dict[str, Any]]:
-        message = {"messageId": f"stream {text}", "role": "ROLE_USER", "parts": [{"text": text}]}
+    async def events(self, text: str, identifier: str = "") -> AsyncIterator[dict[str, Any]]:
+        message = {"messageId": identifier or f"stream {text}", "role": "ROLE_USER", "parts": [{"text": text}]}
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
         async with self.a2a.stream("POST", "/a2a", json=body) as stream:
             async for line in stream.aiter_lines():
@@ -157,6 +157,29 @@ async def test_told_to_leave_it_lets_short_work_finish_ends_long_work_and_tells_
     assert ends["wait 0.4"]["state"] == "TASK_STATE_COMPLETED"
     assert ends["hang"]["state"] == "TASK_STATE_FAILED"
     assert "shut down before this task was done" in ends["hang"]["message"]["parts"][0]["text"]
+
+
+async def test_told_to_leave_with_fifty_readers_it_tells_each_of_them_the_end(start: Start) -> None:
+    async with start() as agent:
+        begun = 0
+        last: dict[int, dict[str, Any]] = {}
+
+        async def read(number: int) -> None:
+            nonlocal begun
+            async for event in agent.events("hang", f"reader {number}"):
+                begun += number not in last
+                last[number] = event
+
+        readers = [asyncio.ensure_future(read(number)) for number in range(50)]
+        async with asyncio.timeout(20):
+            while begun < 50:  # noqa: ASYNC110 - the readers tell it by counting
+                await asyncio.sleep(0.02)
+        agent.process.terminate()
+        async with asyncio.timeout(20):
+            await asyncio.gather(*readers)
+            assert await agent.process.wait() == 0
+    states = {event["statusUpdate"]["status"]["state"] for event in last.values()}
+    assert states == {"TASK_STATE_FAILED"}
 
 
 async def test_told_twice_it_leaves_at_once_and_the_task_is_failed_after_the_restart(start: Start) -> None:
