@@ -39,6 +39,7 @@ FULL = {
     "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}},
     "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},
     "limits": {"maxToolCalls": 3},
+    "a2a": {"dialects": ["0.3", "1.0"], "publicURL": "https://agents.example.com/poet/"},
     "auth": {"clients": [{"name": "web"}, {"name": "ops"}], "apiKey": True},
     "resources": {"limits": {"memory": "1Gi"}},
     "drainSeconds": 90,

@@ -128,6 +128,12 @@ class Compaction(_Part):
     summary: CompactionSummary = CompactionSummary()
 
 
+class DialectName(StrEnum):
+    V1_0 = "1.0"
+    V0_3 = "0.3"
+    V0_1 = "0.1"
+
+
 class Limits(_Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
@@ -157,6 +163,8 @@ class AgentConfig(_Part):
     drain_seconds: int = Field(default=30, gt=0)
     accept_api_key: bool = False
     """Whether clients may send their token in the header X-API-Key; agents never do."""
+    dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
+    """The versions of the protocol that are spoken."""
 
     @model_validator(mode="after")
     def _instructed(self) -> Self:

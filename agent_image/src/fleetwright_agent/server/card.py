@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fleetwright_agent.server.auth import PUBLIC
-from fleetwright_agent.server.errors import refuse
+from fleetwright_agent.server.errors import Refusal, refuse
 from fleetwright_agent.server.watched import Watched
 
 _MAX_AGE = 60
@@ -51,7 +51,7 @@ def _input_modes(card: dict[str, Any]) -> set[str]:
 
 
 def card_routes(card: Watched[Card]) -> list[Route]:
-    async def serve(request: Request) -> Response:
+    async def serve(request: Request) -> Response | Refusal:
         current, _ = card.read()
         if current is None:
             return refuse(503, "The agent card is not available right now.")

@@ -59,7 +59,7 @@ class LogRequestHandler(RequestHandler):
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task:
         _no_push(params)
         validate_history_length(params.configuration)
-        live, start = await self._intake.take(context.user.user_name, params)
+        live, start = await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
         start()
         task = live.task if params.configuration.return_immediately else await live.rested()
         return apply_history_length(task, params.configuration)
@@ -70,7 +70,7 @@ class LogRequestHandler(RequestHandler):
     ) -> AsyncGenerator[Task | Event, None]:
         _no_push(params)
         validate_history_length(params.configuration)
-        live, start = await self._intake.take(context.user.user_name, params)
+        live, start = await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
         async for event in _stream(live, start=start):
             yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
 
@@ -158,6 +158,10 @@ async def _stream(live: Live, *, start: Start | None = None) -> AsyncGenerator[T
             return
         async for event in events:
             yield event
+
+
+def _chooses_ids(context: ServerCallContext) -> bool:
+    return bool(context.state.get("chooses_ids"))
 
 
 def _refuse_push() -> NoReturn:

@@ -15,7 +15,7 @@ from fleetwright_operator.desired.references import (
     header_files,
     instructions_file,
 )
-from fleetwright_operator.desired.terms import takes_api_keys
+from fleetwright_operator.desired.terms import DIALECTS, dialects, takes_api_keys
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools, digests, pinned_list, server_entry
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.endpoints import Endpoints
@@ -70,6 +70,7 @@ def agent_config(
         "drainSeconds": drain_seconds(agent, settings),
         # Only where it is asked for: what nobody uses must not be another revision.
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
+        **({"dialects": dialects(agent)} if len(dialects(agent)) < len(DIALECTS) else {}),
     }
 
 
