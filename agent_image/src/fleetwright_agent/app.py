@@ -6,18 +6,18 @@ Refuses: importing the loop; that happens with the first task.
 
 import asyncio
 import logging
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from a2a.server.agent_execution import AgentExecutor
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from fleetwright_agent.config import AgentConfig, Callers, Layout
-from fleetwright_agent.memory import schema
-from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory import schema, threads
+from fleetwright_agent.memory.database import Database, MemoryUnusable
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.auth import Authentication, parse_callers
 from fleetwright_agent.server.card import Card, card_routes, parse_card
@@ -25,12 +25,17 @@ from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.dialects.dialect import SENDS, Operation
 from fleetwright_agent.server.dialects.door import routes
 from fleetwright_agent.server.edge import Bodies, Origins
+from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.intake import Intake
-from fleetwright_agent.server.live import LiveTasks
+from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
+from fleetwright_agent.server.pauses import pause_of
+from fleetwright_agent.server.push.pushes import Pushes, Times, build_pushes
+from fleetwright_agent.server.rates import Rates
 from fleetwright_agent.server.reachability import Look, Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
@@ -43,7 +48,6 @@ from fleetwright_agent.turn.frames import Turn
 _logger = logging.getLogger(__name__)
 
 LOG_FILE: Final = "tasks.db"
-RETENTION_SECONDS: Final = 24 * 3600
 _SWEEP_SECONDS: Final = 3600
 RETRY_SECONDS: Final = 5.0
 
@@ -56,6 +60,7 @@ class _Parts:
     log: TaskLog
     tasks: LiveTasks
     runs: Runs
+    pushes: Pushes | None
     intake: Intake
     turns: Turns
     conversations: Database
@@ -66,30 +71,41 @@ class _Parts:
     offers: Offers
     clock: Clock
     retry_seconds: float
+    may_reply: bool
 
 
 class Application:
-    def __init__(self, parts: _Parts, *, metrics: Metrics, origins: Collection[str]) -> None:
+    def __init__(self, parts: _Parts, *, metrics: Metrics) -> None:
         self._parts = parts
         self._waiting_for: str | None = "the agent is starting"
         self._background: list[asyncio.Task[None]] = []
-        self.a2a = self._door(metrics, origins)
+        self.a2a = self._door(metrics)
         self.ops: ASGIApp = ops_app(metrics=metrics, not_ready=self.not_ready, status=self.status)
 
-    def _door(self, metrics: Metrics, origins: Collection[str]) -> ASGIApp:
+    def _door(self, metrics: Metrics) -> ASGIApp:
         parts = self._parts
-        handler = LogRequestHandler(parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs)
+        handler = LogRequestHandler(
+            parts.intake,
+            log=parts.log,
+            tasks=parts.tasks,
+            runs=parts.runs,
+            pushes=parts.pushes,
+            may_reply=parts.may_reply,
+        )
         spoken = routes(handler, parts.config.dialects, tasks=parts.tasks, admission=self._admission)
         door: ASGIApp = Starlette(routes=[*spoken, *card_routes(parts.card)])
+        door = Bodies(door, limit=parts.config.limits.max_request_bytes)
+        if per_minute := parts.config.limits.max_requests_per_minute:
+            door = Rates(door, per_minute=per_minute, clock=parts.clock)
         door = Authentication(
-            Bodies(door),
+            door,
             callers=parts.callers,
             realm=parts.config.name,
             metrics=metrics,
             clock=parts.clock,
             api_keys=parts.config.accept_api_key,
         )
-        return Origins(door, allowed=origins)
+        return Origins(door, allowed=parts.config.allowed_origins)
 
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
@@ -103,7 +119,10 @@ class Application:
         self._background = [
             asyncio.create_task(self._sweep()),
             asyncio.create_task(self._parts.reachability.watch()),
+            *([asyncio.create_task(self._parts.pushes.run())] if self._parts.pushes else []),
         ]
+        for task in self._background:
+            task.add_done_callback(self._ended)
         self._waiting_for = None
 
     async def drain(self) -> None:
@@ -111,20 +130,31 @@ class Application:
         self._waiting_for = "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
+        if self._parts.pushes:
+            await self._parts.pushes.flush()
 
     async def aclose(self) -> None:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        if self._parts.pushes:
+            await self._parts.pushes.aclose()
         await self._parts.turns.aclose()
         await self._parts.conversations.aclose()
         await self._parts.log.aclose()
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """What runs beside the requests never ends by itself: where it does, somebody has to hear of it."""
+        if not task.cancelled() and (error := task.exception()):
+            _logger.error("a part of the agent broke", exc_info=error)
+            self._waiting_for = "a part of the agent broke; restart it, and see its log"
 
     def not_ready(self) -> str | None:
         """Why traffic should not come here, for people; nothing when it should."""
         parts = self._parts
         stored = parts.log.problem or parts.conversations.problem
-        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1]
+        sealed = parts.pushes.problem if parts.pushes else None
+        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
 
     def status(self) -> dict[str, Any]:
         parts, reason = self._parts, self.not_ready()
@@ -137,6 +167,7 @@ class Application:
             "runningTasks": len(parts.runs),
             "lastCompaction": parts.compaction.seen,
             "mcpServers": [self._server(look) for look in parts.reachability.report],
+            **({"push": parts.pushes.report()} if parts.pushes else {}),
             "ready": reason is None,
             "reason": reason,
         }
@@ -152,24 +183,46 @@ class Application:
         return None
 
     async def _recover(self) -> None:
-        interrupted = await self._parts.log.busy()
-        await asyncio.gather(*(self._parts.runs.abandon(self._parts.tasks.add(stored)) for stored in interrupted))
+        # In the order of their acceptance, which is the order of turns within a conversation.
+        interrupted = sorted(await self._parts.log.busy(), key=lambda stored: stored.n)
+        await asyncio.gather(*(self._parts.runs.recover(self._parts.tasks.add(stored)) for stored in interrupted))
         if interrupted:
             _logger.warning("tasks were running when the last process ended", extra={"tasks": len(interrupted)})
 
+    async def _expire(self) -> None:
+        """Ends tasks whose approval nobody gave in time."""
+        now = self._parts.clock.now_ns()
+        for stored in await self._parts.log.paused():
+            pause = pause_of(stored.task)
+            if pause is not None and pause.expired(now):
+                await self._parts.runs.expire(self._parts.tasks.add(stored))
+
+    async def _tidy(self) -> None:
+        """Drops what was set aside for tasks that will not go on."""
+        with suppress(MemoryUnusable):
+            for aside in await threads.asides(self._parts.conversations):
+                stored = await self._parts.log.find(aside.owner, aside.task_id)
+                if stored is None or stored.task.status.state in TERMINAL:
+                    await threads.forget(self._parts.conversations, aside)
+
     async def _sweep(self) -> None:
         """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
-        due = 0.0
+        due, retention = 0.0, self._parts.config.task_retention_seconds
+        pause = min(_SWEEP_SECONDS, retention / 4)
         while True:
             with suppress(LogUnusable):
                 await self._parts.runs.settle()
+                await self._expire()
             if self._parts.conversations.problem:
                 await self._parts.conversations.check()
             if self._parts.log.problem or self._parts.clock.monotonic() >= due:
-                before = self._parts.clock.now_ns() - RETENTION_SECONDS * 1_000_000_000
+                before = self._parts.clock.now_ns() - retention * 1_000_000_000
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
-                    due = self._parts.clock.monotonic() + _SWEEP_SECONDS
+                    await self._tidy()
+                    if self._parts.pushes:
+                        await self._parts.pushes.refresh()
+                    due = self._parts.clock.monotonic() + pause
                     _logger.info("old tasks forgotten", extra={"tasks": forgotten})
             await asyncio.sleep(self._parts.retry_seconds)
 
@@ -179,35 +232,52 @@ def create_app(
     *,
     layout: Layout,
     turn: Turn | None = None,
-    executor: Executor | None = None,
+    executor: Executor | AgentExecutor | None = None,
     log: TaskLog | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
-    origins: Collection[str] = (),
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
+    push_times: Times | None = None,
 ) -> Application:
-    """Args: what is not given is the real thing; `origins` are the browser pages that may call, none by default."""
+    """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk."""
     clock = clock or Clock()
     metrics = metrics or Metrics(CollectorRegistry())
     metrics.declare(config.model.name)
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
     conversations = Database(layout.memory / schema.FILE, schema.SCHEMA)
     offers = offers or Offers()
-    turns = Turns((lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations, offers))
+    recipe = (lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations, offers)
+    turns = Turns(recipe, recovers=turn is None)
     compaction = LastCompaction()
     myself = f"{config.namespace}/{config.name}"
-    executor = executor or FrameExecutor(turns, myself=myself, clock=clock, compaction=compaction)
+    if isinstance(executor, AgentExecutor):
+        executor = ForeignExecutor(executor, clock=clock)
+    executor = executor or FrameExecutor(
+        turns,
+        myself=myself,
+        clock=clock,
+        compaction=compaction,
+        approval_seconds=config.approvals.expiry_seconds,
+    )
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)
-    tasks = LiveTasks(log, clock)
-    runs = Runs(executor, limit=config.limits.max_turn_seconds, metrics=metrics, clock=clock)
+    push_times = push_times or Times()
+    pushes = (
+        build_pushes(config.push, layout, log.pushes, metrics=metrics, clock=clock, times=push_times)
+        if config.push
+        else None
+    )
+    tasks = LiveTasks(log, clock, told=pushes.told if pushes else unheard)
+    limits = config.limits
+    runs = Runs(executor, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
     card = Watched(layout.card_file, parse_card)
     parts = _Parts(
         config=config,
         log=log,
         tasks=tasks,
         runs=runs,
-        intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock),
+        pushes=pushes,
+        intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock, metrics=metrics),
         turns=turns,
         conversations=conversations,
         callers=Watched(layout.callers_file, parse_callers),
@@ -217,5 +287,6 @@ def create_app(
         offers=offers,
         clock=clock,
         retry_seconds=retry_seconds,
+        may_reply=isinstance(executor, ForeignExecutor),
     )
-    return Application(parts, metrics=metrics, origins=origins)
+    return Application(parts, metrics=metrics)

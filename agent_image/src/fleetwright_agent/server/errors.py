@@ -43,13 +43,14 @@ _SENTENCE: Final = "The agent failed to handle this request; try again."
 class Refusal:
     """A refusal before a dialect is known, in the shape of the binding that is spoken at its path."""
 
-    def __init__(self, status: int, sentence: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, status: int, sentence: str, code: int, headers: Mapping[str, str]) -> None:
         self.status_code = status
+        self._code = code
         self._sentence = sentence
         self._headers = dict(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        error = {"code": INVALID_REQUEST, "message": self._sentence}
+        error = {"code": self._code, "message": self._sentence}
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": error}
         if scope["path"].rstrip("/") != RPC_PATH:
             status = _STATUSES.get(self.status_code, "INTERNAL")
@@ -58,8 +59,11 @@ class Refusal:
         await response(scope, receive, send)
 
 
-def refuse(status: int, sentence: str, *, headers: Mapping[str, str] | None = None) -> Refusal:
-    return Refusal(status, sentence, headers or {})
+def refuse(
+    status: int, sentence: str, *, code: int = INVALID_REQUEST, headers: Mapping[str, str] | None = None
+) -> Refusal:
+    """Args: `code` is the one over JSON-RPC."""
+    return Refusal(status, sentence, code, headers or {})
 
 
 def internal() -> InternalError:

@@ -11,10 +11,13 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
+from fleetwright_agent.extensions import ANSWER
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim
 
 MAX_ID: Final = 128
+CHOOSES_IDS: Final = "chooses_ids"
+"""In the state of a call: its caller names the tasks that it begins."""
 CHOSEN_ID: Final = "https://fleetwright.dev/a2a/chosen-id/v1"
 """In the metadata of a task: its caller chose its id, as only clients of A2A 0.1 do."""
 
@@ -35,9 +38,12 @@ def check_message(request: SendMessageRequest, *, input_modes: Collection[str]) 
     check_id(message.task_id, field="message.taskId")
     if message.role != Role.ROLE_USER:
         raise InvalidParamsError("message.role must be ROLE_USER")
+    # Whoever answers a form has values to give, and may give nothing else.
+    answers = [part for part in message.parts if message.task_id and part.HasField("data")]
     for part in message.parts:
-        _check_part(part, input_modes)
-    if not any(part.text.strip() for part in message.parts):
+        if part not in answers:
+            _check_part(part, input_modes)
+    if not answers and not any(part.text.strip() for part in message.parts):
         raise InvalidParamsError("message.parts must hold text")
     call_path(metadata_of(request))
 
@@ -64,9 +70,12 @@ def claim_of(owner: str, request: SendMessageRequest) -> Claim:
     return Claim(owner=owner, message_id=request.message.message_id, digest=digest)
 
 
-def addressed(message: Message, task: Task) -> Message:
-    """The message as the task keeps it."""
+def addressed(request: SendMessageRequest, task: Task) -> Message:
+    """The message as the task keeps it, with the whole request's metadata: work taken up again reads it there."""
     kept = Message()
-    kept.CopyFrom(message)
+    kept.CopyFrom(request.message)
     kept.task_id, kept.context_id = task.id, task.context_id
+    kept.metadata.update(MessageToDict(request.metadata))
+    # Who answered is for us to say.
+    kept.metadata.fields.pop(ANSWER, None)
     return kept

@@ -28,6 +28,8 @@ from fleetwright_agent.server.log import (
     Record,
     Stored,
 )
+from fleetwright_agent.server.push import sqlite_statements as push
+from fleetwright_agent.server.push.sqlite_store import SqlitePushStore, post_rest
 from fleetwright_agent.server.sqlite_file import open_reader, open_writer
 from fleetwright_agent.server.sqlite_writer import Writer
 
@@ -49,6 +51,7 @@ class SqliteTaskLog:
         self._gathered: list[tuple[int, Record]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._unusable: str | None = "the task log is not open yet"
+        self.pushes = SqlitePushStore(commit=self._commit, read=self._read)
 
     @property
     def problem(self) -> str | None:
@@ -129,16 +132,23 @@ class SqliteTaskLog:
         return await self._read(work)
 
     async def busy(self) -> tuple[Stored, ...]:
+        return await self._every(sql.BUSY_TASKS)
+
+    async def paused(self) -> tuple[Stored, ...]:
+        return await self._every(sql.PAUSED_TASKS)
+
+    async def _every(self, query: str) -> tuple[Stored, ...]:
         def work(connection: sqlite3.Connection) -> tuple[Stored, ...]:
-            return tuple(_stored(connection, row) for row in connection.execute(sql.BUSY_TASKS).fetchall())
+            return tuple(_stored(connection, row) for row in connection.execute(query).fetchall())
 
         return await self._read(work)
 
     async def sweep(self, before_ns: int) -> int:
         def work(connection: sqlite3.Connection) -> int:
             numbers = connection.execute(sql.ENDED_TASKS, (before_ns,)).fetchall()
-            for statement in sql.FORGET_TASK:
+            for statement in (*push.FORGET_TASK, *sql.FORGET_TASK):
                 connection.executemany(statement, numbers)
+            connection.execute(push.FORGET_DEAD, (before_ns,))
             return len(numbers)
 
         return await self._commit(work)
@@ -194,10 +204,11 @@ def _append(connection: sqlite3.Connection, n: int, record: Record) -> None:
 def _rest(connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task) -> None:
     for record in records:
         _append(connection, n, record)
-    last = records[-1]
-    row = (last.seq, task.status.state, last.at_ns, last.seq, task.SerializeToString(), n)
+    last, snapshot = records[-1], task.SerializeToString()
+    row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, n)
     if connection.execute(sql.REST_TASK, row).rowcount != 1:
         raise LogUnusable(f"task number {n} is at rest already")
+    post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
 
 
 def _wake(connection: sqlite3.Connection, stored: Stored) -> bool:

@@ -38,6 +38,11 @@ class Watched(Generic[T]):
             self._seen = identity
         return self._value, self._problem
 
+    @property
+    def modified(self) -> int:
+        """When what was read last was written, in whole seconds since the epoch."""
+        return 0 if self._seen is None else self._seen[2] // 1_000_000_000
+
     def _load(self) -> None:
         self._value, self._problem = None, None
         try:

@@ -5,6 +5,7 @@ import httpx2
 from fleetwright_agent.config import AgentConfig, Layout
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.journal import Journal
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.mcp import McpConnection
@@ -20,13 +21,14 @@ from fleetwright_agent.turn.outbound import ModelTransport
 def build_turn(config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database, offers: Offers) -> Turn:
     """Opens the HTTP clients; nothing is sent yet. Whoever opened the conversations closes them."""
     model_client = httpx2.AsyncClient(transport=ModelTransport(config.model, layout))
-    peers_client = peer_client()
+    peers_client = peer_client(config.peers)
     peers = PeerCalls(f"{config.namespace}/{config.name}", config.peers, layout, peers_client)
     return GraphTurn(
         config,
         layout=layout,
         chat=build_chat(config.model, layout, model_client),
         saver=ConversationSaver(conversations),
+        journal=Journal(conversations),
         sessions=Sessions(layout.memory / "sessions"),
         tools=(*skill_tools(config.skills, layout), *peers.tools()),
         servers=[McpConnection(server, layout, offers=offers) for server in config.mcp_servers],

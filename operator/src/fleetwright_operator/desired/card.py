@@ -13,6 +13,7 @@ from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json, sha256_hex
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
 from fleetwright_operator.desired.older_card import superset
+from fleetwright_operator.desired.push import offers_push
 from fleetwright_operator.desired.terms import dialects, takes_api_keys
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.skill_document import SkillContent
@@ -85,7 +86,7 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         "supportedInterfaces": _interfaces(agent, url),
         "capabilities": {
             "streaming": True,
-            "pushNotifications": False,
+            "pushNotifications": offers_push(agent),
             "extensions": [
                 {
                     "uri": COST_EXTENSION,

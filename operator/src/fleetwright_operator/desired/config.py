@@ -9,6 +9,7 @@ from typing import Any
 from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog, ModelDefaults
 from fleetwright_operator.desired.permissions import widened
+from fleetwright_operator.desired.push import push_config
 from fleetwright_operator.desired.references import (
     api_key,
     certificate_authority,
@@ -68,9 +69,21 @@ def agent_config(
         "compaction": _compaction(spec.get("compaction", {})),
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
-        # Only where it is asked for: what nobody uses must not be another revision.
+        **_people(spec),
+        **_asked_for(agent),
+    }
+
+
+def _asked_for(agent: Agent) -> dict[str, Any]:
+    """Only what is asked for: what nobody uses must not be another revision."""
+    memory, auth = agent["spec"].get("memory", {}), agent["spec"].get("auth", {})
+    retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
+    return {
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
         **({"dialects": dialects(agent)} if len(dialects(agent)) < len(DIALECTS) else {}),
+        **push_config(agent),
+        **({"allowedOrigins": list(origins)} if origins else {}),
+        **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
     }
 
 
@@ -110,6 +123,7 @@ def _server(use: Mapping[str, Any], server: Mapping[str, Any], endpoints: Endpoi
         **server_entry(server, endpoints),
         "allow": allowed_tools(use, server) or [],
         "deny": denied_tools(use, server),
+        **_given(use.get("tools", {}), "requireApproval"),
         **({"pinned": digests(pinned["tools"])} if pinned else {}),
     }
 
@@ -122,6 +136,19 @@ def _peer(peer: Agent, endpoints: Endpoints) -> dict[str, Any]:
         "url": endpoints.agent(namespace, name),
         "description": peer["spec"].get("description", ""),
     }
+
+
+def _people(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Who is asked, and what needs a yes; defaults are the runtime's own."""
+    approvals = {key: value for key, value in spec.get("approvals", {}).items() if key != "expiry"}
+    if "expiry" in spec.get("approvals", {}):
+        approvals["expirySeconds"] = durations.seconds(spec["approvals"]["expiry"])
+    return {**({"approvals": approvals} if approvals else {}), **({"askHuman": True} if spec.get("askHuman") else {})}
+
+
+def _given(spec: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """The field where it says something: what nobody uses must not be another revision."""
+    return {field: spec[field]} if spec.get(field) else {}
 
 
 def _compaction(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from starlette.requests import Request
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
 from fleetwright_agent.server.errors import internal
 from fleetwright_agent.server.extensions import activated
+from fleetwright_agent.server.messages import CHOOSES_IDS
+from fleetwright_agent.server.push.payload import DIALECT
 
 _logger = logging.getLogger(__name__)
 Admission = Callable[[Operation], str | None]
@@ -95,7 +97,7 @@ def safe(error: Exception) -> A2AError:
 def context_of(request: Request, dialect: Dialect) -> ServerCallContext:
     return ServerCallContext(
         user=StarletteUser(request.user),
-        state={"dialect": dialect.version, "chooses_ids": dialect.chooses_ids},
+        state={DIALECT: dialect.version, CHOOSES_IDS: dialect.chooses_ids},
         requested_extensions=_requested(request, *_EXTENSION_HEADERS),
     )
 

@@ -98,6 +98,11 @@ def task(whole: Task, _: Any = None) -> Params:
     return _with_metadata(shown, whole)
 
 
+def pushed(whole: Task) -> Params:
+    """What a receiver is sent: nobody asked it for history."""
+    return task(whole) | {"history": []}
+
+
 def _with_metadata(shown: Params, holder: Any) -> Params:
     metadata = MessageToDict(holder.metadata) if holder.HasField("metadata") else {}
     metadata.pop(CHOSEN_ID, None)
