@@ -128,6 +128,12 @@ def documents() -> Callable[..., dict[str, Any]]:
     return config_document
 
 
+@pytest.fixture
+def callers() -> Callable[[dict[str, str]], dict[str, Any]]:
+    """The document of those callers, from owner to token."""
+    return callers_document
+
+
 @dataclass
 class Door:
     """A running agent and ways to talk to it."""

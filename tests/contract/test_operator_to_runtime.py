@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from a2a.types import AgentCard
 from google.protobuf import json_format
 
-from fleetwright_agent.config import AgentConfig, Callers, Layout
+from fleetwright_agent.config import AgentConfig, Callers, Layout, Peer
 from fleetwright_agent.server.push.seal import parse_keys
+from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_operator import names
 from fleetwright_operator.desired.card import COST_EXTENSION
+from fleetwright_operator.desired.tool_access import peer_tool
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/operator/golden"
@@ -115,3 +118,9 @@ def _mounted_files(golden: str) -> Iterator[Path]:
         yield from (below / item["path"] for item in source.get("items", ()))
         if source.get("secretName") == secret["metadata"]["name"]:
             yield from (below / key for key in secret["data"])
+
+
+def test_the_tool_of_a_peer_has_one_name_on_both_sides():
+    peer = Peer(name="night-desk", namespace="shop", url="http://night-desk")
+    (tool,) = PeerCalls("shop/desk", [peer], Layout(), httpx.AsyncClient()).tools()
+    assert peer_tool("night-desk") == tool.name

@@ -31,6 +31,13 @@ INVALID = [
         id="no room to read",
     ),
     pytest.param({"model": {**MODEL, "timeout": "soon"}}, "InvalidDuration", "such as 90s", id="no duration"),
+    pytest.param({"approvals": {"expiry": "soon"}}, "InvalidDuration", "spec.approvals.expiry", id="no expiry"),
+    pytest.param(
+        {"approvals": {"tools": ["tools_add"]}, "mcpServers": [{"name": "tools"}]},
+        "UnknownTool",
+        "write <server>__<tool>",
+        id="approval of a tool that it does not have",
+    ),
     pytest.param({"peers": [{"name": "poet"}]}, "PeerIsSelf", "names the agent itself", id="its own peer"),
 ]
 

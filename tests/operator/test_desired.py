@@ -34,11 +34,16 @@ FULL = {
         "timeout": "2m",
     },
     "skills": [{"name": "haiku"}],
-    "mcpServers": [{"name": "tools", "tools": {"allow": ["add"], "deny": ["drop"]}}, {"name": "weather"}],
+    "mcpServers": [
+        {"name": "tools", "tools": {"allow": ["add"], "deny": ["drop"], "requireApproval": ["add"]}},
+        {"name": "weather"},
+    ],
+    "approvals": {"tools": ["ask_helper", "weather__warn"], "by": "Callers", "expiry": "2h"},
+    "askHuman": True,
     "peers": [{"name": "helper"}, {"name": "critic", "namespace": "press"}],
     "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}, "taskRetention": "72h"},
     "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},
-    "limits": {"maxToolCalls": 3, "maxRequestBytes": 4096, "maxRequestsPerMinute": 60},
+    "limits": {"maxToolCalls": 3, "maxRequestBytes": 4096, "maxRequestsPerMinute": 60, "stallSeconds": 120},
     "auth": {
         "clients": [{"name": "web"}, {"name": "ops"}],
         "apiKey": True,

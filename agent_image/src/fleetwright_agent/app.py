@@ -17,14 +17,15 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from fleetwright_agent.config import AgentConfig, Callers, Layout
-from fleetwright_agent.memory import schema
-from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory import schema, threads
+from fleetwright_agent.memory.database import Database, MemoryUnusable
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.auth import Authentication, parse_callers
 from fleetwright_agent.server.card import Card, card_routes, parse_card
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.edge import Bodies, Origins
 from fleetwright_agent.server.envelope import SENDS, Envelope
+from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
@@ -32,6 +33,7 @@ from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
+from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.push.pushes import Pushes, Times, build_pushes
 from fleetwright_agent.server.rates import Rates
 from fleetwright_agent.server.reachability import Look, Reachability
@@ -114,6 +116,8 @@ class Application:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
         try:
             await self._parts.log.open()
+            if self._parts.pushes:
+                await self._parts.pushes.refresh()
             await self._recover()
         except LogUnusable as error:
             self._waiting_for = str(error)
@@ -186,10 +190,27 @@ class Application:
         return None
 
     async def _recover(self) -> None:
-        interrupted = await self._parts.log.busy()
-        await asyncio.gather(*(self._parts.runs.abandon(self._parts.tasks.add(stored)) for stored in interrupted))
+        # In the order of their acceptance, which is the order of turns within a conversation.
+        interrupted = sorted(await self._parts.log.busy(), key=lambda stored: stored.n)
+        await asyncio.gather(*(self._parts.runs.recover(self._parts.tasks.add(stored)) for stored in interrupted))
         if interrupted:
             _logger.warning("tasks were running when the last process ended", extra={"tasks": len(interrupted)})
+
+    async def _expire(self) -> None:
+        """Ends tasks whose approval nobody gave in time."""
+        now = self._parts.clock.now_ns()
+        for stored in await self._parts.log.paused():
+            pause = pause_of(stored.task)
+            if pause is not None and pause.expired(now):
+                await self._parts.runs.expire(self._parts.tasks.add(stored))
+
+    async def _tidy(self) -> None:
+        """Drops what was set aside for tasks that will not go on."""
+        with suppress(MemoryUnusable):
+            for aside in await threads.asides(self._parts.conversations):
+                stored = await self._parts.log.find(aside.owner, aside.task_id)
+                if stored is None or stored.task.status.state in TERMINAL:
+                    await threads.forget(self._parts.conversations, aside)
 
     async def _sweep(self) -> None:
         """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
@@ -198,6 +219,7 @@ class Application:
         while True:
             with suppress(LogUnusable):
                 await self._parts.runs.settle()
+                await self._expire()
             if self._parts.conversations.problem:
                 await self._parts.conversations.check()
             if self._parts.log.problem or self._parts.clock.monotonic() >= due:
@@ -206,6 +228,7 @@ class Application:
                     forgotten = await self._parts.log.sweep(before)
                     if self._parts.pushes:
                         await self._parts.pushes.refresh()
+                    await self._tidy()
                     due = self._parts.clock.monotonic() + pause
                     _logger.info("old tasks forgotten", extra={"tasks": forgotten})
             await asyncio.sleep(self._parts.retry_seconds)
@@ -231,12 +254,19 @@ def create_app(
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
     conversations = Database(layout.memory / schema.FILE, schema.SCHEMA)
     offers = offers or Offers()
-    turns = Turns((lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations, offers))
+    recipe = (lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations, offers)
+    turns = Turns(recipe, recovers=turn is None)
     compaction = LastCompaction()
     myself = f"{config.namespace}/{config.name}"
     if isinstance(executor, AgentExecutor):
         executor = ForeignExecutor(executor, clock=clock)
-    executor = executor or FrameExecutor(turns, myself=myself, clock=clock, compaction=compaction)
+    executor = executor or FrameExecutor(
+        turns,
+        myself=myself,
+        clock=clock,
+        compaction=compaction,
+        approval_seconds=config.approvals.expiry_seconds,
+    )
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)
     push_times = push_times or Times()
     pushes = (
@@ -245,7 +275,8 @@ def create_app(
         else None
     )
     tasks = LiveTasks(log, clock, told=pushes.told if pushes else unheard)
-    runs = Runs(executor, limit=config.limits.max_turn_seconds, metrics=metrics, clock=clock)
+    limits = config.limits
+    runs = Runs(executor, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
     card = Watched(layout.card_file, parse_card)
     parts = _Parts(
         config=config,
@@ -253,7 +284,7 @@ def create_app(
         tasks=tasks,
         runs=runs,
         pushes=pushes,
-        intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock),
+        intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock, metrics=metrics),
         turns=turns,
         conversations=conversations,
         callers=Watched(layout.callers_file, parse_callers),

@@ -82,6 +82,8 @@ class McpServer(_Part):
     """Certificates that are trusted beside the system's."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    require_approval: tuple[str, ...] = ()
+    """Tools that run only when a person says yes."""
     pinned: Mapping[str, str] | None = None
     """By tool: the digest of what it promised when it was pinned. What has another, or none, is not used."""
 
@@ -131,6 +133,22 @@ class Compaction(_Part):
     summary: CompactionSummary = CompactionSummary()
 
 
+class Approver(StrEnum):
+    CLIENTS = "Clients"
+    CALLERS = "Callers"
+    """Agents too, but never an agent by its own credential."""
+
+
+class Approvals(_Part):
+    """Calls of tools that wait for a person."""
+
+    tools: tuple[str, ...] = ()
+    """Names as the model calls them: `<server>__<tool>`, `ask_<peer>`."""
+    by: Approver = Approver.CLIENTS
+    expiry_seconds: int = Field(default=86_400, gt=0)
+    """A task whose approval nobody answers for so long has failed."""
+
+
 class Limits(_Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
@@ -139,6 +157,8 @@ class Limits(_Part):
     """Of the body of one request; what is larger is refused before it is read."""
     max_requests_per_minute: int | None = Field(default=None, gt=0)
     """By one caller; without it as many as there are."""
+    stall_seconds: int = Field(default=0, ge=0)
+    """A turn in which nothing happens for so long has failed; 0 measures nothing."""
 
 
 class PushHost(_Part):
@@ -177,6 +197,9 @@ class AgentConfig(_Part):
     peers: tuple[Peer, ...] = ()
     compaction: Compaction = Compaction()
     limits: Limits = Limits()
+    approvals: Approvals = Approvals()
+    ask_human: bool = False
+    """Whether the agent may put questions and forms to clients that call it."""
     drain_seconds: int = Field(default=30, gt=0)
     accept_api_key: bool = False
     """Whether clients may send their token in the header X-API-Key; agents never do."""

@@ -6,6 +6,7 @@ No label ever holds a caller, a task or a conversation: their number has no boun
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+_WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _FILL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
@@ -27,6 +28,7 @@ class Metrics:
         self.agent_info = gauge("agent_info", "The running revision; always 1.", "agent", "namespace", "revision")
         self.tasks = gauge("tasks", "Tasks that are not at rest, by state.", "state")
         self.task_seconds = histogram("task_seconds", "From accepting a message to the task's rest.", "outcome")
+        self.hitl_wait = histogram("hitl_wait_seconds", "From asking a person to the reply.", "kind", buckets=_WAITS)
         self.auth_failures = counter("auth_failures_total", "Requests refused for their credential.", "reason")
 
         self.push_deliveries = counter(

@@ -24,7 +24,7 @@ from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.push import push_range_problems, receivers
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
 from fleetwright_operator.desired.terms import declared_rotation
-from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys
+from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys, peer_tool
 from fleetwright_operator.discovery import awaits_pin, drift
 from fleetwright_operator.edges import allows, identity_of, peers_of, selects_namespaces
 from fleetwright_operator.observe import ObservedAgent
@@ -71,6 +71,7 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
     spec = seen.agent["spec"]
     places = {
         "spec.model.timeout": spec.get("model", {}).get("timeout"),
+        "spec.approvals.expiry": spec.get("approvals", {}).get("expiry"),
         "spec.compaction.summary.timeout": spec.get("compaction", {}).get("summary", {}).get("timeout"),
         "spec.memory.taskRetention": spec.get("memory", {}).get("taskRetention"),
     }
@@ -119,6 +120,20 @@ def rotation_is_possible(seen: ObservedAgent, settings: Settings) -> Iterator[Vi
 def peers_are_others(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     if identity_of(seen.agent) in peers_of(seen.agent):
         yield Violation("PeerIsSelf", "spec.peers names the agent itself: remove that entry")
+
+
+def approvals_are_of_its_tools(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    """A name that is misspelt would leave its tool open."""
+    spec = seen.agent["spec"]
+    known = {"load_skill", "read_skill_file", *(peer_tool(peer["name"]) for peer in spec.get("peers", ()))}
+    servers = tuple(f"{use['name']}__" for use in spec.get("mcpServers", ()))
+    for name in spec.get("approvals", {}).get("tools", ()):
+        if name not in known and not (servers and name.startswith(servers)):
+            message = (
+                f"spec.approvals.tools names {name!r}, which is no tool of this agent: write <server>__<tool> for one"
+                " of spec.mcpServers, or ask_<peer> for one of spec.peers"
+            )
+            yield Violation("UnknownTool", message)
 
 
 def skills_are_ready(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -239,6 +254,7 @@ ACCEPTED: tuple[Check, ...] = (
     receivers_can_be_reached,
     rotation_is_possible,
     peers_are_others,
+    approvals_are_of_its_tools,
 )
 RESOLVED: tuple[Check, ...] = (
     mounted_files_exist,

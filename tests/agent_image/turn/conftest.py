@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from fleetwright_agent.config import AgentConfig, Layout
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.journal import Journal
 from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
@@ -140,6 +141,7 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             layout=layout,
             chat=build_chat(config.model, layout, client),
             saver=ConversationSaver(database),
+            journal=Journal(database),
             sessions=Sessions(layout.memory / "sessions"),
             tools=skill_tools(config.skills, layout),
             servers=[McpConnection(server, layout) for server in config.mcp_servers],

@@ -12,6 +12,7 @@ from fleetwright_agent.turn.frames import (
     Text,
     ToolEnd,
     ToolStart,
+    TurnRequest,
     Usage,
 )
 
@@ -92,7 +93,7 @@ async def test_a_skill_is_read_and_a_tool_is_called(config, talking, tmp_path, o
 async def test_tools_are_offered_by_list(config, talking, orders_port, server, offered):
     url = f"http://127.0.0.1:{orders_port}/mcp"
     async with talking(config(mcpServers=[{"name": "orders", "url": url, **server}])) as talk:
-        tools, unreachable = await talk.turn._equipment()
+        tools, unreachable = await talk.turn._equipment(TurnRequest("client:default", "c", "t", "x"))
     assert {name.removeprefix("orders__") for name in tools} == offered
     assert not unreachable
 

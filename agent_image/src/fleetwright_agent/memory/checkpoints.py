@@ -21,6 +21,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from fleetwright_agent.memory import threads
 from fleetwright_agent.memory.database import Database
 
 _MESSAGES = "messages"
@@ -153,11 +154,10 @@ class ConversationSaver(BaseCheckpointSaver[int]):
             yield found
 
     async def adelete_thread(self, thread_id: str) -> None:
-        def delete(db: sqlite3.Connection) -> None:
-            for table in ("checkpoints", "messages", "writes"):
-                db.execute(f"DELETE FROM {table} WHERE thread=?", (thread_id,))  # noqa: S608 - names are ours
+        await self._database.run(lambda db: threads.delete(db, thread_id))
 
-        await self._database.run(delete)
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        await self._database.run(lambda db: threads.copy(db, source_thread_id, target_thread_id))
 
     def list(self, *args: Any, **kwargs: Any) -> Iterator[CheckpointTuple]:
         raise NotImplementedError("this saver is asynchronous; use alist")

@@ -14,4 +14,7 @@ CREATE TABLE IF NOT EXISTS writes (
   thread TEXT NOT NULL, ns TEXT NOT NULL, checkpoint TEXT NOT NULL, task TEXT NOT NULL, position INTEGER NOT NULL,
   channel TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,
   PRIMARY KEY (thread, ns, checkpoint, task, position)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS calls (
+  thread TEXT NOT NULL, call TEXT NOT NULL, state TEXT NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (thread, call)) WITHOUT ROWID;
 """

@@ -13,13 +13,17 @@ from uuid import uuid4
 
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 
+from fleetwright_agent.config import Approvals
 from fleetwright_agent.extensions import COST
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal
+from fleetwright_agent.server.pauses import ask_message, reply_to
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Emit, Job, Outcome
 from fleetwright_agent.turn.frames import (
+    Ask,
+    AskKind,
     CompactionEnd,
     CompactionStart,
     Done,
@@ -44,30 +48,44 @@ class LastCompaction:
 
 
 class FrameExecutor:
-    def __init__(self, turns: Turns, *, myself: str, clock: Clock, compaction: LastCompaction) -> None:
+    def __init__(
+        self,
+        turns: Turns,
+        *,
+        myself: str,
+        clock: Clock,
+        compaction: LastCompaction,
+        approval_seconds: int = Approvals().expiry_seconds,
+    ) -> None:
         self.turns = turns
         self.myself = myself
         self.clock = clock
         self.compaction = compaction
+        self.approval_seconds = approval_seconds
 
     def begin(self, job: Job, emit: Emit) -> "FrameWork":
         return FrameWork(self, job, emit)
+
+    def recover(self, job: Job, emit: Emit) -> "FrameWork | None":
+        return FrameWork(self, job, emit, restarted=True) if self.turns.recovers else None
 
 
 class FrameWork:
     """One turn, told as events."""
 
-    def __init__(self, executor: FrameExecutor, job: Job, emit: Emit) -> None:
+    def __init__(self, executor: FrameExecutor, job: Job, emit: Emit, *, restarted: bool = False) -> None:
         self._executor = executor
+        self._restarted = restarted
         self._clock = executor.clock
         self._job = job
         self._emit = emit
         self._started = executor.clock.monotonic()
-        self._bill = Bill()
+        self._bill = Bill(before=job.pause.cost if job.pause else None)
         self._said = ""
         self._unsent = ""
         self._shown = False
         self._whole: str | None = None
+        self._ask: Ask | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> Sequence[Event]:
@@ -79,9 +97,13 @@ class FrameWork:
         turn = await self._executor.turns.get()
         try:
             async for frame in turn.run(self._request(path)):
+                self._job.pulse.beat(activity(frame))
                 self._tell(frame)
         finally:
             self._stop_timer()
+        if self._ask is not None:
+            self._flush()
+            return [self._pause(self._ask)]
         return [*self._answer(success=True), self._status(TaskState.TASK_STATE_COMPLETED)]
 
     def cut(self, outcome: Outcome) -> Sequence[Event]:
@@ -96,6 +118,8 @@ class FrameWork:
             text="\n".join(part.text for part in self._job.message.parts if part.HasField("text")),
             call_path=path,
             metadata=self._job.metadata,
+            reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,
+            restarted=self._restarted,
         )
 
     def _tell(self, frame: Frame) -> None:
@@ -108,6 +132,8 @@ class FrameWork:
                 self._bill.add(frame)
             case Done(text):
                 self._whole = text
+            case Ask():
+                self._ask = frame
             case ToolStart(name=name):
                 self._progress(f"Calling {name}.")
             case ToolEnd(name=name, ok=ok):
@@ -165,6 +191,22 @@ class FrameWork:
             append=append,
         )
 
+    def _pause(self, ask: Ask) -> Event:
+        """A question waits for as long as its caller likes; an approval only while what it allows is still wanted."""
+        now = self._clock.now_ns()
+        expires = now + self._executor.approval_seconds * 1_000_000_000 if ask.kind is AskKind.APPROVAL else None
+        message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires)
+        if self._bill:
+            message.extensions.append(COST)
+            message.metadata.update({COST: self._cost(success=True)})
+        return status_event(
+            self._job.task_id, self._job.context_id, TaskState.TASK_STATE_INPUT_REQUIRED, at_ns=now, message=message
+        )
+
+    def _cost(self, *, success: bool) -> dict[str, Any]:
+        duration = round((self._clock.monotonic() - self._started) * 1000)
+        return cost(self._bill, duration_ms=duration, success=success)
+
     def _answer(self, *, success: bool) -> list[Event]:
         """The whole answer and its cost; nothing where there is neither."""
         text = self._said if self._whole is None else self._whole
@@ -173,8 +215,7 @@ class FrameWork:
         piece = self._piece(text, append=False)
         piece.last_chunk = True
         piece.artifact.extensions.append(COST)
-        duration = round((self._clock.monotonic() - self._started) * 1000)
-        piece.artifact.metadata.update({COST: cost(self._bill, duration_ms=duration, success=success)})
+        piece.artifact.metadata.update({COST: self._cost(success=success)})
         return [piece]
 
     def _status(self, state: TaskState, sentence: str = "", *, reason: str = "") -> Event:
@@ -182,3 +223,22 @@ class FrameWork:
         if message is not None and reason:
             message.metadata["reason"] = reason
         return status_event(self._job.task_id, self._job.context_id, state, at_ns=self._clock.now_ns(), message=message)
+
+
+def activity(frame: Frame) -> str:
+    """What a frame says has just happened, for whoever asks why nothing does."""
+    match frame:
+        case Text():
+            return "the answer was being written"
+        case ToolStart(name=name):
+            return f"{name} was called"
+        case ToolEnd(name=name):
+            return f"{name} {'answered' if frame.ok else 'failed'}"
+        case Usage():
+            return "a call of the model ended"
+        case CompactionStart():
+            return "the conversation was being compacted"
+        case CompactionEnd():
+            return "the conversation was compacted"
+        case _:
+            return ""

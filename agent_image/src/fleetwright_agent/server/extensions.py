@@ -24,6 +24,8 @@ class Bill:
 
     calls: list[Usage] = field(default_factory=list)
     peers: dict[str, Decimal] = field(default_factory=dict)
+    before: Mapping[str, Any] | None = None
+    """The payload up to where the task waited for a person."""
 
     def add(self, item: Usage | PeerCost) -> None:
         if isinstance(item, Usage):
@@ -32,24 +34,32 @@ class Bill:
             self.peers[item.peer] = self.peers.get(item.peer, Decimal(0)) + item.cost_usd
 
     def __bool__(self) -> bool:
-        return bool(self.calls or self.peers)
+        return bool(self.calls or self.peers or self.before)
 
 
 def cost(bill: Bill, *, duration_ms: int, success: bool) -> dict[str, Any]:
     """The payload of cost-v1. Without a price for every call there is no `costUsd`: a part is not the cost."""
+    before = bill.before or {}
+    used = before.get("usage", {})
     usage: dict[str, int] = {
-        "input_tokens": sum(call.input_tokens for call in bill.calls),
-        "output_tokens": sum(call.output_tokens for call in bill.calls),
+        "input_tokens": sum(call.input_tokens for call in bill.calls) + int(used.get("input_tokens", 0)),
+        "output_tokens": sum(call.output_tokens for call in bill.calls) + int(used.get("output_tokens", 0)),
     }
-    if cached := sum(call.cache_read_tokens for call in bill.calls):
+    if cached := sum(call.cache_read_tokens for call in bill.calls) + int(used.get("cache_read_input_tokens", 0)):
         usage["cache_read_input_tokens"] = cached
-    payload: dict[str, Any] = {"usage": usage, "durationMs": duration_ms, "success": success}
+    duration = duration_ms + round(before.get("durationMs", 0))
+    payload: dict[str, Any] = {"usage": usage, "durationMs": duration, "success": success}
     prices = [call.cost_usd for call in bill.calls]
+    if used.get("input_tokens"):
+        prices.append(Decimal(str(before["costUsd"])) if "costUsd" in before else None)
     known = [price for price in prices if price is not None]
     if known and len(known) == len(prices):
         payload["costUsd"] = _dollars(sum(known, Decimal(0)))
-    if bill.peers:
-        payload["peersCostUsd"] = {peer: _dollars(usd) for peer, usd in bill.peers.items()}
+    peers = {peer: Decimal(str(usd)) for peer, usd in before.get("peersCostUsd", {}).items()}
+    for peer, usd in bill.peers.items():
+        peers[peer] = peers.get(peer, Decimal(0)) + usd
+    if peers:
+        payload["peersCostUsd"] = {peer: _dollars(usd) for peer, usd in peers.items()}
     return payload
 
 

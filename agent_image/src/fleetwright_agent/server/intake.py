@@ -3,33 +3,50 @@
 Refuses: messages that the card does not allow, tasks of somebody else, tasks that take no further message.
 """
 
+import logging
 from collections.abc import Callable
 from uuid import uuid4
 
-from a2a.types.a2a_pb2 import SendMessageRequest, Task, TaskState, TaskStatus
+from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, TaskStatus
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+from google.protobuf.json_format import MessageToDict
 
+from fleetwright_agent.extensions import ANSWER
+from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import TERMINAL, copy_of, state_word
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog
-from fleetwright_agent.server.messages import addressed, check_message, claim_of, metadata_of
+from fleetwright_agent.server.messages import addressed, check_message, claim_of
+from fleetwright_agent.server.pauses import Pause, answered, pause_of
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Job
+
+_logger = logging.getLogger(__name__)
 
 Start = Callable[[], None]
 """Starts the run of what was taken in; does nothing for a message that was sent before."""
 
 
 class Intake:
-    def __init__(self, *, log: TaskLog, tasks: LiveTasks, runs: Runs, card: Watched[Card], clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        log: TaskLog,
+        tasks: LiveTasks,
+        runs: Runs,
+        card: Watched[Card],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
         self._log = log
         self._tasks = tasks
         self._runs = runs
         self._card = card
         self._clock = clock
+        self._metrics = metrics
 
     async def take(self, owner: str, request: SendMessageRequest) -> tuple[Live, Start]:
         """The message is on disk when this returns; nothing runs before `Start`."""
@@ -47,7 +64,7 @@ class Intake:
         if isinstance(answer, Known):
             return await self._again(claim.owner, answer)
         live = self._tasks.add(Stored(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
-        return live, self._starter(live, request)
+        return live, self._starter(live, task.history[0])
 
     async def _follow(self, claim: Claim, request: SendMessageRequest) -> tuple[Live, Start]:
         message = request.message
@@ -57,7 +74,12 @@ class Intake:
         if message.context_id not in ("", live.task.context_id):
             raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
         former = live.task
-        answer = await live.resume(claim, addressed(message, former))
+        now, pause = self._clock.now_ns(), pause_of(former)
+        if pause is not None and pause.expired(now):
+            await self._runs.expire(live)
+            raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
+        kept = answered(addressed(request, former), pause, owner=live.owner, at_ns=now)
+        answer = await live.resume(claim, kept)
         if isinstance(answer, Known):
             return await self._again(claim.owner, answer)
         if isinstance(answer, NotResting):
@@ -66,7 +88,14 @@ class Intake:
                 f"The task is {state} and takes no further message;"
                 f" {_ADVICE_ENDED if live.state in TERMINAL else _ADVICE_RUNNING}"
             )
-        return live, self._starter(live, request, former)
+        if pause is not None:
+            self._answered(live, pause, kept, now)
+        return live, self._starter(live, kept, pause, former)
+
+    def _answered(self, live: Live, pause: Pause, message: Message, now_ns: int) -> None:
+        self._metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
+        stamp = MessageToDict(message.metadata)[ANSWER]
+        _logger.info("a person answered", extra={"task": live.task_id, "kind": pause.kind.value, **stamp})
 
     async def _again(self, owner: str, known: Known) -> tuple[Live, Start]:
         live = await self._tasks.find(owner, known.task_id)
@@ -74,15 +103,16 @@ class Intake:
             raise TaskNotFoundError
         return live, _nothing
 
-    def _starter(self, live: Live, request: SendMessageRequest, former: Task | None = None) -> Start:
+    def _starter(self, live: Live, message: Message, pause: Pause | None = None, former: Task | None = None) -> Start:
         task = live.task
         job = Job(
             owner=live.owner,
             task_id=task.id,
             context_id=task.context_id,
-            message=addressed(request.message, task),
-            metadata=metadata_of(request),
+            message=message,
+            metadata=MessageToDict(message.metadata),
             former=former,
+            pause=pause,
         )
         return lambda: self._runs.start(live, job)
 
@@ -102,5 +132,5 @@ def _new_task(request: SendMessageRequest, *, at_ns: int) -> Task:
         status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED),
     )
     task.status.timestamp.FromNanoseconds(at_ns)
-    task.history.append(addressed(request.message, task))
+    task.history.append(addressed(request, task))
     return task

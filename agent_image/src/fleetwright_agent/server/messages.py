@@ -11,6 +11,7 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
+from fleetwright_agent.extensions import ANSWER
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim
 
@@ -33,9 +34,12 @@ def check_message(request: SendMessageRequest, *, input_modes: Collection[str]) 
     check_id(message.task_id, field="message.taskId")
     if message.role != Role.ROLE_USER:
         raise InvalidParamsError("message.role must be ROLE_USER")
+    # Whoever answers a form has values to give, and may give nothing else.
+    answers = [part for part in message.parts if message.task_id and part.HasField("data")]
     for part in message.parts:
-        _check_part(part, input_modes)
-    if not any(part.text.strip() for part in message.parts):
+        if part not in answers:
+            _check_part(part, input_modes)
+    if not answers and not any(part.text.strip() for part in message.parts):
         raise InvalidParamsError("message.parts must hold text")
     call_path(metadata_of(request))
 
@@ -62,9 +66,12 @@ def claim_of(owner: str, request: SendMessageRequest) -> Claim:
     return Claim(owner=owner, message_id=request.message.message_id, digest=digest)
 
 
-def addressed(message: Message, task: Task) -> Message:
-    """The message as the task keeps it."""
+def addressed(request: SendMessageRequest, task: Task) -> Message:
+    """The message as the task keeps it, with the whole request's metadata: work taken up again reads it there."""
     kept = Message()
-    kept.CopyFrom(message)
+    kept.CopyFrom(request.message)
     kept.task_id, kept.context_id = task.id, task.context_id
+    kept.metadata.update(MessageToDict(request.metadata))
+    # Who answered is for us to say.
+    kept.metadata.fields.pop(ANSWER, None)
     return kept

@@ -6,20 +6,24 @@ by its deadline, cancelled, or drained. Refuses: waiting for ever for work that 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
+from google.protobuf.json_format import MessageToDict
 
+from fleetwright_agent.extensions import COST
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import RESTING, Event, agent_message, state_word, status_event
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
-from fleetwright_agent.server.work import Executor, Job, Outcome, Work
+from fleetwright_agent.server.pauses import answered_pause, newest_message, pause_of
+from fleetwright_agent.server.work import Emit, Executor, Job, Outcome, Pulse, Recovering, Work
 from fleetwright_agent.turn.frames import TurnFailed
 
 _logger = logging.getLogger(__name__)
@@ -37,10 +41,22 @@ def too_long(seconds: float) -> Outcome:
     return Outcome(_FAILED, f"The turn did not finish within {seconds:g} seconds.", "deadline")
 
 
+def unanswered(tool: str) -> Outcome:
+    return Outcome(_FAILED, f"Nobody approved {tool} in time; it has not run.", "approval_expired")
+
+
+def stalled(seconds: float, last: str) -> Outcome:
+    return Outcome(_FAILED, f"Nothing happened for {seconds:g} seconds; the last was that {last}.", "stall")
+
+
 def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent:
-    """The terminal status that tells the outcome."""
+    """The terminal status that tells the outcome; a task that waited has its cost there, for it gets no artifact."""
     message = agent_message(outcome.sentence, message_id=str(uuid4()))
     message.metadata["reason"] = outcome.reason
+    pause = pause_of(task)
+    if pause is not None and pause.cost is not None:
+        message.extensions.append(COST)
+        message.metadata.update({COST: {**pause.cost, "success": False}})
     return status_event(task.id, task.context_id, outcome.state, at_ns=at_ns, message=message)
 
 
@@ -49,16 +65,27 @@ def _rests(events: Sequence[Event]) -> bool:
     return isinstance(last, TaskStatusUpdateEvent) and last.status.state in RESTING
 
 
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a run may take, be silent, and need for its end; in seconds."""
+
+    limit: float
+    stall: float = 0
+    """Nothing measures silence where this is zero."""
+    cleanup: float = CLEANUP_SECONDS
+
+
 class Run:
     def __init__(
-        self, live: Live, work: Work, *, turn: asyncio.Lock, limit: float, cleanup_seconds: float, clock: Clock
+        self, live: Live, work: Work, pulse: Pulse, *, turn: asyncio.Lock, timing: Timing, clock: Clock
     ) -> None:
         self._live = live
         self._work = work
+        self._pulse = pulse
         self._turn = turn
-        self._limit = limit
-        self._cleanup_seconds = cleanup_seconds
+        self._timing = timing
         self._clock = clock
+        self._watching: asyncio.TimerHandle | None = None
         self._stopped: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     def stop(self, outcome: Outcome) -> None:
@@ -82,11 +109,27 @@ class Run:
 
     async def _in_turn(self) -> Sequence[Event]:
         async with self._turn:
-            deadline = asyncio.get_running_loop().call_later(self._limit, self.stop, too_long(self._limit))
+            limit, stall = self._timing.limit, self._timing.stall
+            self._pulse.beat()
+            deadline = asyncio.get_running_loop().call_later(limit, self.stop, too_long(limit))
+            self._watch(stall)
             try:
                 return await self._work.run()
             finally:
                 deadline.cancel()
+                if self._watching is not None:
+                    self._watching.cancel()
+
+    def _watch(self, seconds: float) -> None:
+        """Looks again when the silence could have become too long."""
+        if not self._timing.stall:
+            return
+        silent = self._clock.monotonic() - self._pulse.at
+        if silent >= self._timing.stall:
+            self.stop(stalled(self._timing.stall, self._pulse.what))
+            return
+        left = min(seconds, self._timing.stall - silent)
+        self._watching = asyncio.get_running_loop().call_later(left, self._watch, self._timing.stall)
 
     async def _ended(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
         try:
@@ -101,7 +144,7 @@ class Run:
 
     async def _cut(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
         working.cancel()
-        await asyncio.wait({working}, timeout=self._cleanup_seconds)
+        await asyncio.wait({working}, timeout=self._timing.cleanup)
         if not working.done():
             _logger.error("cancelled work does not end", extra={"task": self._live.task_id})
         elif not working.cancelled() and working.exception() is None:
@@ -126,11 +169,11 @@ class Runs:
         limit: float,
         metrics: Metrics,
         clock: Clock,
+        stall: float = 0,
         cleanup_seconds: float = CLEANUP_SECONDS,
     ) -> None:
         self._executor = executor
-        self._limit = limit
-        self._cleanup_seconds = cleanup_seconds
+        self._timing = Timing(limit, stall, cleanup_seconds)
         self._metrics = metrics
         self._clock = clock
         self._running: dict[asyncio.Task[None], tuple[Live, Run]] = {}
@@ -144,12 +187,24 @@ class Runs:
         return len(self._running)
 
     def start(self, live: Live, job: Job) -> None:
+        self._run(live, job, self._executor.begin)
+
+    def _run(self, live: Live, job: Job, begin: Callable[[Job, Emit], Work | None]) -> bool:
+        pulse = Pulse(self._clock.monotonic)
+
+        def emit(event: Event) -> None:
+            pulse.beat()
+            live.append(event)
+
+        work = begin(replace(job, pulse=pulse), emit)
+        if work is None:
+            return False
         turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
-        work = self._executor.begin(job, live.append)
-        run = Run(live, work, turn=turn, limit=self._limit, cleanup_seconds=self._cleanup_seconds, clock=self._clock)
+        run = Run(live, work, pulse, turn=turn, timing=self._timing, clock=self._clock)
         task = asyncio.create_task(self._observed(live, run), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
+        return True
 
     def stop(self, live: Live, outcome: Outcome) -> None:
         for running, run in self._running.values():
@@ -161,9 +216,18 @@ class Runs:
         if live.busy or not await live.end(ending(live.task, CANCELED, at_ns=self._clock.now_ns())):
             self.stop(live, CANCELED)
 
-    async def abandon(self, live: Live) -> None:
-        """Ends a task whose run died with the process before this one."""
-        await live.rest((ending(live.task, RESTARTED, at_ns=self._clock.now_ns()),))
+    async def expire(self, live: Live) -> None:
+        """Ends a task whose approval nobody gave in time."""
+        pause = pause_of(live.task)
+        if pause is not None and await live.end(ending(live.task, unanswered(pause.tool), at_ns=self._clock.now_ns())):
+            _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
+
+    async def recover(self, live: Live) -> None:
+        """Takes up a task whose run died with the process before this one, or ends it where nobody can."""
+        job = _interrupted(live)
+        executor = self._executor
+        if job is None or not isinstance(executor, Recovering) or not self._run(live, job, executor.recover):
+            await live.rest((ending(live.task, RESTARTED, at_ns=self._clock.now_ns()),))
 
     async def settle(self) -> None:
         """Writes the ends that could not be written when they happened.
@@ -195,3 +259,19 @@ class Runs:
 
     def _count(self, state: TaskState) -> int:
         return sum(1 for live, _ in self._running.values() if live.state == state)
+
+
+def _interrupted(live: Live) -> Job | None:
+    """What was being worked on, as the task itself tells it."""
+    task = live.task
+    message = newest_message(task)
+    if message is None:
+        return None
+    return Job(
+        owner=live.owner,
+        task_id=task.id,
+        context_id=task.context_id,
+        message=message,
+        metadata=MessageToDict(message.metadata),
+        pause=answered_pause(task),
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.push import sqlite_statements as push
+from fleetwright_agent.server.sqlite_statements import INDEX_PAUSED
 
 TASKS = """
 CREATE TABLE tasks (
@@ -99,6 +100,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     if missing := "".join(_SCHEMAS[version:]):
         connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {_VERSION}; COMMIT;")
+    # Says nothing about a row: a file without it is not of another version.
+    connection.execute(INDEX_PAUSED)
 
 
 def _keep_aside(path: Path) -> Path:

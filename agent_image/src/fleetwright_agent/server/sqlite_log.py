@@ -132,8 +132,14 @@ class SqliteTaskLog:
         return await self._read(work)
 
     async def busy(self) -> tuple[Stored, ...]:
+        return await self._every(sql.BUSY_TASKS)
+
+    async def paused(self) -> tuple[Stored, ...]:
+        return await self._every(sql.PAUSED_TASKS)
+
+    async def _every(self, query: str) -> tuple[Stored, ...]:
         def work(connection: sqlite3.Connection) -> tuple[Stored, ...]:
-            return tuple(_stored(connection, row) for row in connection.execute(sql.BUSY_TASKS).fetchall())
+            return tuple(_stored(connection, row) for row in connection.execute(query).fetchall())
 
         return await self._read(work)
 

@@ -17,8 +17,10 @@ from fleetwright_agent.turn.frames import Turn
 
 
 class Turns:
-    def __init__(self, build: Callable[[], Turn]) -> None:
+    def __init__(self, build: Callable[[], Turn], *, recovers: bool = False) -> None:
         self._build = build
+        self.recovers = recovers
+        """Whether the turn knows what it had done before the process ended."""
         self._building: asyncio.Future[Turn] | None = None
 
     async def get(self) -> Turn:

@@ -1,14 +1,29 @@
 """The port between a run and what does its work, and the values that cross it. Knows tasks, not turns."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from a2a.types.a2a_pb2 import Message, Task, TaskState
 
 from fleetwright_agent.server.events import Event
+from fleetwright_agent.server.pauses import Pause
 
 Emit = Callable[[Event], None]
+
+
+class Pulse:
+    """When something last happened in a run, and what: silence is measured from there."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.at = clock()
+        self.what = "the turn began"
+
+    def beat(self, what: str = "") -> None:
+        self.at = self._clock()
+        self.what = what or self.what
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +38,10 @@ class Job:
     """The request's, laid over the message's."""
     former: Task | None = None
     """The task as it was before this message; nothing where it began with it."""
+    pause: Pause | None = None
+    """What the message answers."""
+    pulse: Pulse = field(default_factory=Pulse)
+    """Emitting an event is a sign of life; what works in silence gives signs of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +70,11 @@ class Work(Protocol):
 class Executor(Protocol):
     def begin(self, job: Job, emit: Emit) -> Work:
         """Nothing runs yet; `emit` shows an event at once."""
+
+
+@runtime_checkable
+class Recovering(Protocol):
+    """An executor that may take up again what was interrupted by the end of the process."""
+
+    def recover(self, job: Job, emit: Emit) -> Work | None:
+        """Like `begin`, for a message whose work may be done in part; nothing where that cannot be known."""

@@ -14,7 +14,7 @@ class Offer:
     tools: int
     """How many the agent may use."""
     missing: tuple[str, ...] = ()
-    """Names that are allowed and not offered: a misspelt one, or a server that has changed."""
+    """Names that are allowed, or need approval, and are not offered: a misspelt one, or a server that has changed."""
     refused: tuple[str, ...] = ()
     """Names of tools that are not used, because they are not what was pinned."""
 
@@ -24,7 +24,7 @@ class Offers:
         self._by_server: dict[str, Offer] = {}
 
     def put(self, server: McpServer, *, offered: Collection[str], usable: int, refused: Collection[str] = ()) -> None:
-        missing = sorted({*server.allow} - {*offered} - {*server.deny})
+        missing = sorted({*server.allow, *server.require_approval} - {*offered} - {*server.deny})
         self._by_server[server.name] = Offer(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
 
     def of(self, server: str) -> Offer | None:

@@ -4,11 +4,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_agent.turn.frames import Frame, TurnRequest
+from fleetwright_agent.turn.frames import Ask, Frame, TurnRequest
 
 
 class ToolError(Exception):
     """The call failed; the message is for the model, and through it perhaps for the caller."""
+
+    outcome = "error"
+    """For the counter."""
+
+
+class ToolDeclined(ToolError):  # noqa: N818 - states what a person did, and reads so where it is raised
+    """A person did not allow the call."""
+
+    outcome = "declined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +27,8 @@ class ToolCall:
     arguments: Mapping[str, Any]
     turn: TurnRequest
     emit: Callable[[Frame], None]
+    reply: Any = None
+    """What a person said to what the tool asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,10 @@ class Tool:
     parameters: Mapping[str, Any]
     """JSON Schema of an object."""
     run: Callable[[ToolCall], Awaitable[str]]
+    asks: Callable[[Mapping[str, Any]], Ask] | None = None
+    """From the arguments to what a person must say before it runs; nobody is asked where this is not given."""
+    repeatable: bool = False
+    """It changes nothing anywhere: after a restart it may be called again."""
 
     @property
     def declaration(self) -> dict[str, Any]:

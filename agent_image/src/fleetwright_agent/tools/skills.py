@@ -35,8 +35,14 @@ def skill_tools(skills: Sequence[Skill], layout: Layout) -> tuple[Tool, ...]:
     name = {"type": "string", "enum": names, "description": "Name of the skill"}
     path = {"type": "string", "description": "Path of the file, as load_skill lists it"}
     return (
-        Tool("load_skill", "Read a skill's instructions before doing work it covers.", _object(name=name), load),
-        Tool("read_skill_file", "Read one file of a skill.", _object(name=name, path=path), read),
+        Tool(
+            "load_skill",
+            "Read a skill's instructions before doing work it covers.",
+            _object(name=name),
+            load,
+            repeatable=True,
+        ),
+        Tool("read_skill_file", "Read one file of a skill.", _object(name=name, path=path), read, repeatable=True),
     )
 
 

@@ -5,6 +5,7 @@ import httpx2
 from fleetwright_agent.config import AgentConfig, Layout
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.journal import Journal
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.mcp import McpConnection
@@ -27,6 +28,7 @@ def build_turn(config: AgentConfig, layout: Layout, metrics: Metrics, conversati
         layout=layout,
         chat=build_chat(config.model, layout, model_client),
         saver=ConversationSaver(conversations),
+        journal=Journal(conversations),
         sessions=Sessions(layout.memory / "sessions"),
         tools=(*skill_tools(config.skills, layout), *peers.tools()),
         servers=[McpConnection(server, layout, offers=offers) for server in config.mcp_servers],

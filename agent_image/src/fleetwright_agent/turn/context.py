@@ -30,6 +30,8 @@ class TurnState(AgentState):
 
     view: NotRequired[View | None]
     prior_sessions: NotRequired[str]
+    task: NotRequired[str]
+    """Whose turn the newest messages are of."""
     compaction_failures: NotRequired[int]
     """Since the last success or the last message of the user; three of them and it waits."""
 
@@ -39,6 +41,8 @@ class TurnContext:
     request: TurnRequest
     emit: Callable[[Frame], None]
     tools: Mapping[str, Tool]
+    thread: str = ""
+    """Under which the journal keeps this turn's calls."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """MCP servers that could not be asked for their tools, with the reason."""
     tool_calls: int = 0

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class ToolEnd:
     ok: bool
     result: str
     """Cut to a preview."""
+    characters: int = 0
+    """Of the whole result."""
 
 
 class Purpose(StrEnum):
@@ -78,6 +80,26 @@ class CompactionEnd:
     tokens_after: int
 
 
+class AskKind(StrEnum):
+    QUESTION = "question"
+    FORM = "form"
+    APPROVAL = "approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person is needed before the turn can go on; said last, in place of `Done`."""
+
+    kind: AskKind
+    prompt: str
+    """What the person reads."""
+    payload: Mapping[str, Any]
+    """The same for programs: hitl-v1."""
+    identity: str = ""
+    """Names this very ask; whoever answers says it back."""
+    tool: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """The whole answer, said once, last."""
@@ -85,7 +107,7 @@ class Done:
     text: str
 
 
-Frame = Text | Reset | ToolStart | ToolEnd | Usage | PeerCost | CompactionStart | CompactionEnd | Done
+Frame = Text | Reset | ToolStart | ToolEnd | Usage | PeerCost | CompactionStart | CompactionEnd | Ask | Done
 
 
 class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes like this; it is not a defect
@@ -103,6 +125,16 @@ class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes lik
 
 
 @dataclass(frozen=True, slots=True)
+class Reply:
+    """What a person said to an ask."""
+
+    ask: str
+    """Its identity."""
+    value: Any
+    """Text, or JSON where the caller sent data."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRequest:
     """One message of one caller, and how far from the first caller it is."""
 
@@ -113,10 +145,14 @@ class TurnRequest:
     call_path: tuple[str, ...] = ()
     """`<namespace>/<name>` of every agent this request came through, first to last, for the loop guard."""
     metadata: Mapping[str, object] = field(default_factory=dict)
+    reply: Reply | None = None
+    """The message answers an ask of the same task: the turn goes on exactly where it stopped."""
+    restarted: bool = False
+    """The process ended while this message was worked on: what was done is kept, and no tool call is made twice."""
 
 
 class Turn(Protocol):
-    """Runs one message to its end. Cancelling the iteration cancels the work.
+    """Runs one message to its end, or to an ask. Cancelling the iteration cancels the work.
 
     Raises:
         TurnFailed: No answer could be given; already classified.

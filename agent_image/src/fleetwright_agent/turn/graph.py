@@ -10,25 +10,27 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from fleetwright_agent.config import AgentConfig, CallerKind, Layout
+from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import MemoryUnusable
+from fleetwright_agent.memory.journal import Journal
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.mcp_wire import McpUnreachable
 from fleetwright_agent.tools.port import Tool, ToolError
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import Done, Frame, TurnFailed, TurnRequest
+from fleetwright_agent.turn.frames import Ask, Done, Frame, TurnFailed, TurnRequest
 from fleetwright_agent.turn.middleware.compaction import CompactionLink
 from fleetwright_agent.turn.middleware.composite import TurnMiddleware
 from fleetwright_agent.turn.middleware.equipment import EquipmentLink
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
 from fleetwright_agent.turn.models import Chat
+from fleetwright_agent.turn.people import with_people
+from fleetwright_agent.turn.resumption import Start, Threads
 
 _log = logging.getLogger(__name__)
 _STEPS_PER_CALL = 2
@@ -48,7 +50,8 @@ class GraphTurn:
         *,
         layout: Layout,
         chat: Chat,
-        saver: BaseCheckpointSaver[int],
+        saver: ConversationSaver,
+        journal: Journal,
         sessions: Sessions,
         tools: Sequence[Tool],
         servers: Sequence[McpConnection],
@@ -60,7 +63,6 @@ class GraphTurn:
         self._sessions = sessions
         self._tools = tuple(tools)
         self._servers = tuple(servers)
-        self._saver = saver
         self._closing = tuple(closing)
         links = (
             EquipmentLink(config, layout),
@@ -69,10 +71,11 @@ class GraphTurn:
         )
         self._graph: Any = create_agent(
             chat,
-            middleware=[TurnMiddleware(links, ToolCalls(config.limits, metrics))],
+            middleware=[TurnMiddleware(links, ToolCalls(config.limits, metrics, journal))],
             context_schema=TurnContext,
             checkpointer=saver,
         )
+        self._threads = Threads(self._graph, saver, journal)
 
     async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
         frames: asyncio.Queue[Any] = asyncio.Queue()
@@ -81,7 +84,7 @@ class GraphTurn:
         try:
             while (frame := await frames.get()) is not _END:
                 yield frame
-            yield Done(await work)
+            yield await work
         except MemoryUnusable as error:
             _log.error("a conversation could not be read or stored: %s", error)
             raise TurnFailed("storage", "The agent's memory cannot be used right now; try again later.") from error
@@ -90,24 +93,44 @@ class GraphTurn:
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
 
-    async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> str:
-        tools, unreachable = await self._equipment()
-        context = TurnContext(request, frames.put_nowait, tools, unreachable)
-        place: RunnableConfig = {"configurable": {"thread_id": f"{request.owner}\n{request.context_id}"}}
-        update: dict[str, Any] = {"messages": [HumanMessage(request.text)], "compaction_failures": 0}
-        if _is_one_caller(request.owner) and await self._saver.aget_tuple(place) is None:
+    async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> Ask | Done:
+        """To the end of the turn, or to where a person is needed."""
+        thread, begin, stored = await self._threads.open(request)
+        try:
+            if not begin.ended:
+                await self._invoke(request, frames, thread, begin, known=bool(stored.values))
+            if asks := await self._threads.asked(thread):
+                return asks[0]
+            return await self._finish(request, thread)
+        except BaseException:
+            await self._threads.drop(request, thread)
+            raise
+
+    async def _invoke(
+        self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: Start, *, known: bool
+    ) -> None:
+        tools, unreachable = await self._equipment(request)
+        context = TurnContext(request, frames.put_nowait, tools, thread, unreachable)
+        entry = begin.entry
+        if isinstance(entry, dict) and not known and _is_one_caller(request.owner):
             prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
-            update["prior_sessions"] = prior
+            entry = {**entry, "prior_sessions": prior}
         steps = _STEPS_PER_CALL * (self._config.limits.max_tool_calls + 25)
-        state = await self._graph.ainvoke(update, {**place, "recursion_limit": steps}, context=context)
-        answer: str = state["messages"][-1].text
+        place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
+        # What a step has come to is on disk before the next one begins: a call of a tool is known before it is made.
+        await self._graph.ainvoke(entry, place, context=context, durability="sync")
+
+    async def _finish(self, request: TurnRequest, thread: str) -> Done:
+        stored = await self._graph.aget_state({"configurable": {"thread_id": thread}})
+        answer: str = stored.values["messages"][-1].text
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
+        await self._threads.close(request, thread)
         if _is_one_caller(request.owner):
             await self._remember(request, answer)
-        return answer
+        return Done(answer)
 
-    async def _equipment(self) -> tuple[dict[str, Tool], dict[str, str]]:
+    async def _equipment(self, request: TurnRequest) -> tuple[dict[str, Tool], dict[str, str]]:
         """Every tool of this turn; a server that cannot be reached takes only its own tools away."""
         found = await asyncio.gather(*(server.tools() for server in self._servers), return_exceptions=True)
         tools = {tool.name: tool for tool in self._tools}
@@ -123,7 +146,7 @@ class GraphTurn:
                 raise listed
             else:
                 tools |= {tool.name: tool for tool in listed}
-        return tools, unreachable
+        return with_people(tools, self._config, request.owner), unreachable
 
     async def _remember(self, request: TurnRequest, answer: str) -> None:
         try:

@@ -11,6 +11,8 @@ from fleetwright_cli.offline.words import sentences, words
 _RECALL = re.compile(r"\b(remember|recall|did i|have i|i told|i said|earlier|before|my|our)\b", re.IGNORECASE)
 _SUMMARISE = re.compile(r"^\s*summari[sz]e\b", re.IGNORECASE)
 _LONG = re.compile(r"\[\[long:(\d+)\]\]")
+_TOGETHER = "[[together]]"
+"""Every call that is left at once, instead of one after the other."""
 _MARKER = re.compile(r"\[\[[^\]]*\]\]")
 _FENCE = re.compile(r"</?[a-z_]+(?: note=\"[^\"]*\")?>")
 _EXTRACT = 220
@@ -18,10 +20,10 @@ _EXTRACT = 220
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Either words or one call."""
+    """Either words or calls."""
 
     text: str = ""
-    call: Call | None = None
+    calls: tuple[Call, ...] = ()
 
 
 def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
@@ -33,7 +35,8 @@ def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, A
     steps = plan(_MARKER.sub("", asked), tools)
     results = [message for message in messages[asked_at + 1 :] if message["role"] == "tool"]
     if len(results) < len(steps):
-        return Answer(call=steps[len(results)])
+        left = steps[len(results) :]
+        return Answer(calls=tuple(left if _TOGETHER in asked else left[:1]))
     if results:
         return Answer("Here is what I found. " + " ".join(_plain(text_of(result)) for result in results))
     if long := _LONG.search(asked):

@@ -90,7 +90,7 @@ class OfflineModel:
         self._prompts[prompt] = None
         if len(self._prompts) > _PROMPTS_REMEMBERED:
             self._prompts.popitem(last=False)
-        said = reply.text if reply.call is None else reply.call.name + reply.call.json
+        said = reply.text + "".join(call.name + call.json for call in reply.calls)
         tokens_in, tokens_out = -(-len(prompt) // 4), max(1, -(-len(said) // 4))
         return {
             "prompt_tokens": tokens_in,
@@ -133,14 +133,18 @@ def _error(kind: str) -> Response:
 
 
 def _tool_calls(reply: Answer, kind: str | None) -> list[dict[str, Any]]:
+    functions = [{"name": call.name, "arguments": call.json} for call in reply.calls]
     if kind == "malformed":
-        function = {"name": reply.call.name if reply.call else "unfinished", "arguments": '{"value": "never clo'}
-    elif reply.call is not None:
-        function = {"name": reply.call.name, "arguments": reply.call.json}
-    else:
-        return []
-    identity = hashlib.sha256(json.dumps(function).encode()).hexdigest()[:20]
-    return [{"index": 0, "id": f"call_{identity}", "type": "function", "function": function}]
+        name = functions[0]["name"] if functions else "unfinished"
+        functions = [{"name": name, "arguments": '{"value": "never clo'}]
+    return [_tool_call(index, function) for index, function in enumerate(functions)]
+
+
+def _tool_call(index: int, function: Mapping[str, str]) -> dict[str, Any]:
+    # Equal calls in one reply are two calls, and a call keeps its identifier when it stands first or alone.
+    identity = json.dumps(function) if index == 0 else json.dumps([index, function])
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:20]
+    return {"index": index, "id": f"call_{digest}", "type": "function", "function": dict(function)}
 
 
 def _choice(reply: Answer, kind: str | None) -> dict[str, Any]:
@@ -158,8 +162,8 @@ async def _stream(
 
     yield event({"role": "assistant", "content": ""})
     calls = _tool_calls(reply, kind)
-    if calls:
-        yield event({"tool_calls": calls})
+    for call in calls:
+        yield event({"tool_calls": [call]})
     for index, word in enumerate(reply.text.split(" ") if reply.text and not calls else []):
         if kind == "cut" and index == 2:
             raise ConnectionResetError("cut on demand")

@@ -69,9 +69,10 @@ def _fill(step: str, function: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 class _Reading:
-    """Takes values out of one step; a number or a quotation serves once."""
+    """Takes values out of one step; a number, a quotation or a piece of JSON serves once."""
 
     def __init__(self, step: str) -> None:
+        self._json, step = _literals(step)
         self._step = step.strip()
         self._numbers: list[str] = re.findall(r"(?<![\w-])-?\d+(?:\.\d+)?(?![\w-])", step)
         self._quoted: list[str] = re.findall(r'"([^"]+)"', step)
@@ -87,7 +88,11 @@ class _Reading:
             return bool(words(name) & words(self._step)) or None
         if kind == "string":
             return self._string(name, last=last, function=function)
-        return None
+        return self._literal(list if kind == "array" else dict) if kind in {"array", "object"} else None
+
+    def _literal(self, wanted: type[Any]) -> Any:
+        found = next((i for i, literal in enumerate(self._json) if isinstance(literal, wanted)), None)
+        return None if found is None else self._json.pop(found)
 
     def _choice(self, options: Sequence[Any]) -> Any:
         said = words(self._step)
@@ -110,6 +115,24 @@ class _Reading:
             if match:
                 return match.group(1)
         return _addressed(self._step, function) if last else None
+
+
+def _literals(step: str) -> tuple[list[Any], str]:
+    """Arrays and objects that are written as JSON, and the step without them."""
+    found: list[Any] = []
+    rest, at = "", 0
+    while at < len(step):
+        if step[at] in "[{":
+            try:
+                value, end = json.JSONDecoder().raw_decode(step, at)
+            except ValueError:
+                pass
+            else:
+                found.append(value)
+                at = end
+                continue
+        rest, at = rest + step[at], at + 1
+    return found, rest
 
 
 def _addressed(step: str, function: str) -> str:

@@ -69,6 +69,7 @@ def agent_config(
         "compaction": _compaction(spec.get("compaction", {})),
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
+        **_people(spec),
         **_asked_for(agent),
     }
 
@@ -121,6 +122,7 @@ def _server(use: Mapping[str, Any], server: Mapping[str, Any], endpoints: Endpoi
         **server_entry(server, endpoints),
         "allow": allowed_tools(use, server) or [],
         "deny": denied_tools(use, server),
+        **_given(use.get("tools", {}), "requireApproval"),
         **({"pinned": digests(pinned["tools"])} if pinned else {}),
     }
 
@@ -133,6 +135,19 @@ def _peer(peer: Agent, endpoints: Endpoints) -> dict[str, Any]:
         "url": endpoints.agent(namespace, name),
         "description": peer["spec"].get("description", ""),
     }
+
+
+def _people(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Who is asked, and what needs a yes; defaults are the runtime's own."""
+    approvals = {key: value for key, value in spec.get("approvals", {}).items() if key != "expiry"}
+    if "expiry" in spec.get("approvals", {}):
+        approvals["expirySeconds"] = durations.seconds(spec["approvals"]["expiry"])
+    return {**({"approvals": approvals} if approvals else {}), **({"askHuman": True} if spec.get("askHuman") else {})}
+
+
+def _given(spec: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """The field where it says something: what nobody uses must not be another revision."""
+    return {field: spec[field]} if spec.get(field) else {}
 
 
 def _compaction(spec: Mapping[str, Any]) -> dict[str, Any]:

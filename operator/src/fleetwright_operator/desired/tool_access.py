@@ -58,6 +58,11 @@ def denied_tools(use: Mapping[str, Any], server: Mapping[str, Any]) -> list[str]
     return list(dict.fromkeys([*use.get("tools", {}).get("deny", ()), *policy(server).get("deny", ())]))
 
 
+def peer_tool(peer: str) -> str:
+    """The tool that asks a peer, as the runtime names it."""
+    return f"ask_{peer.replace('-', '_')}"
+
+
 def policy(server: Mapping[str, Any]) -> Mapping[str, Any]:
     found: Mapping[str, Any] = server["spec"].get("toolPolicy", {})
     return found

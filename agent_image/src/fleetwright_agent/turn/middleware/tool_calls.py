@@ -1,25 +1,29 @@
-"""Runs one tool call: limit, schema, time, frames, counters. Whatever happens, the loop gets a result."""
+"""Runs one tool call: limit, schema, a person's word, journal, frames, counters. The loop gets a result or a pause."""
 
 import json
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import jsonschema
 import referencing
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import interrupt
 
 from fleetwright_agent.config import Limits
+from fleetwright_agent.memory.journal import CallState, Entry, Journal
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
+from fleetwright_agent.tools.human import approved
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined, ToolError
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import ToolEnd, ToolStart, TurnFailed
+from fleetwright_agent.turn.frames import AskKind, ToolEnd, ToolStart, TurnFailed
 
 _log = logging.getLogger(__name__)
 
-_PREVIEW = 800
+PREVIEW: Final = 800
 _GRACE_CALLS = 10
 # Knows no address: a schema comes from a server, and must not send this process anywhere.
 _NO_SCHEMAS: referencing.Registry[Any] = referencing.Registry()
@@ -28,29 +32,72 @@ _NO_SCHEMAS: referencing.Registry[Any] = referencing.Registry()
 class ToolCalls:
     """An exception of a tool becomes a result with an error in words: raised, it would end its siblings."""
 
-    def __init__(self, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, limits: Limits, metrics: Metrics, journal: Journal) -> None:
         self._limits = limits
         self._metrics = metrics
+        self._journal = journal
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
+        """Runs from its beginning again when a turn goes on: what stands before the pause has no effects."""
         call = request.tool_call
         call_id, name = call["id"] or "", call["name"]
+        key = f"{_asker(request)}/{call_id}"
+        before = await self._journal.get(context.thread, key)
+        if before is not None and before.state is CallState.DONE:
+            return _message(call_id, name, before.body["text"], ok=before.body["ok"])
         tool = context.tools.get(name)
-        # A model may make up names; they must not become labels.
-        label = name if tool is not None else "(unknown)"
-        context.emit(ToolStart(call_id, name, json.dumps(call["args"])[:_PREVIEW]))
-        started = time.perf_counter()
-        try:
-            text = await self._run(tool, call["args"], context, name)
-            ok = True
-        except ToolError as error:
-            text, ok = f"Error: {error}", False
-        self._metrics.tool_latency.labels(label).observe(time.perf_counter() - started)
-        self._metrics.tool_calls.labels(label, "ok" if ok else "error").inc()
-        context.emit(ToolEnd(call_id, name, ok, text[:_PREVIEW]))
-        return ToolMessage(text, tool_call_id=call_id, name=name, status="success" if ok else "error")
+        run = _Call(key, call_id, name, call["args"], tool)
+        wrong = self._refusal(run, context)
+        if wrong is None and tool is not None and (ask := await self._ask(run, tool, before, context.thread)):
+            run = replace(run, reply=interrupt(ask))
+            if ask["kind"] == AskKind.APPROVAL and not approved(run.reply):
+                wrong = ToolDeclined(f"{name} was not approved and has not run; do not try it again unasked")
+        return await self._run(run, wrong, context)
 
-    async def _run(self, tool: Tool | None, arguments: Mapping[str, Any], context: TurnContext, name: str) -> str:
+    async def _ask(self, call: "_Call", tool: Tool, before: Entry | None, thread: str) -> dict[str, Any] | None:
+        """What a person must say first. An ask that was made stands, whatever the configuration says by now."""
+        if before is not None and before.state is CallState.WAITING:
+            asked: dict[str, Any] = before.body
+            return asked
+        if tool.asks is None:
+            return None
+        ask = tool.asks(call.arguments)
+        body = {"kind": ask.kind.value, "prompt": ask.prompt, "payload": dict(ask.payload), "tool": tool.name}
+        await self._journal.put(thread, call.key, CallState.WAITING, body)
+        return body
+
+    async def _run(self, call: "_Call", wrong: ToolError | None, context: TurnContext) -> ToolMessage:
+        # A model may make up names; they must not become labels.
+        label = call.name if call.tool is not None else "(unknown)"
+        context.emit(ToolStart(call.identity, call.name, json.dumps(call.arguments)[:PREVIEW]))
+        started = time.perf_counter()
+        outcome = "ok"
+        try:
+            text = await self._result(call, wrong, context)
+        except ToolError as error:
+            text, outcome = f"Error: {error}", error.outcome
+        ok = outcome == "ok"
+        if call.once:
+            await self._journal.put(context.thread, call.key, CallState.DONE, {"text": text, "ok": ok})
+        self._metrics.tool_latency.labels(label).observe(time.perf_counter() - started)
+        self._metrics.tool_calls.labels(label, outcome).inc()
+        context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text)))
+        return _message(call.identity, call.name, text, ok=ok)
+
+    async def _result(self, call: "_Call", wrong: ToolError | None, context: TurnContext) -> str:
+        if wrong is not None or call.tool is None:
+            raise wrong or ToolError(f"there is no tool {call.name!r}")
+        if call.once:
+            await self._journal.put(context.thread, call.key, CallState.BEGUN, call.name)
+        try:
+            return await call.tool.run(ToolCall(call.arguments, context.request, context.emit, call.reply))
+        except (ToolError, TurnFailed):
+            raise
+        except Exception:
+            _log.exception("tool %s broke", call.name)
+            raise ToolError("the tool broke; go on without it") from None
+
+    def _refusal(self, call: "_Call", context: TurnContext) -> ToolError | None:
         context.tool_calls += 1
         limit = self._limits.max_tool_calls
         if context.tool_calls > limit:
@@ -58,25 +105,47 @@ class ToolCalls:
                 context.failure = TurnFailed(
                     "tool_call_limit", f"The agent went on calling tools after its limit of {limit} calls."
                 )
-            raise ToolError(f"the limit of {limit} tool calls is reached; answer with what you have")
-        if tool is None:
-            raise ToolError(f"there is no tool {name!r}; the tools are: {', '.join(sorted(context.tools)) or 'none'}")
-        _validate(arguments, tool)
-        try:
-            return await tool.run(ToolCall(arguments, context.request, context.emit))
-        except (ToolError, TurnFailed):
-            raise
-        except Exception:
-            _log.exception("tool %s broke", name)
-            raise ToolError("the tool broke; go on without it") from None
+            return ToolError(f"the limit of {limit} tool calls is reached; answer with what you have")
+        if call.tool is None:
+            known = ", ".join(sorted(context.tools)) or "none"
+            return ToolError(f"there is no tool {call.name!r}; the tools are: {known}")
+        return _misfit(call.arguments, call.tool)
 
 
-def _validate(arguments: Mapping[str, Any], tool: Tool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Call:
+    key: str
+    """In the journal."""
+    identity: str
+    """As the provider calls it."""
+    name: str
+    arguments: Mapping[str, Any]
+    tool: Tool | None
+    reply: Any = None
+
+    @property
+    def once(self) -> bool:
+        """Whether the journal must know of it."""
+        return self.tool is not None and not self.tool.repeatable
+
+
+def _asker(request: ToolCallRequest) -> str:
+    """The model's message that made the call: providers exist that number the calls of each message anew."""
+    messages = request.state["messages"]
+    return next((str(message.id) for message in reversed(messages) if isinstance(message, AIMessage)), "")
+
+
+def _message(call_id: str, name: str, text: str, *, ok: bool) -> ToolMessage:
+    return ToolMessage(text, tool_call_id=call_id, name=name, status="success" if ok else "error")
+
+
+def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
     try:
         jsonschema.validate(dict(arguments), dict(tool.parameters), registry=_NO_SCHEMAS)
     except jsonschema.ValidationError as error:
         where = "/".join(str(part) for part in error.absolute_path) or "arguments"
-        raise ToolError(f"{where}: {error.message}") from None
+        return ToolError(f"{where}: {error.message}")
     except (jsonschema.SchemaError, referencing.exceptions.Unresolvable):
         # A server's own broken schema is its own to enforce.
-        return
+        return None
+    return None

@@ -1,0 +1,59 @@
+"""The journal of tool calls: what makes a call happen at most once, whatever happens to the process.
+
+That a call begins is on disk before it begins, and its result before anybody hears of it. A call that began and has
+no result is never made again. Refuses: keeping more than the turn that is under way.
+"""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from fleetwright_agent.memory.database import Database
+
+
+class CallState(StrEnum):
+    WAITING = "waiting"
+    """For a person; nothing has happened."""
+    BEGUN = "begun"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    state: CallState
+    body: Any = None
+
+
+class Journal:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, thread: str, call: str, state: CallState, body: Any = None) -> None:
+        row = (thread, call, state.value, json.dumps(body))
+        await self._database.run(lambda db: _put(db, row))
+
+    async def get(self, thread: str, call: str) -> Entry | None:
+        query = "SELECT state, body FROM calls WHERE thread=? AND call=?"
+        found = await self._database.run(lambda db: db.execute(query, (thread, call)).fetchone())
+        return None if found is None else Entry(CallState(found[0]), json.loads(found[1]))
+
+    async def begun(self, thread: str) -> list[str]:
+        """The tools whose calls began and have no result."""
+        query = "SELECT body FROM calls WHERE thread=? AND state=? ORDER BY body"
+        values = (thread, CallState.BEGUN.value)
+        rows = await self._database.run(lambda db: db.execute(query, values).fetchall())
+        return [str(json.loads(body)) for (body,) in rows]
+
+    async def forget(self, thread: str) -> None:
+        """Another turn begins; what the former one called is over."""
+        await self._database.run(lambda db: _forget(db, thread))
+
+
+def _put(db: sqlite3.Connection, row: tuple[str, str, str, str]) -> None:
+    db.execute("INSERT OR REPLACE INTO calls (thread, call, state, body) VALUES (?,?,?,?)", row)
+
+
+def _forget(db: sqlite3.Connection, thread: str) -> None:
+    db.execute("DELETE FROM calls WHERE thread=?", (thread,))

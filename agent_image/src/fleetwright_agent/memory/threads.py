@@ -1,0 +1,63 @@
+"""Where a conversation lies, and what of it is set aside: names of threads, copies and ends of whole ones.
+
+A conversation is one thread. While a task of it waits for a person the conversation may go on; then the task's part
+is set aside under a thread of its own, and the task goes on from there.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Final
+
+from fleetwright_agent.memory.database import Database
+
+_TABLES: Final = {
+    "checkpoints": "ns, id, kind, body, metadata_kind, metadata",
+    "messages": "ns, position, id, kind, body",
+    "writes": "ns, checkpoint, task, position, channel, kind, body",
+    "calls": "call, state, body",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What a thread that was set aside belongs to."""
+
+    owner: str
+    context_id: str
+    task_id: str
+
+    @property
+    def thread(self) -> str:
+        # No part can hold a line break: identifiers are checked to be printable where they come in.
+        return f"{self.owner}\n{self.context_id}\n{self.task_id}"
+
+
+def conversation(owner: str, context_id: str) -> str:
+    return f"{owner}\n{context_id}"
+
+
+async def asides(database: Database) -> list[Aside]:
+    """Every thread that is set aside."""
+
+    def read(db: sqlite3.Connection) -> list[Aside]:
+        rows = db.execute("SELECT DISTINCT thread FROM checkpoints").fetchall()
+        return [Aside(*parts) for (thread,) in rows if len(parts := thread.split("\n")) == 3]
+
+    return await database.run(read)
+
+
+async def forget(database: Database, aside: Aside) -> None:
+    await database.run(lambda db: delete(db, aside.thread))
+
+
+def copy(db: sqlite3.Connection, source: str, target: str) -> None:
+    """The target becomes what the source is now."""
+    delete(db, target)
+    for table, columns in _TABLES.items():
+        insert = f"INSERT INTO {table} (thread, {columns}) SELECT ?, {columns} FROM {table} WHERE thread=?"  # noqa: S608 - names are ours
+        db.execute(insert, (target, source))
+
+
+def delete(db: sqlite3.Connection, thread: str) -> None:
+    for table in _TABLES:
+        db.execute(f"DELETE FROM {table} WHERE thread=?", (thread,))  # noqa: S608 - names are ours

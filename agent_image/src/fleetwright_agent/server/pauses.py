@@ -1,0 +1,118 @@
+"""Tasks that wait for a person: what they ask, as it stands in the task, and who answered. Pure.
+
+The task's own messages are the only record, so that a restart, a list and a caller all read the same. Refuses:
+believing a caller about who it is.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from a2a.types.a2a_pb2 import Message, Part, Role, Task
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.struct_pb2 import Value
+
+from fleetwright_agent.extensions import ANSWER, ASK, COST, HITL_MIME
+from fleetwright_agent.server.events import INTERRUPTED
+from fleetwright_agent.tools.human import approved
+from fleetwright_agent.turn.frames import Ask, AskKind, Reply
+
+_SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    identity: str
+    kind: AskKind
+    tool: str
+    since_ns: int
+    expires_ns: int | None = None
+    cost: Mapping[str, Any] | None = None
+    """Of the task so far."""
+
+    def expired(self, now_ns: int) -> bool:
+        return self.expires_ns is not None and now_ns >= self.expires_ns
+
+
+def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message:
+    """Text for people, data for programs."""
+    data = Part(data=ParseDict(dict(ask.payload), Value()), media_type="application/json")
+    data.metadata["mimeType"] = HITL_MIME
+    message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=[Part(text=ask.prompt), data])
+    about: dict[str, Any] = {"id": ask.identity, "kind": ask.kind.value, "tool": ask.tool}
+    if expires_ns is not None:
+        about["expires"] = _moment(expires_ns)
+    message.metadata.update({ASK: about})
+    return message
+
+
+def pause_of(task: Task) -> Pause | None:
+    """What the task waits for; nothing where it does not wait, or for something that is not ours to know."""
+    if task.status.state not in INTERRUPTED:
+        return None
+    return _pause(task.status.message, task.status.timestamp.ToNanoseconds())
+
+
+def _pause(message: Message, since_ns: int) -> Pause | None:
+    metadata = MessageToDict(message.metadata)
+    about = metadata.get(ASK)
+    if not isinstance(about, dict):
+        return None
+    expires = about.get("expires")
+    return Pause(
+        identity=about["id"],
+        kind=AskKind(about["kind"]),
+        tool=about["tool"],
+        since_ns=since_ns,
+        expires_ns=None if expires is None else round(datetime.fromisoformat(expires).timestamp() * _SECOND),
+        cost=metadata.get(COST),
+    )
+
+
+def value_of(message: Message) -> Any:
+    """What was said: the data where there is some, also where it is written as text, and else the text."""
+    for part in message.parts:
+        if part.HasField("data"):
+            return MessageToDict(part.data)
+    text = "\n".join(part.text for part in message.parts if part.HasField("text"))
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, dict) else text
+
+
+def answered(message: Message, pause: Pause | None, *, owner: str, at_ns: int) -> Message:
+    """The message stamped with who answered."""
+    kept = Message()
+    kept.CopyFrom(message)
+    if pause is not None:
+        stamp = {"ask": pause.identity, "by": owner, "at": _moment(at_ns), "messageId": message.message_id}
+        if pause.kind is AskKind.APPROVAL:
+            stamp |= {"tool": pause.tool, "decision": "approved" if approved(value_of(message)) else "declined"}
+        kept.metadata.update({ANSWER: stamp})
+    return kept
+
+
+def reply_to(pause: Pause, message: Message) -> Reply:
+    return Reply(pause.identity, value_of(message))
+
+
+def answered_pause(task: Task) -> Pause | None:
+    """The pause that the newest message of the caller answered."""
+    spoken = [i for i, message in enumerate(task.history) if message.role == Role.ROLE_USER]
+    if len(spoken) < 2:
+        return None
+    earlier = task.history[spoken[-2] + 1 : spoken[-1]]
+    return next((found for message in reversed(earlier) if (found := _pause(message, 0))), None)
+
+
+def newest_message(task: Task) -> Message | None:
+    """What the caller said last."""
+    return next((message for message in reversed(task.history) if message.role == Role.ROLE_USER), None)
+
+
+def _moment(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns / _SECOND, UTC).isoformat(timespec="seconds")

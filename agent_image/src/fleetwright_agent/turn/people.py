@@ -1,0 +1,44 @@
+"""Which tools of a turn involve a person, by the configuration and by who asks. Pure.
+
+A caller that is an agent is not asked: it is given no tool that asks, and approves nothing unless the configuration
+says that callers may; an agent never approves by its own credential (PA-045, PA-046).
+"""
+
+from collections.abc import Mapping
+
+from fleetwright_agent.config import AgentConfig, Approver, CallerKind
+from fleetwright_agent.tools.human import gated, human_tools, shut
+from fleetwright_agent.tools.mcp_listing import offered_name
+from fleetwright_agent.tools.port import Tool
+
+
+def with_people(tools: Mapping[str, Tool], config: AgentConfig, owner: str) -> dict[str, Tool]:
+    """The tools as this caller's turn has them."""
+    wanted = needs_approval(config)
+    me = f"{config.namespace}/{config.name}"
+    may = may_approve(config, owner)
+    guarded = {
+        name: tool if name not in wanted else gated(tool, agent=me) if may else shut(tool)
+        for name, tool in tools.items()
+    }
+    asking = human_tools() if config.ask_human and is_client(owner) else ()
+    return guarded | {tool.name: tool for tool in asking}
+
+
+def needs_approval(config: AgentConfig) -> frozenset[str]:
+    """The names of tools, as the model calls them."""
+    by_server = (
+        offered_name(f"{server.name}__{tool}") for server in config.mcp_servers for tool in server.require_approval
+    )
+    return frozenset((*config.approvals.tools, *by_server))
+
+
+def may_approve(config: AgentConfig, owner: str) -> bool:
+    if is_client(owner):
+        return True
+    me = f"{CallerKind.AGENT}:{config.namespace}/{config.name}"
+    return config.approvals.by is Approver.CALLERS and owner != me
+
+
+def is_client(owner: str) -> bool:
+    return owner.startswith(f"{CallerKind.CLIENT}:")

@@ -1,0 +1,125 @@
+"""Where a turn starts: a new message, a reply to an ask, or what a dead process left.
+
+The decision is pure and reads one stored state; `Threads` finds that state and moves it aside when the conversation
+goes on without it. Refuses: going on where a tool call may or may not have happened.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command, Interrupt, StateSnapshot
+
+from fleetwright_agent.memory.checkpoints import ConversationSaver
+from fleetwright_agent.memory.journal import Journal
+from fleetwright_agent.memory.threads import Aside, conversation
+from fleetwright_agent.turn.frames import Ask, AskKind, TurnFailed, TurnRequest
+
+_LOST: Final = TurnFailed("pause_lost", "What this task waited for is not known any more; send a new message.")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How the graph is entered; nothing to enter where it had come to its end."""
+
+    entry: dict[str, Any] | Command[Any] | None
+    fresh: bool = False
+    ended: bool = False
+
+
+def start(request: TurnRequest, stored: StateSnapshot) -> Start:
+    """Raises: TurnFailed."""
+    ours = stored.values.get("task") == request.task_id
+    if request.reply is not None:
+        known = ours and any(ask.identity == request.reply.ask for ask in asked(stored))
+        if known:
+            return Start(Command(resume={request.reply.ask: request.reply.value}))
+        if not (ours and request.restarted):
+            raise _LOST
+    if ours and request.restarted:
+        return Start(None, ended=not stored.next)
+    return Start(
+        {"messages": [HumanMessage(request.text)], "compaction_failures": 0, "task": request.task_id}, fresh=True
+    )
+
+
+def asked(stored: StateSnapshot) -> list[Ask]:
+    """Every ask of a state that has no answer yet, in the order in which the model made them."""
+    return [_ask(found) for task in stored.tasks if task.result is None for found in task.interrupts]
+
+
+def _ask(found: Interrupt) -> Ask:
+    value = found.value
+    return Ask(AskKind(value["kind"]), value["prompt"], value["payload"], found.id, value["tool"])
+
+
+class Threads:
+    """The thread of a task: its conversation's, or one of its own."""
+
+    def __init__(self, graph: Any, saver: ConversationSaver, journal: Journal) -> None:
+        self._graph = graph
+        self._saver = saver
+        self._journal = journal
+
+    async def open(self, request: TurnRequest) -> tuple[str, Start, StateSnapshot]:
+        """Raises: TurnFailed, where the turn must not go on."""
+        aside = Aside(request.owner, request.context_id, request.task_id).thread
+        thread, stored = aside, await self._state(aside)
+        if not stored.values:
+            thread = conversation(request.owner, request.context_id)
+            stored = await self._state(thread)
+        begin = start(request, stored)
+        if begin.fresh:
+            await self._set_aside(request, stored, thread)
+            await self._journal.forget(thread)
+        elif request.restarted and (tools := await self._journal.begun(thread)):
+            raise TurnFailed(
+                "restart_tool_unknown",
+                f"The agent restarted while {', '.join(tools)} ran. Whether it took effect is not known, so it was not"
+                " called again: look, then send the message again if it is needed.",
+            )
+        return thread, begin, stored
+
+    async def close(self, request: TurnRequest, thread: str) -> None:
+        """What a task that was set aside has come to goes back into its conversation, and its thread ends."""
+        main = conversation(request.owner, request.context_id)
+        if thread == main:
+            return
+        done, now = await self._state(thread), await self._state(main)
+        known = {message.id for message in now.values.get("messages", ())}
+        news = [message for message in done.values["messages"] if message.id not in known]
+        if news and _spoken(news):
+            await self._set_aside(request, now, main)
+            await self._graph.aupdate_state(_place(main), {"messages": news}, as_node="model")
+        await self._saver.adelete_thread(thread)
+
+    async def drop(self, request: TurnRequest, thread: str) -> None:
+        """The task has failed: what it did apart from its conversation goes with it."""
+        if thread != conversation(request.owner, request.context_id):
+            await self._saver.adelete_thread(thread)
+
+    async def asked(self, thread: str) -> list[Ask]:
+        return asked(await self._state(thread))
+
+    async def _set_aside(self, request: TurnRequest, stored: StateSnapshot, thread: str) -> None:
+        """Whoever waits for a person in this conversation keeps their place."""
+        waiting = stored.values.get("task")
+        if waiting and waiting != request.task_id and asked(stored):
+            target = Aside(request.owner, request.context_id, waiting).thread
+            await self._saver.acopy_thread(thread, target)
+
+    async def _state(self, thread: str) -> StateSnapshot:
+        found: StateSnapshot = await self._graph.aget_state(_place(thread))
+        return found
+
+
+def _place(thread: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread}}
+
+
+def _spoken(messages: Sequence[AnyMessage]) -> bool:
+    """A history must not end with calls that nobody answers for."""
+    last = messages[-1]
+    return isinstance(last, AIMessage) and not last.tool_calls

@@ -1,0 +1,274 @@
+"""Whole agents with the offline model, and tools whose effects can be counted: in this process, and as a process."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+import uvicorn
+from mcp.server.fastmcp import FastMCP
+
+from fleetwright_agent.app import create_app
+from fleetwright_cli.offline.model import OfflineModel
+
+TOKENS = {
+    "client:default": "token-of-default",
+    "client:other": "token-of-other",
+    "agent:team/peer": "token-of-peer",
+    "agent:team/echo": "self",
+}
+
+
+@contextmanager
+def serving(app: Any) -> Iterator[int]:
+    """The application on a loopback port, in a thread of its own."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@dataclass
+class House:
+    """A restaurant with a ledger: every effect of a tool is a line in it."""
+
+    ledger: list[str] = field(default_factory=list)
+    kitchen: Event = field(default_factory=Event)
+    """Cooking takes until this is set."""
+
+    def server(self) -> FastMCP:
+        server = FastMCP("house", host="127.0.0.1", port=1, stateless_http=True, json_response=True)
+
+        @server.tool()
+        def book_table(guests: int) -> str:
+            """Book a table in the restaurant."""
+            self.ledger.append(f"table for {guests}")
+            return f"A table for {guests} is booked."
+
+        @server.tool()
+        def charge_card(amount: int) -> str:
+            """Charge the card of the guest."""
+            self.ledger.append(f"charged {amount}")
+            return f"The card is charged {amount}."
+
+        @server.tool()
+        async def cook_dish(portions: int) -> str:
+            """Cook a dish in the kitchen."""
+            self.ledger.append(f"cooked {portions}")
+            await anyio.to_thread.run_sync(self.kitchen.wait, 60)
+            return f"{portions} portions are ready."
+
+        return server
+
+
+@pytest.fixture(scope="session")
+def model_port() -> Iterator[int]:
+    with serving(OfflineModel().app()) as port:
+        yield port
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+@pytest.fixture
+def house_port(house: House) -> Iterator[int]:
+    with serving(house.server().streamable_http_app()) as port:
+        yield port
+        house.kitchen.set()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+_count = iter(range(1_000_000))
+
+
+@dataclass
+class Guest:
+    """A caller of an agent over HTTP, as one of the tokens."""
+
+    url: str
+    ops_url: str
+    process: asyncio.subprocess.Process | None = None
+    owner: str = "client:default"
+
+    def http(self) -> httpx.AsyncClient:
+        headers = {"A2A-Version": "1.0", "Authorization": f"Bearer {TOKENS[self.owner]}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+
+    def by(self, owner: str) -> "Guest":
+        return Guest(self.url, self.ops_url, self.process, owner)
+
+    async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        async with self.http() as http:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            answer: dict[str, Any] = (await http.post("/a2a", json=body)).json()
+            return answer
+
+    async def say(self, text: str | None, *, data: Any = None, now: bool = False, **message: Any) -> dict[str, Any]:
+        answer = await self.call("SendMessage", saying(text, data=data, now=now, **message))
+        assert "error" not in answer, answer
+        task: dict[str, Any] = answer["result"]["task"]
+        return task
+
+    async def get(self, task: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = (await self.call("GetTask", {"id": task["id"]}))["result"]
+        return found
+
+    async def rested(self, task: dict[str, Any]) -> dict[str, Any]:
+        """The task once it is neither waiting for its turn nor working."""
+        async with asyncio.timeout(60):
+            while state(found := await self.get(task)) in {"submitted", "working"}:  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.02)
+        return found
+
+    async def events(self, method: str, params: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        async with self.http() as http, http.stream("POST", "/a2a", json=body) as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("data: "):
+                    yield json.loads(line[6:])["result"]
+
+    async def metric(self, name: str) -> float:
+        async with httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
+            lines = (await http.get("/metrics")).text.splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"fleetwright_{name}"))
+
+    async def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        await self.process.wait()
+
+    async def ready(self) -> None:
+        async with asyncio.timeout(30), httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
+            while True:
+                try:
+                    if (await http.get("/readyz")).status_code == 200:
+                        return
+                except httpx.TransportError:
+                    assert self.process is None or self.process.returncode is None, "the agent has ended"
+                await asyncio.sleep(0.02)
+
+
+def saying(text: str | None, *, data: Any = None, now: bool = False, **message: Any) -> dict[str, Any]:
+    parts = ([] if text is None else [{"text": text}]) + ([] if data is None else [{"data": data}])
+    body = {"messageId": f"message-{next(_count)}", "role": "ROLE_USER", "parts": parts} | message
+    return {"message": body, "configuration": {"returnImmediately": now}}
+
+
+def state(task: dict[str, Any]) -> str:
+    word: str = task["status"]["state"].removeprefix("TASK_STATE_").lower().replace("_", "-")
+    return word
+
+
+@pytest.fixture
+def write(mounted: Any, documents: Any, model_port: int, house_port: int) -> Callable[..., None]:
+    """Writes the configuration of an agent of the house."""
+
+    def of(*, server: dict[str, Any] | None = None, **changes: Any) -> None:
+        model = {
+            "name": "offline",
+            "baseUrl": f"http://127.0.0.1:{model_port}/v1",
+            "contextWindow": 8000,
+            "maxOutputTokens": 1000,
+            "timeoutSeconds": 30,
+            "price": {"inputPerMillion": "1", "outputPerMillion": "2"},
+        }
+        tools = {"name": "house", "url": f"http://127.0.0.1:{house_port}/mcp", **(server or {})}
+        mounted.write(mounted.layout.config_file, documents(model=model, mcpServers=[tools], askHuman=True) | changes)
+
+    return of
+
+
+@pytest.fixture
+def agent(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
+    """The whole agent behind its two doors; opening it again is a restart in good order."""
+
+    @asynccontextmanager
+    async def start(**changes: Any) -> AsyncIterator[Guest]:
+        write(**changes)
+        app = create_app(mounted.config(), layout=mounted.layout, retry_seconds=0.1)
+        await app.start()
+        servers = [
+            uvicorn.Server(uvicorn.Config(door, lifespan="off", log_config=None, timeout_graceful_shutdown=1))
+            for door in (app.a2a, app.ops)
+        ]
+        listeners = [socket.create_server(("127.0.0.1", 0)) for _ in servers]
+        running = [
+            asyncio.create_task(server._serve([listener])) for server, listener in zip(servers, listeners, strict=True)
+        ]
+        guest = Guest(*(f"http://127.0.0.1:{listener.getsockname()[1]}" for listener in listeners))
+        try:
+            await guest.ready()
+            yield guest
+        finally:
+            await app.drain()
+            for server in servers:
+                server.should_exit = True
+            await asyncio.gather(*running)
+            await app.aclose()
+
+    return start
+
+
+@pytest.fixture
+def agent_process(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
+    """The real command on the mounted files; starting it again is a restart. It is killed in the end."""
+
+    @asynccontextmanager
+    async def start(**changes: Any) -> AsyncIterator[Guest]:
+        write(**changes)
+        ports = [free_port(), free_port()]
+        arguments = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "fleetwright_agent", "serve", *arguments),
+            *("--port", str(ports[0]), "--ops-port", str(ports[1])),
+            stdout=subprocess.DEVNULL,
+        )
+        guest = Guest(*(f"http://127.0.0.1:{port}" for port in ports), process)
+        try:
+            await guest.ready()
+            yield guest
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    return start
+
+
+@pytest.fixture
+async def gated_agent(agent: Callable[..., Any]) -> AsyncIterator[Guest]:
+    """An agent that charges nobody's card unasked."""
+    async with agent(approvals={"tools": ["house__charge_card"]}) as guest:
+        yield guest
+
+
+@pytest.fixture
+def states() -> Callable[[dict[str, Any]], str]:
+    return state
+
+
+@pytest.fixture
+def message() -> Callable[..., dict[str, Any]]:
+    return saying
