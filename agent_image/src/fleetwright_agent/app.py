@@ -6,6 +6,7 @@ Refuses: importing the loop; that happens with the first task.
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -29,6 +30,7 @@ from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
+from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import LogUnusable, TaskLog
@@ -76,12 +78,16 @@ class _Parts:
 
 
 class Application:
-    def __init__(self, parts: _Parts, *, metrics: Metrics) -> None:
+    def __init__(self, parts: _Parts, *, metrics: Metrics, heartbeat: Heartbeat) -> None:
         self._parts = parts
         self._waiting_for: str | None = "the agent is starting"
+        self._leaving = False
         self._background: list[asyncio.Task[None]] = []
         self.a2a = self._door(metrics)
-        self.ops: ASGIApp = ops_app(metrics=metrics, not_ready=self.not_ready, status=self.status)
+        self.heartbeat = heartbeat
+        self.ops: ASGIApp = ops_app(
+            metrics=metrics, not_ready=self.not_ready, status=self.status, heartbeat=self.heartbeat
+        )
 
     def _door(self, metrics: Metrics) -> ASGIApp:
         parts = self._parts
@@ -114,6 +120,13 @@ class Application:
 
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
+        self.heartbeat.begin()
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _opened(self) -> bool:
         try:
             await self._parts.log.open()
             if self._parts.pushes:
@@ -121,26 +134,42 @@ class Application:
             await self._recover()
         except LogUnusable as error:
             self._waiting_for = str(error)
-            return
+            return False
+        return True
+
+    async def _open_later(self) -> None:
+        """Another process may let go of the file, the volume get room, a person mend what was damaged."""
+        await asyncio.sleep(self._parts.retry_seconds)
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _begin(self) -> None:
         await self._parts.conversations.check()
-        self._background = [
-            asyncio.create_task(self._sweep()),
-            asyncio.create_task(self._parts.reachability.watch()),
-            *([asyncio.create_task(self._parts.pushes.run())] if self._parts.pushes else []),
-        ]
-        for task in self._background:
-            task.add_done_callback(self._ended)
-        self._waiting_for = None
+        self._beside(self._sweep())
+        self._beside(self._parts.reachability.watch())
+        if self._parts.pushes:
+            self._beside(self._parts.pushes.run())
+        if not self._leaving:
+            self._waiting_for = None
+
+    def _beside(self, part: Coroutine[Any, Any, None]) -> None:
+        """Runs it beside the requests, until the end."""
+        task = asyncio.create_task(part)
+        task.add_done_callback(self._ended)
+        self._background.append(task)
 
     async def drain(self) -> None:
         """Takes no more messages, lets running tasks end for a while, ends the rest."""
-        self._waiting_for = "the agent is shutting down"
+        self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
         if self._parts.pushes:
             await self._parts.pushes.flush()
 
     async def aclose(self) -> None:
+        self.heartbeat.end()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -226,9 +255,9 @@ class Application:
                 before = self._parts.clock.now_ns() - retention * 1_000_000_000
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
+                    await self._tidy()
                     if self._parts.pushes:
                         await self._parts.pushes.refresh()
-                    await self._tidy()
                     due = self._parts.clock.monotonic() + pause
                     _logger.info("old tasks forgotten", extra={"tasks": forgotten})
             await asyncio.sleep(self._parts.retry_seconds)
@@ -245,6 +274,8 @@ def create_app(
     clock: Clock | None = None,
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
+    stalled_seconds: float = STALLED_SECONDS,
+    dead_seconds: float = DEAD_SECONDS,
     push_times: Times | None = None,
 ) -> Application:
     """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk."""
@@ -296,4 +327,5 @@ def create_app(
         retry_seconds=retry_seconds,
         may_reply=isinstance(executor, ForeignExecutor),
     )
-    return Application(parts, metrics=metrics)
+    heartbeat = Heartbeat(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds)
+    return Application(parts, metrics=metrics, heartbeat=heartbeat)
