@@ -9,9 +9,8 @@ import logging
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from a2a.server.agent_execution import AgentExecutor
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
@@ -28,7 +27,6 @@ from fleetwright_agent.server.edge import Bodies, Origins
 from fleetwright_agent.server.envelope import SENDS, Envelope
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
-from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
@@ -46,6 +44,9 @@ from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Executor
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.frames import Turn
+
+if TYPE_CHECKING:
+    from a2a.server.agent_execution import AgentExecutor
 
 _logger = logging.getLogger(__name__)
 
@@ -263,12 +264,21 @@ class Application:
             await asyncio.sleep(self._parts.retry_seconds)
 
 
+def _adapted(executor: "Executor | AgentExecutor", clock: Clock) -> Executor:
+    if isinstance(executor, Executor):
+        return executor
+    # Not before it is needed: what an executor of the SDK imports takes a third of the start.
+    from fleetwright_agent.server.foreign import ForeignExecutor
+
+    return ForeignExecutor(executor, clock=clock)
+
+
 def create_app(
     config: AgentConfig,
     *,
     layout: Layout,
     turn: Turn | None = None,
-    executor: Executor | AgentExecutor | None = None,
+    executor: "Executor | AgentExecutor | None" = None,
     log: TaskLog | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
@@ -289,14 +299,17 @@ def create_app(
     turns = Turns(recipe, recovers=turn is None)
     compaction = LastCompaction()
     myself = f"{config.namespace}/{config.name}"
-    if isinstance(executor, AgentExecutor):
-        executor = ForeignExecutor(executor, clock=clock)
-    executor = executor or FrameExecutor(
-        turns,
-        myself=myself,
-        clock=clock,
-        compaction=compaction,
-        approval_seconds=config.approvals.expiry_seconds,
+    may_reply = executor is not None and not isinstance(executor, Executor)
+    worker = (
+        _adapted(executor, clock)
+        if executor
+        else FrameExecutor(
+            turns,
+            myself=myself,
+            clock=clock,
+            compaction=compaction,
+            approval_seconds=config.approvals.expiry_seconds,
+        )
     )
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)
     push_times = push_times or Times()
@@ -307,7 +320,7 @@ def create_app(
     )
     tasks = LiveTasks(log, clock, told=pushes.told if pushes else unheard)
     limits = config.limits
-    runs = Runs(executor, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
+    runs = Runs(worker, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
     card = Watched(layout.card_file, parse_card)
     parts = _Parts(
         config=config,
@@ -325,7 +338,7 @@ def create_app(
         offers=offers,
         clock=clock,
         retry_seconds=retry_seconds,
-        may_reply=isinstance(executor, ForeignExecutor),
+        may_reply=may_reply,
     )
     heartbeat = Heartbeat(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds)
     return Application(parts, metrics=metrics, heartbeat=heartbeat)
