@@ -125,6 +125,8 @@ class Application:
     async def _opened(self) -> bool:
         try:
             await self._parts.log.open()
+            if self._parts.pushes:
+                await self._parts.pushes.refresh()
             await self._recover()
         except LogUnusable as error:
             self._waiting_for = str(error)
