@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test check lint types layers fast controlplane sweep walk bench-operator cluster up down status format generated locks clean
+.PHONY: help env demo test check lint types layers fast controlplane sweep walk bench-operator bench-agent cluster up down status format generated locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ walk: env ## Every property of every kind set, changed, unset and put back (SEED
 
 bench-operator: env ## The operator beside a bare client (PARTS=latency,burst,… for some; MANY=0 without the large burst)
 	@$(PYTHON) -m tests.bench.operator_bench $(if $(PARTS),--parts $(PARTS)) $(if $(MANY),--many $(MANY))
+
+bench-agent: env ## The agent's server beside a bare one of the a2a-sdk (PARTS=start,rates,… for some)
+	@$(PYTHON) -m tests.bench.agent_bench $(if $(PARTS),--parts $(PARTS))
 
 cluster: env ## The scenarios on a real cluster
 	@$(PYTHON) tests/rings.py cluster

@@ -48,6 +48,7 @@ class Answer:
 
     @property
     def result(self) -> Any:
+        assert self.status == 200, f"status {self.status} (0: no connection): {self.body[:500]}"
         return json.loads(self.body)["result"]
 
     @property
@@ -178,6 +179,21 @@ class Caller:
     def task(self, agent: str, identity: str, *, token: str) -> dict[str, Any]:
         task: dict[str, Any] = self.rpc(agent, "GetTask", {"id": identity}, token=token).result
         return task
+
+
+def user(fleet: Fleet, name: str, **spec: Any) -> tuple[Caller, str]:
+    """An agent with that and nothing else, ready, with somebody to call it."""
+    fleet.apply(agent(name, **spec))
+    fleet.ready(f"agent/{name}")
+    caller, token = fleet.caller(f"{name}-caller", of=name), fleet.token(name)
+    fleet.until(lambda: caller.reaches(name, token=token), "the network lets the new caller in")
+    return caller, token
+
+
+def answer(caller: Caller, name: str, words: str, token: str) -> str:
+    task = caller.send(name, words, token=token).result["task"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
+    return text_of(task)
 
 
 def message(text: str, *, context: str = "") -> dict[str, Any]:

@@ -78,6 +78,7 @@ def test_a_running_task_ends_before_the_next_revision_takes_over(fleet: Fleet) -
     asked = caller.send("slow", "Think about it [[pause:1]].", token=token, now=True).result["task"]["id"]
     fleet.apply(agent("slow", "Be faster.", drainSeconds=60))
     fleet.until(lambda: _serves(fleet, "slow", not_revision=before), "the next revision serves", seconds=120)
+    fleet.until(lambda: caller.reaches("slow", token=token), "the new pod can be called")
     status = caller.task("slow", asked, token=token)["status"]
     assert status["state"] == "TASK_STATE_COMPLETED", status.get("message", {}).get("parts")
 

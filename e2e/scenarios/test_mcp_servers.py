@@ -14,7 +14,7 @@ from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import Progress
 from e2e.cluster.provider import Provider
 from e2e.scenarios import workloads
-from e2e.scenarios.fleet import Caller, Fleet, agent, text_of
+from e2e.scenarios.fleet import Fleet, answer, user
 
 EXAMPLE = CHECKOUT / "examples/stdio-server/server.yaml"
 SCALES = Path(__file__).with_name("scales.py").read_text()
@@ -44,21 +44,6 @@ def scales(fleet: Fleet, promise: str = "Weigh a parcel.", **policy: Any) -> dic
     return {"workload": workload, **({"toolPolicy": policy} if policy else {})}
 
 
-def user(fleet: Fleet, name: str, *, of: str) -> tuple[Caller, str]:
-    """An agent with that server and nothing else, ready, with somebody to call it."""
-    fleet.apply(agent(name, mcpServers=[{"name": of}]))
-    fleet.ready(f"agent/{name}")
-    caller, token = fleet.caller(f"{name}-caller", of=name), fleet.token(name)
-    fleet.until(lambda: caller.reaches(name, token=token), "the network lets the new caller in")
-    return caller, token
-
-
-def answer(caller: Caller, name: str, words: str, token: str) -> str:
-    task = caller.send(name, words, token=token).result["task"]
-    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
-    return text_of(task)
-
-
 def status(fleet: Fleet, name: str) -> dict[str, Any]:
     found: dict[str, Any] = fleet.get(f"mcpserver/{name}")["status"]
     return found
@@ -73,7 +58,7 @@ def test_a_stdio_server_in_an_image_built_on_ours_is_looked_at_and_used(fleet: F
     print(f"from kubectl apply to Ready with tools in status: {time.monotonic() - started:.1f} s")
     assert [tool["name"] for tool in status(fleet, "clock")["tools"]] == ["convert_time", "get_current_time"]
     assert status(fleet, "clock")["serverInfo"]["name"] == "mcp-time"
-    caller, token = user(fleet, "watch", of="clock")
+    caller, token = user(fleet, "watch", mcpServers=[{"name": "clock"}])
     assert '"timezone": "UTC"' in answer(caller, "watch", 'Get the current time of the timezone "UTC".', token)
     # The look is over: neither its pod nor its policy stays.
     fleet.until(
@@ -99,7 +84,7 @@ def test_a_server_behind_a_header_is_used_and_a_rotated_credential_needs_no_rest
     fleet.apply({**credential, "stringData": {"bearer": "Bearer one"}})
     fleet.ready("mcpserver/guarded")
 
-    caller, token = user(fleet, "clerk", of="guarded")
+    caller, token = user(fleet, "clerk", mcpServers=[{"name": "guarded"}])
     assert "with Bearer one" in answer(caller, "clerk", ASK, token)
     pod = fleet.pod_of("clerk")
     fleet.apply({**credential, "stringData": {"bearer": "Bearer two"}})
@@ -117,7 +102,7 @@ def test_a_changed_list_under_a_pin_holds_the_agent_and_its_running_pod_refuses_
     fleet.ready("mcpserver/scales")
     pin = status(fleet, "scales")["toolsDigest"]
     fleet.apply(server("scales", scales(fleet, pin=pin)))
-    caller, token = user(fleet, "weigher", of="scales")
+    caller, token = user(fleet, "weigher", mcpServers=[{"name": "scales"}])
     assert "P-7 weighs" in answer(caller, "weigher", ASK, token)
     pod = fleet.pod_of("weigher")
 
@@ -149,7 +134,7 @@ def _refused(fleet: Fleet, pod: str) -> Any:
 def test_a_server_that_is_killed_again_and_again_breaks_no_agent(fleet: Fleet) -> None:
     fleet.apply(server("fragile", scales(fleet)))
     fleet.ready("mcpserver/fragile")
-    caller, token = user(fleet, "porter", of="fragile")
+    caller, token = user(fleet, "porter", mcpServers=[{"name": "fragile"}])
     pod = fleet.pod_of("porter")
     weighed = 0
     for number in range(9):

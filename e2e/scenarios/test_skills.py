@@ -12,7 +12,7 @@ from e2e.cluster.images import Images
 from e2e.cluster.progress import Progress
 from e2e.cluster.provider import Provider
 from e2e.scenarios import workloads
-from e2e.scenarios.fleet import Caller, Fleet, agent, text_of
+from e2e.scenarios.fleet import Caller, Fleet, agent, answer, user
 from e2e.scenarios.registry import GUARDED, OPEN, Registry, started
 
 GIT_SERVER = Path(__file__).with_name("git_server.py").read_text()
@@ -64,21 +64,6 @@ def repository(fleet: Fleet) -> Repository:
     return Repository(f"http://git.{fleet.namespace}.svc", (*commits, NOWHERE))
 
 
-def user(fleet: Fleet, name: str, *, of: str) -> tuple[Caller, str]:
-    """An agent with that skill and nothing else, ready, with somebody to call it."""
-    fleet.apply(agent(name, skills=[{"name": of}]))
-    fleet.ready(f"agent/{name}")
-    caller, token = fleet.caller(f"{name}-caller", of=name), fleet.token(name)
-    fleet.until(lambda: caller.reaches(name, token=token), "the network lets the new caller in")
-    return caller, token
-
-
-def answer(caller: Caller, name: str, words: str, token: str) -> str:
-    task = caller.send(name, words, token=token).result["task"]
-    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
-    return text_of(task)
-
-
 def file(fleet: Fleet, name: str, path: str) -> str:
     """As the agent's running pod has it."""
     return fleet.run("exec", fleet.pod_of(name), "--container=agent", "--", "cat", f"/etc/fleetwright/skills/{path}")
@@ -100,7 +85,7 @@ def replaced(fleet: Fleet, name: str) -> None:
 def polite(fleet: Fleet, repository: Repository) -> tuple[Caller, str]:
     """An agent with a skill from a commit, and its caller."""
     fleet.apply(skill("manners", **repository.at(0, path="team/manners")))
-    return user(fleet, "polite", of="manners")
+    return user(fleet, "polite", skills=[{"name": "manners"}])
 
 
 def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revision(
@@ -190,7 +175,7 @@ def test_an_image_is_mounted_read_only_as_its_digest_says_wherever_its_tag_moves
     need = {"host": "registry", "ports": [OPEN], "why": "to look for more"}
     motto = skill("motto", image={"reference": first})
     fleet.apply({**motto, "spec": {**motto["spec"], "permissions": {"egress": [need]}}})
-    caller, token = user(fleet, "tailor", of="motto")
+    caller, token = user(fleet, "tailor", skills=[{"name": "motto"}])
     fleet.until(lambda: fleet.reaches(fleet.pod_of("tailor"), "registry", OPEN), "the way that the skill needs is open")
     assert not fleet.reaches(fleet.pod_of("tailor"), "registry", GUARDED)
     assert fleet.get("skill/motto")["status"]["usedBy"] == 1

@@ -71,6 +71,19 @@ async def burst(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list
     return rows
 
 
+async def floor(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list[Row]:
+    """What the API server alone makes of the large burst: the bare client's, where nothing else watches or writes.
+
+    It is not flat: for every Service the API server counts all addresses that are taken.
+    """
+    if not many:
+        return []
+    few = await stage.bare("few", agents)
+    whole = await stage.bare("many", many)
+    return [Row(f"the bare client's burst of {many}, seconds, beside {agents}", whole["seconds"], "s",
+                reference=few["seconds"])]  # fmt: skip
+
+
 async def rest(stage: Stage) -> list[Row]:
     """A resync that finds nothing, a restart, and another with an edit while its backlog is worked on."""
     objects = await _cached(stage)

@@ -116,11 +116,13 @@ REFUSED = [
         id="a longer overlap",
     ),
     pytest.param({"apiKey": "yes"}, "apiKey", id="a word for a switch"),
+    pytest.param({"allowedOrigins": ["https://a.example/"]}, "auth.allowedOrigins must be", id="an origin with a path"),
+    pytest.param({"allowedOrigins": ["*"]}, "auth.allowedOrigins must be", id="every origin"),
 ]
 
 
 @pytest.mark.parametrize(("auth", "says"), REFUSED)
-def test_times_that_cannot_be_are_refused_by_the_api_itself(space, refusal, auth, says):
+def test_terms_that_cannot_be_are_refused_by_the_api_itself(space, refusal, auth, says):
     with pytest.raises(refusal) as caught:
         space.agent("poet", auth=auth)
     assert says in caught.value.message

@@ -6,12 +6,13 @@ standard error and where Kubernetes looks for last words. Refuses: starting half
 
 import argparse
 import asyncio
+import importlib
 import os
 import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fleetwright_agent.bridge import command as bridge
 from fleetwright_agent.config import Layout
@@ -19,6 +20,9 @@ from fleetwright_agent.fetch import command as fetch
 from fleetwright_agent.logs import LEVELS, configure
 from fleetwright_agent.mounted import ConfigurationError, check_memory, load
 from fleetwright_agent.probe import command as probe
+
+if TYPE_CHECKING:
+    from a2a.server.agent_execution import AgentExecutor
 
 BAD_CONFIGURATION: Final = 2
 _TERMINATION_LOG: Final = Path("/dev/termination-log")
@@ -42,6 +46,11 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")
     serve.add_argument("--port", type=int, default=7870, help="port of the A2A protocol; 0 takes a free one")
     serve.add_argument("--ops-port", type=int, default=7871, help="port of health, metrics and status")
+    serve.add_argument(
+        "--executor",
+        metavar="MODULE:NAME",
+        help="an AgentExecutor of the a2a-sdk that answers in place of the model loop, called without arguments",
+    )
     serve.add_argument("--log-level", choices=LEVELS, default="info")
     serve.set_defaults(run=_serve)
     probe.declare(commands)
@@ -54,10 +63,11 @@ def _serve(options: argparse.Namespace) -> None:
     layout = Layout(root=options.root)
     config = load(layout)
     check_memory(layout.memory)
-    a2a, ops = _listen(options.host, options.port), _listen(options.host, options.ops_port)
-    configure(options.log_level)
     # The SDK decides about tracing while it is imported, and traces by default: a quarter of the throughput.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
+    executor = _executor(options.executor) if options.executor else None
+    a2a, ops = _listen(options.host, options.port), _listen(options.host, options.ops_port)
+    configure(options.log_level)
     import uvloop
     from prometheus_client import CollectorRegistry, ProcessCollector
 
@@ -68,10 +78,24 @@ def _serve(options: argparse.Namespace) -> None:
     async def run() -> None:
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        await serve(create_app(config, layout=layout, metrics=Metrics(registry)), a2a=a2a, ops=ops)
+        app = create_app(config, layout=layout, metrics=Metrics(registry), executor=executor)
+        await serve(app, a2a=a2a, ops=ops)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
+
+
+def _executor(place: str) -> "AgentExecutor":
+    from a2a.server.agent_execution import AgentExecutor
+
+    module, _, name = place.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), name)()
+    except Exception as error:
+        raise ConfigurationError(f"--executor {place} cannot be made: {type(error).__name__}: {error}") from error
+    if not isinstance(made, AgentExecutor):
+        raise ConfigurationError(f"--executor {place} is no AgentExecutor of the a2a-sdk; name one as module:Class")
+    return made
 
 
 def _listen(host: str, port: int) -> socket.socket:

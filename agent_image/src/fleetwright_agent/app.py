@@ -6,11 +6,11 @@ Refuses: importing the loop; that happens with the first task.
 
 import asyncio
 import logging
-from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from a2a.server.agent_execution import AgentExecutor
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
@@ -27,12 +27,14 @@ from fleetwright_agent.server.edge import Bodies, Origins
 from fleetwright_agent.server.envelope import SENDS, Envelope
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
 from fleetwright_agent.server.pauses import pause_of
+from fleetwright_agent.server.rates import Rates
 from fleetwright_agent.server.reachability import Look, Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
@@ -45,7 +47,6 @@ from fleetwright_agent.turn.frames import Turn
 _logger = logging.getLogger(__name__)
 
 LOG_FILE: Final = "tasks.db"
-RETENTION_SECONDS: Final = 24 * 3600
 _SWEEP_SECONDS: Final = 3600
 RETRY_SECONDS: Final = 5.0
 STREAM_GRACE_SECONDS: Final = 3
@@ -69,34 +70,40 @@ class _Parts:
     offers: Offers
     clock: Clock
     retry_seconds: float
+    may_reply: bool
 
 
 class Application:
-    def __init__(self, parts: _Parts, *, metrics: Metrics, origins: Collection[str]) -> None:
+    def __init__(self, parts: _Parts, *, metrics: Metrics) -> None:
         self._parts = parts
         self._waiting_for: str | None = "the agent is starting"
         self._background: list[asyncio.Task[None]] = []
-        self.a2a = self._door(metrics, origins)
+        self.a2a = self._door(metrics)
         self.ops: ASGIApp = ops_app(metrics=metrics, not_ready=self.not_ready, status=self.status)
 
-    def _door(self, metrics: Metrics, origins: Collection[str]) -> ASGIApp:
+    def _door(self, metrics: Metrics) -> ASGIApp:
         parts = self._parts
-        handler = LogRequestHandler(parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs)
+        handler = LogRequestHandler(
+            parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs, may_reply=parts.may_reply
+        )
         calls = [
             route
             for path in ("/a2a", "/a2a/")
             for route in create_jsonrpc_routes(handler, path, shutdown_grace_period=STREAM_GRACE_SECONDS)
         ]
         door: ASGIApp = Envelope(Starlette(routes=[*card_routes(parts.card), *calls]), admission=self._admission)
+        door = Bodies(door, limit=parts.config.limits.max_request_bytes)
+        if per_minute := parts.config.limits.max_requests_per_minute:
+            door = Rates(door, per_minute=per_minute, clock=parts.clock)
         door = Authentication(
-            Bodies(door),
+            door,
             callers=parts.callers,
             realm=parts.config.name,
             metrics=metrics,
             clock=parts.clock,
             api_keys=parts.config.accept_api_key,
         )
-        return Origins(door, allowed=origins)
+        return Origins(door, allowed=parts.config.allowed_origins)
 
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
@@ -111,6 +118,8 @@ class Application:
             asyncio.create_task(self._sweep()),
             asyncio.create_task(self._parts.reachability.watch()),
         ]
+        for task in self._background:
+            task.add_done_callback(self._ended)
         self._waiting_for = None
 
     async def drain(self) -> None:
@@ -126,6 +135,12 @@ class Application:
         await self._parts.turns.aclose()
         await self._parts.conversations.aclose()
         await self._parts.log.aclose()
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """What runs beside the requests never ends by itself: where it does, somebody has to hear of it."""
+        if not task.cancelled() and (error := task.exception()):
+            _logger.error("a part of the agent broke", exc_info=error)
+            self._waiting_for = "a part of the agent broke; restart it, and see its log"
 
     def not_ready(self) -> str | None:
         """Why traffic should not come here, for people; nothing when it should."""
@@ -183,7 +198,8 @@ class Application:
 
     async def _sweep(self) -> None:
         """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
-        due = 0.0
+        due, retention = 0.0, self._parts.config.task_retention_seconds
+        pause = min(_SWEEP_SECONDS, retention / 4)
         while True:
             with suppress(LogUnusable):
                 await self._parts.runs.settle()
@@ -191,11 +207,11 @@ class Application:
             if self._parts.conversations.problem:
                 await self._parts.conversations.check()
             if self._parts.log.problem or self._parts.clock.monotonic() >= due:
-                before = self._parts.clock.now_ns() - RETENTION_SECONDS * 1_000_000_000
+                before = self._parts.clock.now_ns() - retention * 1_000_000_000
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
                     await self._tidy()
-                    due = self._parts.clock.monotonic() + _SWEEP_SECONDS
+                    due = self._parts.clock.monotonic() + pause
                     _logger.info("old tasks forgotten", extra={"tasks": forgotten})
             await asyncio.sleep(self._parts.retry_seconds)
 
@@ -205,15 +221,14 @@ def create_app(
     *,
     layout: Layout,
     turn: Turn | None = None,
-    executor: Executor | None = None,
+    executor: Executor | AgentExecutor | None = None,
     log: TaskLog | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
-    origins: Collection[str] = (),
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
 ) -> Application:
-    """Args: what is not given is the real thing; `origins` are the browser pages that may call, none by default."""
+    """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk."""
     clock = clock or Clock()
     metrics = metrics or Metrics(CollectorRegistry())
     metrics.declare(config.model.name)
@@ -224,6 +239,8 @@ def create_app(
     turns = Turns(recipe, recovers=turn is None)
     compaction = LastCompaction()
     myself = f"{config.namespace}/{config.name}"
+    if isinstance(executor, AgentExecutor):
+        executor = ForeignExecutor(executor, clock=clock)
     executor = executor or FrameExecutor(
         turns,
         myself=myself,
@@ -251,5 +268,6 @@ def create_app(
         offers=offers,
         clock=clock,
         retry_seconds=retry_seconds,
+        may_reply=isinstance(executor, ForeignExecutor),
     )
-    return Application(parts, metrics=metrics, origins=origins)
+    return Application(parts, metrics=metrics)

@@ -152,6 +152,10 @@ class Limits(_Part):
     """Calls of tools, peers included, that one message may cause."""
     stall_seconds: int = Field(default=0, ge=0)
     """A turn in which nothing happens for so long has failed; 0 measures nothing."""
+    max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
+    """Of the body of one request; what is larger is refused before it is read."""
+    max_requests_per_minute: int | None = Field(default=None, gt=0)
+    """By one caller; without it as many as there are."""
 
 
 class AgentConfig(_Part):
@@ -180,6 +184,10 @@ class AgentConfig(_Part):
     drain_seconds: int = Field(default=30, gt=0)
     accept_api_key: bool = False
     """Whether clients may send their token in the header X-API-Key; agents never do."""
+    allowed_origins: tuple[str, ...] = ()
+    """Pages whose scripts may call, by the origin that their browser states; programs state none."""
+    task_retention_seconds: int = Field(default=24 * 3600, gt=0)
+    """How long a task that has ended can be read; one that waits for its caller is kept."""
 
     @model_validator(mode="after")
     def _instructed(self) -> Self:

@@ -72,6 +72,7 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
         "spec.model.timeout": spec.get("model", {}).get("timeout"),
         "spec.approvals.expiry": spec.get("approvals", {}).get("expiry"),
         "spec.compaction.summary.timeout": spec.get("compaction", {}).get("summary", {}).get("timeout"),
+        "spec.memory.taskRetention": spec.get("memory", {}).get("taskRetention"),
     }
     for place, text in places.items():
         try:

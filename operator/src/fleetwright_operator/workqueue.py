@@ -7,7 +7,7 @@ as few keys fail: then what failed for half a minute is back within two seconds.
 
 import asyncio
 import random
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -29,9 +29,8 @@ class WorkQueue(Generic[Key]):
         self._base = base_seconds
         self._cap = cap_seconds
         self._jitter = jitter
-        self._fresh: deque[Key] = deque()
-        self._backlog: deque[Key] = deque()
-        self._queued: set[Key] = set()
+        self._fresh: OrderedDict[Key, None] = OrderedDict()
+        self._backlog: OrderedDict[Key, None] = OrderedDict()
         self._running: set[Key] = set()
         self._again: dict[Key, bool] = {}
         self._failures: dict[Key, tuple[int, float]] = {}
@@ -42,7 +41,7 @@ class WorkQueue(Generic[Key]):
     @property
     def depth(self) -> int:
         """Keys that wait, those that pause after a failure not counted."""
-        return len(self._queued) + len(self._again)
+        return len(self._fresh) + len(self._backlog) + len(self._again)
 
     @property
     def pausing(self) -> int:
@@ -55,19 +54,19 @@ class WorkQueue(Generic[Key]):
             self._again[key] = self._again.get(key, False) or fresh
             return
         self._cancel_timer(key)
-        if key in self._queued:
-            if not fresh or key in self._fresh:
-                return
-            self._backlog.remove(key)
-            self._fresh.append(key)
+        if key in self._fresh:
             return
-        self._queued.add(key)
-        (self._fresh if fresh else self._backlog).append(key)
+        if key in self._backlog:
+            if fresh:
+                del self._backlog[key]
+                self._fresh[key] = None
+            return
+        (self._fresh if fresh else self._backlog)[key] = None
         self._available.release()
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Queues a key later, unless something queues it earlier."""
-        if key in self._queued:
+        if key in self._fresh or key in self._backlog:
             return
         self._cancel_timer(key)
         self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._ring, key)
@@ -92,8 +91,7 @@ class WorkQueue(Generic[Key]):
     async def get(self) -> Key:
         """The next key; the caller owes a `done`."""
         await self._available.acquire()
-        key = (self._fresh or self._backlog).popleft()
-        self._queued.discard(key)
+        key, _ = (self._fresh or self._backlog).popitem(last=False)
         self._running.add(key)
         return key
 

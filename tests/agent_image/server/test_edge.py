@@ -3,11 +3,13 @@
 import asyncio
 import gzip
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.receipt import ReceiptProtocol
 
 Open = Callable[..., Any]
@@ -137,12 +139,80 @@ async def test_both_spellings_of_the_path_work(open_door: Open) -> None:
         pytest.param({"Origin": "https://GOOD.example"}, 200, id="a listed origin passes, in any case"),
     ],
 )
-async def test_headers(open_door: Open, headers: dict[str, str], status: int) -> None:
-    door = await open_door(origins=["https://good.example"])
+async def test_headers(open_door: Open, mounted: Any, documents: Any, headers: dict[str, str], status: int) -> None:
+    mounted.write(mounted.layout.config_file, documents(allowedOrigins=["https://good.example"]))
+    door = await open_door()
     body = gzip.compress(call()) if "Content-Encoding" in headers else call()
     async with door.http() as http:
         response = await http.post("/a2a", content=body, headers=headers)
     assert response.status_code == status
+
+
+async def test_a_page_of_a_listed_origin_may_ask_before_it_calls_and_read_the_answer(
+    open_door: Open, mounted: Any, documents: Any
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(allowedOrigins=["https://good.example"]))
+    door = await open_door()
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,a2a-version"}
+    async with door.http(None) as http:
+        allowed = await http.options("/a2a", headers={"Origin": "https://good.example", **asks})
+        foreign = await http.options("/a2a", headers={"Origin": "https://evil.example", **asks})
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == "https://good.example"
+    assert foreign.status_code == 403
+    assert "access-control-allow-origin" not in foreign.headers
+    async with door.http() as http:
+        called = await http.post("/a2a", content=call(), headers={"Origin": "https://good.example"})
+        refused = await http.post("/a2a", headers={"Origin": "https://good.example", "Authorization": "Bearer x"})
+    for answer in (called, refused):
+        assert answer.headers["access-control-allow-origin"] == "https://good.example"
+    assert (called.status_code, refused.status_code) == (200, 401)
+
+
+async def test_the_size_of_a_body_is_the_agents(open_door: Open, mounted: Any, documents: Any) -> None:
+    mounted.write(mounted.layout.config_file, documents(limits={"maxRequestBytes": 2048}))
+    door = await open_door()
+    async with door.http() as http:
+        fits = await http.post("/a2a", content=call().ljust(2048))
+        larger = await http.post("/a2a", content=call().ljust(2049))
+    assert (fits.status_code, larger.status_code) == (200, 413)
+    assert "2048" in larger.json()["error"]["message"]
+
+
+async def test_each_caller_has_so_many_requests_a_minute_and_is_told_when_to_come_back(
+    open_door: Open, mounted: Any, documents: Any
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(limits={"maxRequestsPerMinute": 3}))
+    seconds = 0.0
+    door = await open_door(clock=Clock(monotonic=lambda: seconds))
+    async with door.http() as http, door.http("client:other") as other, door.http(None) as stranger:
+        many = [await http.post("/a2a", content=call("GetTask", {"id": "x"})) for _ in range(5)]
+        assert [answer.status_code for answer in many] == [200, 200, 200, 429, 429]
+        assert many[-1].headers["retry-after"] == "20"
+        assert "3 requests a minute" in many[-1].json()["error"]["message"]
+        assert (await other.post("/a2a", content=call("GetTask", {"id": "x"}))).status_code == 200
+        assert (await stranger.get("/.well-known/agent-card.json")).status_code == 200
+        seconds = 20.0
+        later = [await http.post("/a2a", content=call("GetTask", {"id": "x"})) for _ in range(2)]
+    assert [answer.status_code for answer in later] == [200, 429]
+
+
+async def test_a_task_that_has_ended_is_kept_for_as_long_as_the_agent_says(
+    open_door: Open, mounted: Any, documents: Any
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(taskRetentionSeconds=7200))
+    later = 0.0
+    clock = Clock(now_ns=lambda: time.time_ns() + int(later * 1e9), monotonic=lambda: time.monotonic() + later)
+    door = await open_door(clock=clock, retry_seconds=0.01)
+    task = (await door.call("SendMessage", {"message": SEND}))["result"]["task"]["id"]
+    later = 7000.0
+    await asyncio.sleep(0.1)
+    assert "result" in await door.call("GetTask", {"id": task})
+    later = 11000.0
+    async with asyncio.timeout(5):
+        while "result" in (answer := await door.call("GetTask", {"id": task})):
+            pass
+    assert answer["error"]["code"] == -32001
 
 
 async def test_a_body_that_says_nothing_of_its_size_is_counted(open_door: Open) -> None:

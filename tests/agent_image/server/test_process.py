@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from fleetwright_agent.__main__ import last_words
 
 PROGRAM = Path(__file__).with_name("agent_process.py")
+EXAMPLE = Path(__file__).parents[3] / "examples/foreign-executor"
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
 
 
@@ -71,10 +73,16 @@ def start(mounted: Any) -> Start:
     """Starts the agent on the mounted files; kills it in the end if it still runs."""
 
     @asynccontextmanager
-    async def of() -> AsyncIterator[Agent]:
+    async def of(*, executor: str = "") -> AsyncIterator[Agent]:
+        """With an executor, by the command of the image."""
         ports = [free_port(), free_port()]
+        words = [str(PROGRAM), str(mounted.layout.root), *map(str, ports)]
+        if executor:
+            where = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
+            listen = ["--port", str(ports[0]), "--ops-port", str(ports[1])]
+            words = ["-m", "fleetwright_agent", "serve", *where, *listen, "--executor", executor]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(PROGRAM), str(mounted.layout.root), *map(str, ports), stdout=subprocess.DEVNULL
+            sys.executable, *words, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(EXAMPLE)}
         )
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         try:
@@ -245,3 +253,34 @@ async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
     loaded = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in imports.decode().splitlines()}
     assert "starlette" in loaded
     assert loaded.isdisjoint({"langgraph", "langchain", "langchain_core", "openai", "mcp"})
+
+
+async def test_the_example_of_a_foreign_executor_is_served_by_the_images_command(start: Start) -> None:
+    async with start(executor="dice:Dice") as agent:
+        asked = await agent.say("Roll, please.", "m-1")
+        assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        done = await agent.say("3d1", "m-2", taskId=asked["id"])
+        assert done["artifacts"][0]["parts"] == [{"text": "3d1: 1 + 1 + 1 = 3"}]
+
+
+@pytest.mark.parametrize(
+    ("executor", "says"),
+    [
+        pytest.param("dice:Cards", "AttributeError", id="a name that is not in the module"),
+        pytest.param("cards:Cards", "No module named 'cards'", id="a module that is not there"),
+        pytest.param("collections:OrderedDict", "is no AgentExecutor", id="something else"),
+    ],
+)
+async def test_an_executor_that_cannot_be_made_is_named(mounted: Any, executor: str, says: str) -> None:
+    command = [sys.executable, "-m", "fleetwright_agent", "serve", "--root", str(mounted.layout.root)]
+    ended = await asyncio.to_thread(
+        subprocess.run,
+        [*command, "--executor", executor, "--port", "0", "--ops-port", "0"],
+        env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert ended.returncode == 2
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -5,9 +5,12 @@ Middlewares that know HTTP only. Refuses: browsers of foreign origins, bodies th
 
 import asyncio
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
+from a2a.extensions.common import HTTP_EXTENSION_HEADER
+from a2a.utils.constants import VERSION_HEADER
 from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,11 +21,11 @@ BODY_SECONDS: Final = 10.0
 
 
 class Origins:
-    """A browser says where its page comes from; programs say nothing and pass."""
+    """A browser says where its page comes from; programs say nothing and pass. Listed pages may read the answers."""
 
     def __init__(self, app: ASGIApp, *, allowed: Collection[str] = ()) -> None:
-        self._app = app
         self._allowed = frozenset(origin.lower() for origin in allowed)
+        self._app = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if allowed else app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         origins = Headers(scope=scope).getlist("origin")
@@ -30,6 +33,14 @@ class Origins:
             await refuse(403, "Requests from this Origin are not accepted.")(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+
+_SHARED: Final[dict[str, Any]] = {
+    "allow_methods": ["GET", "POST", "DELETE"],
+    "allow_headers": ["Authorization", "X-API-Key", "Content-Type", HTTP_EXTENSION_HEADER, VERSION_HEADER],
+    "expose_headers": ["Retry-After", "WWW-Authenticate", "ETag", HTTP_EXTENSION_HEADER],
+}
+"""What a page of a listed origin may send and see: a browser asks for it before the call itself."""
 
 
 class Bodies:

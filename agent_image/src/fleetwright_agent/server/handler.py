@@ -23,6 +23,7 @@ from a2a.types.a2a_pb2 import (
     ListTaskPushNotificationConfigsResponse,
     ListTasksRequest,
     ListTasksResponse,
+    Message,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
@@ -40,6 +41,7 @@ from a2a.utils.task import apply_history_length, validate_history_length
 
 from fleetwright_agent.server.errors import operation
 from fleetwright_agent.server.events import TERMINAL, Event, state_word
+from fleetwright_agent.server.foreign import direct_reply
 from fleetwright_agent.server.intake import Intake, Start
 from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
@@ -49,20 +51,24 @@ from fleetwright_agent.server.runs import Runs
 
 
 class LogRequestHandler(RequestHandler):
-    def __init__(self, intake: Intake, *, log: TaskLog, tasks: LiveTasks, runs: Runs) -> None:
+    def __init__(self, intake: Intake, *, log: TaskLog, tasks: LiveTasks, runs: Runs, may_reply: bool = False) -> None:
+        """`may_reply` where the executor may answer with a message instead of a task."""
         self._intake = intake
+        self._may_reply = may_reply
         self._log = log
         self._tasks = tasks
         self._runs = runs
 
     @operation
-    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task:
+    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         _no_push(params)
         validate_history_length(params.configuration)
         live, start = await self._intake.take(context.user.user_name, params)
         start()
-        task = live.task if params.configuration.return_immediately else await live.rested()
-        return apply_history_length(task, params.configuration)
+        if params.configuration.return_immediately:
+            return apply_history_length(live.task, params.configuration)
+        task = await live.rested()
+        return direct_reply(task) or apply_history_length(task, params.configuration)
 
     @operation
     async def on_message_send_stream(
@@ -71,7 +77,7 @@ class LogRequestHandler(RequestHandler):
         _no_push(params)
         validate_history_length(params.configuration)
         live, start = await self._intake.take(context.user.user_name, params)
-        async for event in _stream(live, start=start):
+        async for event in _stream(live, start=start, may_reply=self._may_reply):
             yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
 
     @operation
@@ -144,7 +150,9 @@ class LogRequestHandler(RequestHandler):
         raise ExtendedAgentCardNotConfiguredError
 
 
-async def _stream(live: Live, *, start: Start | None = None) -> AsyncGenerator[Task | Event, None]:
+async def _stream(
+    live: Live, *, start: Start | None = None, may_reply: bool = False
+) -> AsyncGenerator[Task | Event, None]:
     """A task's events, from before its run starts; a task at rest is told and that is all."""
     events = live.read()
     async with aclosing(events):
@@ -153,6 +161,11 @@ async def _stream(live: Live, *, start: Start | None = None) -> AsyncGenerator[T
         first = await anext(events)
         if start is not None:
             start()
+        if may_reply:
+            await live.moved()
+            if reply := direct_reply(live.task):
+                yield reply
+                return
         yield first
         if live.state in TERMINAL:
             return

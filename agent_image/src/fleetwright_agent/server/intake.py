@@ -73,11 +73,12 @@ class Intake:
             raise TaskNotFoundError
         if message.context_id not in ("", live.task.context_id):
             raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
-        now, pause = self._clock.now_ns(), pause_of(live.task)
+        former = live.task
+        now, pause = self._clock.now_ns(), pause_of(former)
         if pause is not None and pause.expired(now):
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
-        kept = answered(addressed(request, live.task), pause, owner=live.owner, at_ns=now)
+        kept = answered(addressed(request, former), pause, owner=live.owner, at_ns=now)
         answer = await live.resume(claim, kept)
         if isinstance(answer, Known):
             return await self._again(claim.owner, answer)
@@ -89,7 +90,7 @@ class Intake:
             )
         if pause is not None:
             self._answered(live, pause, kept, now)
-        return live, self._starter(live, kept, pause)
+        return live, self._starter(live, kept, former=former, pause=pause)
 
     def _answered(self, live: Live, pause: Pause, message: Message, now_ns: int) -> None:
         self._metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
@@ -102,7 +103,9 @@ class Intake:
             raise TaskNotFoundError
         return live, _nothing
 
-    def _starter(self, live: Live, message: Message, pause: Pause | None = None) -> Start:
+    def _starter(
+        self, live: Live, message: Message, *, former: Task | None = None, pause: Pause | None = None
+    ) -> Start:
         task = live.task
         job = Job(
             owner=live.owner,
@@ -110,6 +113,7 @@ class Intake:
             context_id=task.context_id,
             message=message,
             metadata=MessageToDict(message.metadata),
+            former=former,
             pause=pause,
         )
         return lambda: self._runs.start(live, job)

@@ -128,6 +128,11 @@ class Live:
             await self._changed()
         return self.task
 
+    async def moved(self) -> None:
+        """Returns when something happened to it after its first record."""
+        while self._busy and self._seq == 1:
+            await self._changed()
+
     async def read(self) -> AsyncGenerator[Task | Event, None]:
         """The task as it is, then every event until it rests; pieces are joined for a reader that is slow."""
         cursor = self._seq

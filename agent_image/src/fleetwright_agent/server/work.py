@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from a2a.types.a2a_pb2 import Message, TaskState
+from a2a.types.a2a_pb2 import Message, Task, TaskState
 
 from fleetwright_agent.server.events import Event
 from fleetwright_agent.server.pauses import Pause
@@ -40,6 +40,8 @@ class Job:
     """What the message answers."""
     pulse: Pulse = field(default_factory=Pulse)
     """Emitting an event is a sign of life; what works in silence gives signs of its own."""
+    former: Task | None = None
+    """The task as it was before this message; nothing where it began with it."""
 
 
 @dataclass(frozen=True, slots=True)

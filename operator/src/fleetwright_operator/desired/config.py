@@ -69,8 +69,18 @@ def agent_config(
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
         **_people(spec),
-        # Only where it is asked for: what nobody uses must not be another revision.
+        **_asked_for(agent),
+    }
+
+
+def _asked_for(agent: Agent) -> dict[str, Any]:
+    """Only what is asked for: what nobody uses must not be another revision."""
+    memory, auth = agent["spec"].get("memory", {}), agent["spec"].get("auth", {})
+    retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
+    return {
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
+        **({"allowedOrigins": list(origins)} if origins else {}),
+        **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
     }
 
 

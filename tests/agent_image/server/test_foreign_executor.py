@@ -1,0 +1,213 @@
+"""Executors written for the a2a-sdk, behind our door: what they enqueue is what a caller sees, and the edge is ours."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from a2a.helpers import new_task_from_user_message, new_text_artifact, new_text_message
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.tasks import TaskUpdater
+from a2a.types import Message, Part, Role, SendMessageRequest, TaskArtifactUpdateEvent, TaskState
+
+Open = Callable[..., Any]
+
+
+class Scripted(AgentExecutor):
+    """Runs a function of the context and the queue; counts what it was asked to cancel."""
+
+    def __init__(self, script: Callable[[RequestContext, EventQueue], Any]) -> None:
+        self._script = script
+        self.runs = 0
+        self.cancelled = 0
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        self.runs += 1
+        await self._script(context, event_queue)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        self.cancelled += 1
+
+
+def updater(context: RequestContext, queue: EventQueue) -> TaskUpdater:
+    assert context.task_id is not None
+    assert context.context_id is not None
+    return TaskUpdater(queue, context.task_id, context.context_id)
+
+
+async def works(context: RequestContext, queue: EventQueue) -> None:
+    """The four events of the SDK's own samples."""
+    assert context.message is not None
+    if context.current_task is None:
+        await queue.enqueue_event(new_task_from_user_message(context.message))
+    on = updater(context, queue)
+    await on.start_work()
+    await on.add_artifact([Part(text=f"You said: {context.get_user_input()}")], name="answer")
+    await on.complete()
+
+
+async def replies(context: RequestContext, queue: EventQueue) -> None:
+    await queue.enqueue_event(new_text_message(f"Hello, {context.get_user_input()}.", role=Role.ROLE_AGENT))
+
+
+async def asks(context: RequestContext, queue: EventQueue) -> None:
+    on = updater(context, queue)
+    if context.current_task is None:
+        await on.requires_input(on.new_agent_message([Part(text="For how many?")]))
+    else:
+        told = len(context.current_task.history)
+        await on.add_artifact([Part(text=f"A table for {context.get_user_input()}, after {told} messages.")])
+        await on.complete()
+
+
+async def test_a_task_of_the_sdks_shape_is_told_stored_and_streamed(open_door: Open) -> None:
+    door = await open_door(executor=Scripted(works))
+    task = await door.say("hello")
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert [part["text"] for artifact in task["artifacts"] for part in artifact["parts"]] == ["You said: hello"]
+    assert await door.get(task["id"]) == task
+    async with door.client() as client:
+        kinds = [event.WhichOneof("payload") async for event in client.send_message(_request("hello"))]
+    assert kinds == ["task", "status_update", "artifact_update", "status_update"]
+
+
+async def test_a_message_alone_is_the_answer_itself_and_the_same_one_when_it_is_asked_again(open_door: Open) -> None:
+    executor = Scripted(replies)
+    door = await open_door(executor=executor)
+    first = await door.call("SendMessage", {"message": _said("Ida")})
+    again = await door.call("SendMessage", {"message": _said("Ida")})
+    assert first["result"] == again["result"]
+    assert executor.runs == 1
+    reply = first["result"]["message"]
+    assert reply["parts"] == [{"text": "Hello, Ida."}]
+    assert "taskId" not in reply
+    assert "metadata" not in reply
+    async with door.client() as client:
+        events = [event async for event in client.send_message(_request("Ida"))]
+    assert [event.WhichOneof("payload") for event in events] == ["message"]
+
+
+async def test_a_message_for_a_caller_that_does_not_wait_is_the_end_of_its_task(open_door: Open) -> None:
+    door = await open_door(executor=Scripted(replies))
+    task = await door.say("Ida", now=True)
+    done = await door.until(task["id"], "TASK_STATE_COMPLETED")
+    assert done["status"]["message"]["parts"] == [{"text": "Hello, Ida."}]
+
+
+async def test_a_task_that_asks_goes_on_with_what_it_was_told(open_door: Open) -> None:
+    door = await open_door(executor=Scripted(asks))
+    asked = await door.say("A table, please.")
+    assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert asked["status"]["message"]["parts"] == [{"text": "For how many?"}]
+    done = await door.say("four", taskId=asked["id"])
+    assert done["id"] == asked["id"]
+    assert done["artifacts"][0]["parts"] == [{"text": "A table for four, after 1 messages."}]
+
+
+async def test_a_cancelled_task_stops_its_executor_and_tells_it(open_door: Open) -> None:
+    stopped = asyncio.Event()
+
+    async def hangs(context: RequestContext, queue: EventQueue) -> None:
+        await updater(context, queue).start_work()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+
+    executor = Scripted(hangs)
+    door = await open_door(executor=executor)
+    task = await door.say("hello", now=True)
+    await door.until(task["id"], "TASK_STATE_WORKING")
+    cancelled = await door.call("CancelTask", {"id": task["id"]})
+    assert cancelled["result"]["status"]["state"] == "TASK_STATE_CANCELED"
+    assert stopped.is_set()
+    assert executor.cancelled == 1
+
+
+async def raises(context: RequestContext, queue: EventQueue) -> None:
+    await updater(context, queue).start_work()
+    raise RuntimeError("secret detail")
+
+
+async def says_nothing(context: RequestContext, queue: EventQueue) -> None:
+    """Returns without a word."""
+
+
+async def stops_half_way(context: RequestContext, queue: EventQueue) -> None:
+    await updater(context, queue).start_work()
+
+
+async def names_another_task(context: RequestContext, queue: EventQueue) -> None:
+    await TaskUpdater(queue, "of-somebody-else", context.context_id or "").complete()
+
+
+async def says_a_message_after_its_task(context: RequestContext, queue: EventQueue) -> None:
+    await works_without_end(context, queue)
+    await replies(context, queue)
+
+
+async def works_without_end(context: RequestContext, queue: EventQueue) -> None:
+    on = updater(context, queue)
+    await on.start_work()
+    await on.add_artifact([Part(text="half")])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(raises, id="an executor that raises"),
+        pytest.param(says_nothing, id="one that returns without a word"),
+        pytest.param(stops_half_way, id="one that returns without an end"),
+        pytest.param(names_another_task, id="one that speaks of another task"),
+        pytest.param(says_a_message_after_its_task, id="one that gives a message after events"),
+    ],
+)
+async def test_an_executor_that_breaks_the_rules_fails_its_task_and_tells_nothing_internal(
+    open_door: Open, script: Callable[..., Any]
+) -> None:
+    door = await open_door(executor=Scripted(script))
+    task = await door.say("hello")
+    assert task["status"]["state"] == "TASK_STATE_FAILED"
+    assert task["status"]["message"]["metadata"]["reason"] == "internal"
+    assert "secret detail" not in str(task)
+
+
+async def test_what_comes_after_the_end_is_not_heard(open_door: Open) -> None:
+    async def goes_on(context: RequestContext, queue: EventQueue) -> None:
+        await works(context, queue)
+        await replies(context, queue)
+        late = new_text_artifact("late", "too late")
+        await queue.enqueue_event(
+            TaskArtifactUpdateEvent(task_id=context.task_id, context_id=context.context_id, artifact=late)
+        )
+
+    door = await open_door(executor=Scripted(goes_on))
+    task = await door.say("hello")
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert "too late" not in str(task)
+    assert "Hello" not in str(task)
+
+
+async def test_a_foreign_task_is_its_callers_alone_and_the_executor_learns_whose_it_is(open_door: Open) -> None:
+    seen: list[str] = []
+
+    async def notes(context: RequestContext, queue: EventQueue) -> None:
+        assert context.call_context is not None
+        seen.append(context.call_context.user.user_name)
+        await works(context, queue)
+
+    door = await open_door(executor=Scripted(notes))
+    task = await door.say("hello")
+    assert seen == ["client:default"]
+    other = await door.call("GetTask", {"id": task["id"]}, owner="client:other")
+    assert other["error"]["code"] == -32001
+    assert task["status"]["state"] == TaskState.Name(TaskState.TASK_STATE_COMPLETED)
+
+
+def _said(text: str) -> dict[str, Any]:
+    return {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": text}]}
+
+
+def _request(text: str) -> SendMessageRequest:
+    return SendMessageRequest(message=Message(message_id=f"s-{text}", role=Role.ROLE_USER, parts=[Part(text=text)]))

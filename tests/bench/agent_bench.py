@@ -1,0 +1,43 @@
+"""`make bench-agent`: the runtime's server beside a bare one of the a2a-sdk, in one run.
+
+    python -m tests.bench.agent_bench [--parts start,rates,chunks,memory,streams,identity,hostile]
+
+Says what it measured and ends with 0, whether the bars hold or not.
+"""
+
+import argparse
+import asyncio
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench import agent_measures as measures
+from tests.bench.agent_measures import Stage
+from tests.bench.echo.environment import reference_python
+from tests.bench.table import Row, tell
+
+PARTS = ("start", "rates", "chunks", "memory", "streams", "hostile", "identity")
+
+
+async def run(stage: Stage, parts: list[str]) -> list[Row]:
+    rows: list[Row] = []
+    for part in parts:
+        began = time.monotonic()
+        rows += await getattr(measures, part)(stage)
+        print(f"  {part} took {time.monotonic() - began:.0f} s", flush=True)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="the runtime's server beside a bare one")
+    parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
+    arguments = parser.parse_args()
+    python = reference_python()
+    with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
+        rows = asyncio.run(run(Stage(Path(folder), python), arguments.parts.split(",")))
+    tell("agent", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
+
+
+if __name__ == "__main__":
+    main()

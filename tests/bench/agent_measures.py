@@ -1,0 +1,276 @@
+"""What `make bench-agent` measures: each part takes a stage of servers and answers with rows."""
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.echo import served
+from tests.bench.echo.served import TOKEN, Served
+from tests.bench.echo.wire import Wire, load, message
+from tests.bench.table import Row
+
+_ROUNDS = 3
+_SECONDS = 2.0
+_MIB = 1024
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where the servers keep their files, and the reference's own Python."""
+
+    folder: Path
+    python: Path
+
+    def pair(self, *, durable: bool = False) -> tuple[Served, Served]:
+        """Ours and the reference."""
+        return served.ours(self.folder, durable=durable), served.reference(self.python, self.folder, durable=durable)
+
+
+async def start(stage: Stage) -> list[Row]:
+    """The shipped command, model loop and all, beside the bare server."""
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    pss: dict[bool, int] = {}
+    for _ in range(5):
+        for is_ours in (True, False):
+            server = served.shipped(stage.folder) if is_ours else served.reference(stage.python, stage.folder)
+            async with server:
+                seconds[is_ours].append(server.start_seconds)
+                await asyncio.sleep(1.0)
+                pss[is_ours] = server.pss_kib()
+    began = {who: statistics.median(times) for who, times in seconds.items()}
+    return [
+        Row("process start to /healthz", began[True], "s", 1.3, began[False]),
+        Row("… in seconds", began[True], "s", 1.0),
+        Row("idle PSS", pss[True] / _MIB, "MiB", 1.3, pss[False] / _MIB),
+    ]
+
+
+async def rates(stage: Stage) -> list[Row]:
+    """Requests a second, the two servers in turn."""
+    rows = []
+    for words, text, durable, bars in (
+        ("direct reply", "reply", False, (1.5, 2.0)),
+        ("task of 4 events in memory", "task", False, (2.0, 2.5)),
+        ("task of 4 events on disk", "task", True, (8.0, 20.0)),
+    ):
+        for at_once, bar in zip((1, 16), bars, strict=True):
+            mine, theirs = await _in_turn(stage, text, at_once, durable=durable)
+            auth = ", auth on" if text == "reply" else ""
+            rows.append(Row(f"{words}{auth}, c={at_once}", _rate(mine), "/s", bar, _rate(theirs), at_least=True))
+            if durable and at_once > 1:
+                rows.append(Row(f"… p99, c={at_once}", _p99_ms(mine), "ms", 0.1, _p99_ms(theirs)))
+    return rows
+
+
+async def _in_turn(stage: Stage, text: str, at_once: int, *, durable: bool) -> tuple[list[float], list[float]]:
+    mine, theirs = stage.pair(durable=durable)
+    took: tuple[list[float], list[float]] = ([], [])
+    async with mine, theirs:
+        for server in (mine, theirs):
+            # The reference makes its tables with its first request, and cannot make them twice.
+            await load(server.port, TOKEN, text, at_once=1, seconds=0.5)
+        for _ in range(_ROUNDS):
+            for server, found in zip((mine, theirs), took, strict=True):
+                found += await load(server.port, TOKEN, text, at_once=at_once, seconds=_SECONDS)
+    return took
+
+
+def _rate(took: list[float]) -> float:
+    return len(took) / (_ROUNDS * _SECONDS)
+
+
+def _p99_ms(took: list[float]) -> float:
+    return 1000 * sorted(took)[int(0.99 * len(took))]
+
+
+async def chunks(stage: Stage) -> list[Row]:
+    """What a thousand chunks cost that go to disk as they are said."""
+    mine, theirs = stage.pair(durable=True)
+    cpu = []
+    async with mine, theirs:
+        for server in (mine, theirs):
+            async with Wire(server.port, TOKEN) as wire:
+                await wire.post(message("task"))
+                before = server.cpu_seconds()
+                await wire.post(message("chunks 1000 500"))
+                cpu.append(server.cpu_seconds() - before)
+    return [Row("1,000 durable chunks at 500/s, CPU", cpu[0], "s", 0.1, cpu[1])]
+
+
+async def memory(stage: Stage) -> list[Row]:
+    """What stays behind: of tasks that wait, and of many that have ended."""
+    async with served.ours(stage.folder, durable=True) as server:
+        await load(server.port, TOKEN, "park", at_once=16, seconds=1.0)
+        parked = await _growth(server, "park", 5000)
+        ended = await _growth(server, "task", 20_000)
+    return [
+        Row("a parked task", max(0.0, parked / 5000), "KiB", 1.0),
+        Row("memory after 20,000 tasks", max(0.0, ended / _MIB), "MiB", 5.0),
+    ]
+
+
+async def _growth(server: Served, text: str, number: int) -> float:
+    before, left = server.pss_kib(), iter(range(number))
+
+    async def one() -> None:
+        async with Wire(server.port, TOKEN) as wire:
+            for _ in left:
+                await wire.post(message(text))
+
+    await asyncio.gather(*(one() for _ in range(16)))
+    await asyncio.sleep(1.0)
+    return float(server.pss_kib() - before)
+
+
+async def streams(stage: Stage) -> list[Row]:
+    """Twenty readers of a hundred tokens a second each, and a thousand that hear nothing."""
+    mine, theirs = stage.pair()
+    told, first, idle = [], [], []
+    for server in (mine, theirs):
+        async with server:
+            await _listen(server, "chunks 20 100")
+            heard = await asyncio.gather(*(_listen(server, "chunks 500 100") for _ in range(20)))
+            told.append(sum(tokens for tokens, _, _ in heard) / max(seconds for _, _, seconds in heard))
+            first.append(1000 * statistics.median(at for _, at, _ in heard))
+            idle.append(await _idle(server, 1000))
+    return [
+        Row("20 streams of 100 tokens/s: tokens a second", told[0], "/s", 0.95, 2000.0, at_least=True),
+        Row("… the reference's", told[1], "/s"),
+        Row("… first event, later than the reference's", first[0] - first[1], "ms", 10.0),
+        Row("1,000 idle streams, each", idle[0], "KiB", 65.0),
+        Row("… the reference's", idle[1], "KiB"),
+    ]
+
+
+async def _listen(server: Served, text: str) -> tuple[int, float, float]:
+    """Tokens heard, seconds to the first of them, and to the last."""
+    began = time.perf_counter()
+    tokens, first, last = 0, 0.0, 0.0
+    async with Wire(server.port, TOKEN) as wire:
+        async for event in wire.stream(message(text, method="SendStreamingMessage")):
+            if b"artifactUpdate" in event:
+                tokens += event.count(b"token ")
+                last = time.perf_counter() - began
+                first = first or last
+    return tokens, first, last
+
+
+async def _idle(server: Served, number: int) -> float:
+    """KiB for each open stream."""
+    before = server.pss_kib()
+    wires = [Wire(server.port, TOKEN) for _ in range(number)]
+    readers = []
+    for wire in wires:
+        await wire.__aenter__()
+        events = wire.stream(message("hang", method="SendStreamingMessage"))
+        await anext(events)
+        readers.append(events)
+    await asyncio.sleep(2.0)
+    grown = server.pss_kib() - before
+    for wire in wires:
+        await wire.__aexit__()
+    return grown / number
+
+
+async def identity(stage: Stage) -> list[Row]:
+    """The check of a token against as many digests as an agent can have, without HTTP."""
+    from prometheus_client import CollectorRegistry
+
+    from fleetwright_agent.config import Callers
+    from fleetwright_agent.metrics import Metrics
+    from fleetwright_agent.server.auth import Authentication, parse_callers
+    from fleetwright_agent.server.clock import Clock
+    from fleetwright_agent.server.watched import Watched
+
+    callers = [{"kind": "agent", "name": f"a/b{n}", "sha256": f"{n:064x}"} for n in range(64)]
+    file = stage.folder / "callers.json"
+    served.ours(stage.folder)
+    mine = json.loads(next(stage.folder.glob("*/etc/fleetwright/auth/callers.json")).read_text())
+    file.write_text(json.dumps({"version": 1, "callers": [*callers, *mine["callers"]]}))
+    watched: Watched[Callers] = Watched(file, parse_callers)
+
+    async def nothing(*_: object) -> None:
+        """Whoever got here was let in."""
+
+    metrics = Metrics(CollectorRegistry())
+    check = Authentication(nothing, callers=watched, realm="echo", metrics=metrics, clock=Clock())
+    headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
+    scope = {"type": "http", "method": "POST", "path": "/a2a", "headers": headers}
+    micros = 1e6 * await _mean(lambda: check(scope, nothing, nothing), 5000)  # type: ignore[arg-type] # nothing is read or sent
+    return [Row("identity check, 65 callers", micros, "µs", 150.0)]
+
+
+async def _mean(call: Callable[[], Awaitable[None]], times: int) -> float:
+    began = time.perf_counter()
+    for _ in range(times):
+        await call()
+    return (time.perf_counter() - began) / times
+
+
+async def hostile(stage: Stage) -> list[Row]:
+    """How long each abuse holds a connection, and what it costs in memory."""
+    rows = []
+    async with served.ours(stage.folder) as server:
+        async with Wire(server.port, TOKEN) as wire:
+            await wire.post(message("task"))
+        for words, abuse in (("100 MB body", _large), ("deep JSON", _deep), ("1-byte/s headers", _slow)):
+            before = server.pss_kib()
+            peak = asyncio.create_task(_peak(server))
+            began = time.perf_counter()
+            await abuse(server)
+            seconds = time.perf_counter() - began
+            peak.cancel()
+            rows.append(Row(f"{words}: refused after", seconds, "s", 10.5))
+            rows.append(Row(f"{words}: extra memory", max(0.0, (_highest[0] - before) / _MIB), "MiB", 20.0))
+    return rows
+
+
+_highest = [0]
+
+
+async def _peak(server: Served) -> None:
+    _highest[0] = server.pss_kib()
+    while True:
+        _highest[0] = max(_highest[0], server.pss_kib())
+        await asyncio.sleep(0.02)
+
+
+async def _large(server: Served) -> None:
+    await _refused(server, [b" " * 1_000_000] * 100, b"413")
+
+
+async def _deep(server: Served) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"a":' + b"[" * 250_000 + b"]" * 250_000 + b"}}"
+    await _refused(server, [body], b"-32700")
+
+
+async def _refused(server: Served, pieces: list[bytes], said: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(
+        b"POST /a2a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
+        b"Connection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n"
+        % (TOKEN.encode(), sum(map(len, pieces)))
+    )
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+    answer = await reader.read()
+    if said not in answer:
+        raise RuntimeError(f"not refused: {answer[:300]!r}")
+    writer.close()
+
+
+async def _slow(server: Served) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    ended = asyncio.create_task(reader.read())
+    for letter in b"POST /a2a HTTP/1.1\r\nHost: x\r\nX-Slow: " + b"x" * 60:
+        writer.write(bytes([letter]))
+        done, _ = await asyncio.wait({ended}, timeout=1.0)
+        if done:
+            break
+    await ended
+    writer.close()

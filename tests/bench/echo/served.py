@@ -1,0 +1,128 @@
+"""The two servers as processes: started, waited for, weighed, and ended."""
+
+import asyncio
+import hashlib
+import json
+import os
+import socket
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+TOKEN = "token-of-the-benchmark"
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@dataclass
+class Served:
+    """A server in a process of its own. Enter it, and it answers."""
+
+    words: list[str]
+    port: int
+    health: int
+    ready: str = "/healthz"
+    start_seconds: float = 0.0
+
+    async def __aenter__(self) -> Self:
+        began = time.perf_counter()
+        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+        self._process = await asyncio.create_subprocess_exec(
+            *self.words, cwd=CHECKOUT, env=environment, stdout=asyncio.subprocess.DEVNULL
+        )
+        await self._until("/healthz", began)
+        self.start_seconds = time.perf_counter() - began
+        await self._until(self.ready, began)
+        return self
+
+    async def _until(self, path: str, began: float) -> None:
+        while not await self._answers(path):
+            if self._process.returncode is not None or time.perf_counter() - began > 30:
+                raise RuntimeError(f"{self.words} does not answer; exit code {self._process.returncode}")
+            await asyncio.sleep(0.002)
+
+    async def __aexit__(self, *about: object) -> None:
+        self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), 20)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    async def _answers(self, path: str) -> bool:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.health)
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            line = await reader.readline()
+            writer.close()
+            return b"200" in line
+        return False
+
+    def pss_kib(self) -> int:
+        for line in Path(f"/proc/{self._process.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+        raise RuntimeError("no PSS")
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def reference(python: Path, folder: Path, *, durable: bool = False) -> Served:
+    port = free_port()
+    database = [str(folder / f"reference-{port}.db")] if durable else []
+    return Served([str(python), "tests/bench/echo/reference.py", str(port), *database], port, port)
+
+
+def ours(folder: Path, *, durable: bool = False) -> Served:
+    port, ops = free_port(), free_port()
+    root = _mounted(folder / f"ours-{port}")
+    words = [sys.executable, "-m", "tests.bench.echo.ours", str(root), str(port), str(ops)]
+    return Served([*words, "disk" if durable else "memory"], port, ops, "/readyz")
+
+
+def shipped(folder: Path) -> Served:
+    """The command of the image, with the model loop."""
+    port, ops = free_port(), free_port()
+    root = _mounted(folder / f"shipped-{port}")
+    where = ["--root", str(root), "--host", "127.0.0.1", "--port", str(port), "--ops-port", str(ops)]
+    return Served([sys.executable, "-m", "fleetwright_agent", "serve", *where], port, ops, "/readyz")
+
+
+def _mounted(root: Path) -> Path:
+    """An agent's files, as the operator mounts them."""
+    etc = root / "etc/fleetwright"
+    (root / "var/lib/fleetwright").mkdir(parents=True)
+    model = {
+        "name": "m", "baseUrl": "http://127.0.0.1:9", "contextWindow": 1000, "maxOutputTokens": 100, "timeoutSeconds": 5
+    }  # fmt: skip
+    config = {
+        "version": 1, "revision": "0", "name": "echo", "namespace": "bench", "instructions": "Repeat.",
+        "url": "http://echo", "model": model, "drainSeconds": 1,
+    }  # fmt: skip
+    card = {
+        "name": "echo", "description": "Repeats.", "version": "1",
+        "supportedInterfaces": [{"url": "http://echo/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": True}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "chat", "name": "chat", "description": "Talk.", "tags": ["chat"]}],
+    }  # fmt: skip
+    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
+    callers = {"version": 1, "callers": [{"kind": "client", "name": "bench", "sha256": digest}]}
+    _write(etc / "agent.json", config)
+    _write(etc / "card/agent-card.json", card)
+    _write(etc / "auth/callers.json", callers)
+    return root
+
+
+def _write(path: Path, document: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))

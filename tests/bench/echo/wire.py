@@ -1,0 +1,78 @@
+"""A client as thin as can be, so that what is measured is the server: one connection, one request at a time."""
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Self
+
+_numbers = itertools.count()
+
+
+def message(text: str, *, method: str = "SendMessage", wait: bool = True) -> bytes:
+    said = {"messageId": f"m-{next(_numbers)}", "role": "ROLE_USER", "parts": [{"text": text}]}
+    params = {"message": said, "configuration": {"returnImmediately": not wait}}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+class Wire:
+    """Enter it, and it is connected."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._port = port
+        self._head = (
+            "POST /a2a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
+            f"Authorization: Bearer {token}\r\nContent-Length: "
+        ).encode()
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        return self
+
+    async def __aexit__(self, *about: object) -> None:
+        self._writer.close()
+
+    async def post(self, body: bytes) -> bytes:
+        """The answer's body. Raises: RuntimeError, where it is no result."""
+        self._send(body)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        answer = await self._reader.readexactly(_length(head))
+        if b"200 OK" not in head or b'"result"' not in answer:
+            raise RuntimeError(f"{head!r} {answer[:300]!r}")
+        return answer
+
+    async def stream(self, body: bytes) -> AsyncIterator[bytes]:
+        """The events of a stream, as they come."""
+        self._send(body)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        if b"text/event-stream" not in head:
+            raise RuntimeError(f"no stream: {head!r}")
+        while (line := await self._reader.readline()).strip() != b"0":
+            if line.startswith(b"data:"):
+                yield line[5:].strip()
+
+    def _send(self, body: bytes) -> None:
+        self._writer.write(self._head + b"%d\r\n\r\n" % len(body) + body)
+
+
+def _length(head: bytes) -> int:
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            return int(line[15:])
+    raise RuntimeError(f"no length: {head!r}")
+
+
+async def load(port: int, token: str, text: str, *, at_once: int, seconds: float) -> list[float]:
+    """How long each request took, of as many as could be sent in that time."""
+    took: list[float] = []
+    end = time.perf_counter() + seconds
+
+    async def one() -> None:
+        async with Wire(port, token) as wire:
+            while (began := time.perf_counter()) < end:
+                await wire.post(message(text))
+                took.append(time.perf_counter() - began)
+
+    await asyncio.gather(*(one() for _ in range(at_once)))
+    return took
