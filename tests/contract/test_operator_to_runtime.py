@@ -13,9 +13,9 @@ from a2a.types import AgentCard
 from google.protobuf import json_format
 
 from fleetwright_agent.config import AgentConfig, Callers, Layout, Peer
+from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_operator import names
-from fleetwright_operator.desired.card import COST_EXTENSION
 from fleetwright_operator.desired.tool_access import peer_tool
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def test_the_card_is_an_a2a_card_and_says_nothing_the_sdk_would_not_say_again(go
     card = json_format.ParseDict(document, AgentCard())
     assert json_format.MessageToDict(card) == document
     assert card.supported_interfaces[0].url == f"{config(golden).url}/a2a"
-    assert [extension.uri for extension in card.capabilities.extensions] == [COST_EXTENSION]
+    assert {extension.uri for extension in card.capabilities.extensions} == spoken(config(golden).extensions)
     assert card.skills
 
 

@@ -40,6 +40,7 @@ FULL = {
     ],
     "approvals": {"tools": ["ask_helper", "weather__warn"], "by": "Callers", "expiry": "2h"},
     "askHuman": True,
+    "a2a": {"extensions": {"toolCalls": False, "reasoning": True, "dataParts": True}},
     "peers": [{"name": "helper"}, {"name": "critic", "namespace": "press"}],
     "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}, "taskRetention": "72h"},
     "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},

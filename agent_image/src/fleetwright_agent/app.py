@@ -27,6 +27,7 @@ from fleetwright_agent.server.edge import Bodies, Origins
 from fleetwright_agent.server.envelope import SENDS, Envelope
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.intake import Intake
@@ -91,7 +92,11 @@ class Application:
             for path in ("/a2a", "/a2a/")
             for route in create_jsonrpc_routes(handler, path, shutdown_grace_period=STREAM_GRACE_SECONDS)
         ]
-        door: ASGIApp = Envelope(Starlette(routes=[*card_routes(parts.card), *calls]), admission=self._admission)
+        door: ASGIApp = Envelope(
+            Starlette(routes=[*card_routes(parts.card), *calls]),
+            admission=self._admission,
+            spoken=spoken(parts.config.extensions),
+        )
         door = Bodies(door, limit=parts.config.limits.max_request_bytes)
         if per_minute := parts.config.limits.max_requests_per_minute:
             door = Rates(door, per_minute=per_minute, clock=parts.clock)
@@ -247,6 +252,7 @@ def create_app(
         clock=clock,
         compaction=compaction,
         approval_seconds=config.approvals.expiry_seconds,
+        extensions=config.extensions,
     )
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)
     tasks = LiveTasks(log, clock)

@@ -146,6 +146,17 @@ class Approvals(_Part):
     """A task whose approval nobody answers for so long has failed."""
 
 
+class Extensions(_Part):
+    """What callers are told beside the answer and its cost."""
+
+    tool_calls: bool = True
+    """Which tools are called, with previews of arguments and results."""
+    reasoning: bool = False
+    """What the model thinks, where it says so."""
+    data_parts: bool = False
+    """Data also as parts, for callers that do not read metadata."""
+
+
 class Limits(_Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
@@ -179,6 +190,7 @@ class AgentConfig(_Part):
     compaction: Compaction = Compaction()
     limits: Limits = Limits()
     approvals: Approvals = Approvals()
+    extensions: Extensions = Extensions()
     ask_human: bool = False
     """Whether the agent may put questions and forms to clients that call it."""
     drain_seconds: int = Field(default=30, gt=0)

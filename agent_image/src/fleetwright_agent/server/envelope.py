@@ -101,8 +101,9 @@ def _is_id(value: object) -> bool:
 
 
 class Envelope:
-    def __init__(self, app: ASGIApp, *, admission: Admission) -> None:
+    def __init__(self, app: ASGIApp, *, admission: Admission, spoken: frozenset[str] = frozenset()) -> None:
         self._app = app
+        self._spoken = spoken
         self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -125,7 +126,7 @@ class Envelope:
             response = refuse(503, busy, code=INTERNAL_ERROR, request_id=request_id, headers=headers)
             await response(scope, receive, send)
             return
-        await self._app(scope, _once(message, receive), _Answer(scope, send))
+        await self._app(scope, _once(message, receive), _Answer(scope, send, self._spoken))
 
 
 def _once(message: Message, receive: Receive) -> Receive:
@@ -140,10 +141,10 @@ def _once(message: Message, receive: Receive) -> Receive:
 class _Answer:
     """Sends on what the dispatcher answers: streams as they are, single answers sanitised."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
+    def __init__(self, scope: Scope, send: Send, spoken: frozenset[str]) -> None:
         self._send = send
         requested = get_requested_extensions(Headers(scope=scope).getlist(HTTP_EXTENSION_HEADER))
-        self._extensions = ", ".join(activated(requested))
+        self._extensions = ", ".join(activated(requested, spoken))
         self._held: Message | None = None
 
     async def __call__(self, message: Message) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetwright_cli.offline.planning import Call, plan
@@ -10,6 +10,7 @@ from fleetwright_cli.offline.words import sentences, words
 
 _RECALL = re.compile(r"\b(remember|recall|did i|have i|i told|i said|earlier|before|my|our)\b", re.IGNORECASE)
 _SUMMARISE = re.compile(r"^\s*summari[sz]e\b", re.IGNORECASE)
+_THINK = re.compile(r"\[\[think:(\d+)\]\]")
 _LONG = re.compile(r"\[\[long:(\d+)\]\]")
 _TOGETHER = "[[together]]"
 """Every call that is left at once, instead of one after the other."""
@@ -23,7 +24,14 @@ class Answer:
     """Either words or calls."""
 
     text: str = ""
+    thought: str = ""
     calls: tuple[Call, ...] = ()
+
+
+def thinking(asked: str, reply: Answer) -> Answer:
+    """The same reply with thoughts before it, as many words as `[[think:N]]` asks for."""
+    found = _THINK.search(asked)
+    return replace(reply, thought=" ".join(f"thought{i}" for i in range(int(found.group(1))))) if found else reply
 
 
 def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:

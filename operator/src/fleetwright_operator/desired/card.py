@@ -1,6 +1,6 @@
 """The agent card, A2A 1.0: compiled from the same inputs as `agent.json`, so it says what is true.
 
-Skills are the mounted ones; the security scheme is the enforced one; the extension is the emitted one. What is
+Skills are the mounted ones; the security scheme is the enforced one; the extensions are the emitted ones. What is
 served has signatures besides: they lie in a ConfigMap of their own, so that another key is not another revision.
 """
 
@@ -11,12 +11,13 @@ from typing import Any
 from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json, sha256_hex
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
-from fleetwright_operator.desired.terms import takes_api_keys
+from fleetwright_operator.desired.terms import takes_api_keys, tells_tool_calls
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.skill_document import SkillContent
 
 PROTOCOL_VERSION = "1.0"
 COST_EXTENSION = "https://proto-labs.ai/a2a/ext/cost-v1"
+TOOL_CALL_EXTENSION = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 DEFAULT_VERSION = "0.1.0"
 _BEARER = {
     "bearer": {
@@ -86,12 +87,7 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         "capabilities": {
             "streaming": True,
             "pushNotifications": False,
-            "extensions": [
-                {
-                    "uri": COST_EXTENSION,
-                    "description": "Tokens and US dollars of a task, in the metadata of its last artifact.",
-                }
-            ],
+            "extensions": _extensions(spec),
         },
         "securitySchemes": schemes,
         # One of them is enough.
@@ -100,6 +96,14 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         "defaultOutputModes": ["text/markdown", "text/plain"],
         "skills": [_skill(skill) for skill in skills] or [_chat(description)],
     }
+
+
+def _extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Those that the agent speaks; what has no URI cannot be declared."""
+    declared = {COST_EXTENSION: "Tokens and US dollars of a task, in the metadata of its last artifact."}
+    if tells_tool_calls(spec):
+        declared[TOOL_CALL_EXTENSION] = "Calls of tools while a task works, in the metadata of its status messages."
+    return [{"uri": uri, "description": description} for uri, description in declared.items()]
 
 
 def _skill(skill: SkillContent) -> dict[str, Any]:

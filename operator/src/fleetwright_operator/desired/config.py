@@ -69,6 +69,7 @@ def agent_config(
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
         **_people(spec),
+        **_given(spec.get("a2a", {}), "extensions"),
         **_asked_for(agent),
     }
 

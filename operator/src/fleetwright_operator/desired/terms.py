@@ -1,5 +1,6 @@
 """On which terms an agent lets callers in: how long their tokens live, and in which ways they may be sent."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -44,3 +45,8 @@ def _seconds(auth: dict[str, Any], field: str, default: int, *, least: int) -> i
 def takes_api_keys(agent: Agent) -> bool:
     """Whether clients may send their token as an API key too."""
     return bool(agent["spec"].get("auth", {}).get("apiKey", False))
+
+
+def tells_tool_calls(spec: Mapping[str, Any]) -> bool:
+    """Whether callers are told which tools are called."""
+    return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
