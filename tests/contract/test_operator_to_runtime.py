@@ -56,9 +56,19 @@ def test_the_card_is_an_a2a_card_and_says_nothing_the_sdk_would_not_say_again(go
     assert card.skills
 
 
-def test_the_card_shows_exactly_the_mounted_skills():
+def test_the_card_shows_exactly_the_mounted_and_the_declared_skills():
     document = json.loads(one("agent-full", "ConfigMap")["data"][names.CARD_KEY])
-    assert [skill["id"] for skill in document["skills"]] == [skill.name for skill in config("agent-full").skills]
+    assert [skill["id"] for skill in document["skills"]] == [
+        *(skill.name for skill in config("agent-full").skills),
+        "ode",
+    ]
+
+
+def test_the_card_says_of_a_skill_with_a_declared_shape_what_its_answers_are():
+    document = json.loads(one("agent-full", "ConfigMap")["data"][names.CARD_KEY])
+    results = {result.skill: result.media_type for result in config("agent-full").results}
+    said = {skill["id"]: skill["outputModes"][0] for skill in document["skills"] if "outputModes" in skill}
+    assert said == results == {"haiku": "application/json"}
 
 
 def test_the_callers_file_is_one_the_runtime_accepts(golden):

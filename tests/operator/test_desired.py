@@ -40,7 +40,13 @@ FULL = {
     ],
     "approvals": {"tools": ["ask_helper", "weather__warn"], "by": "Callers", "expiry": "2h"},
     "askHuman": True,
-    "a2a": {"extensions": {"toolCalls": False, "reasoning": True, "dataParts": True}},
+    "a2a": {
+        "extensions": {"toolCalls": False, "reasoning": True, "dataParts": True},
+        "skills": [
+            {"id": "haiku", "description": "unused", "outputSchema": {"properties": {"lines": {"type": "array"}}}},
+            {"id": "ode", "name": "Odes", "description": "Praises.", "tags": ["long"]},
+        ],
+    },
     "peers": [{"name": "helper"}, {"name": "critic", "namespace": "press"}],
     "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}, "taskRetention": "72h"},
     "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},

@@ -17,10 +17,15 @@ def mime_type(name: str) -> str:
     return f"application/vnd.protolabs.{name.rsplit('/', 1)[-1]}+json"
 
 
-def data_part(name: str, payload: Mapping[str, Any]) -> Part:
-    part = Part(data=ParseDict(dict(payload), Value()), media_type="application/json")
-    part.metadata["mimeType"] = mime_type(name)
+def typed_part(payload: Mapping[str, Any], mime: str, *, media_type: str | None = None) -> Part:
+    """Data that says what it is in both places where readers look."""
+    part = Part(data=ParseDict(dict(payload), Value()), media_type=media_type or mime)
+    part.metadata["mimeType"] = mime
     return part
+
+
+def data_part(name: str, payload: Mapping[str, Any]) -> Part:
+    return typed_part(payload, mime_type(name), media_type="application/json")
 
 
 def attach(target: Message | Artifact, uri: str, payload: Mapping[str, Any], *, as_part: bool = False) -> None:

@@ -12,9 +12,10 @@ from typing import Any, Final
 from uuid import uuid4
 
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, TaskArtifactUpdateEvent, TaskState
+from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config import Approvals, Extensions
-from fleetwright_agent.extensions import COST, REASONING, TOOL_CALL
+from fleetwright_agent.extensions import COST, REASONING, SKILL_HINT, TOOL_CALL
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, tool_call
@@ -31,13 +32,14 @@ from fleetwright_agent.turn.frames import (
     PeerCost,
     Reasoning,
     Reset,
+    Result,
     Text,
     ToolEnd,
     ToolStart,
     TurnRequest,
     Usage,
 )
-from fleetwright_agent.wires import attach, data_part
+from fleetwright_agent.wires import attach, data_part, typed_part
 
 FLUSH_SECONDS: Final = 0.1
 _LONGEST_THOUGHT: Final = 16_000
@@ -93,6 +95,7 @@ class FrameWork:
         self._shown = False
         self._whole: str | None = None
         self._ask: Ask | None = None
+        self._result: Result | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> Sequence[Event]:
@@ -124,10 +127,16 @@ class FrameWork:
             task_id=self._job.task_id,
             text="\n".join(part.text for part in self._job.message.parts if part.HasField("text")),
             call_path=path,
-            metadata=self._job.metadata,
+            metadata=self._metadata(),
             reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,
             restarted=self._restarted,
         )
+
+    def _metadata(self) -> dict[str, Any]:
+        """What the message says; which skill is meant is said once, when the task begins."""
+        former = self._job.former
+        began = MessageToDict(former.history[0].metadata) if former and former.history else {}
+        return {**{key: began[key] for key in (SKILL_HINT,) if key in began}, **self._job.metadata}
 
     def _tell(self, frame: Frame) -> None:
         if not isinstance(frame, Reasoning):
@@ -145,6 +154,8 @@ class FrameWork:
                 self._whole = text
             case Ask():
                 self._ask = frame
+            case Result():
+                self._result = frame
             case ToolStart(name=name):
                 self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
@@ -234,6 +245,8 @@ class FrameWork:
             return []
         piece = self._piece(text, append=False)
         piece.last_chunk = True
+        if self._result is not None:
+            piece.artifact.parts.append(typed_part(self._result.data, self._result.media_type))
         attach(piece.artifact, COST, self._cost(success=success), as_part=self._told.data_parts)
         return [piece]
 

@@ -273,5 +273,6 @@ def _interrupted(live: Live) -> Job | None:
         context_id=task.context_id,
         message=message,
         metadata=MessageToDict(message.metadata),
-        pause=answered_pause(task),
+        former=task if (pause := answered_pause(task)) else None,
+        pause=pause,
     )

@@ -108,13 +108,34 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """The answer as data of the shape that its skill declares; said before `Done`."""
+
+    data: Mapping[str, Any]
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The whole answer, said once, last."""
 
     text: str
 
 
-Frame = Text | Reasoning | Reset | ToolStart | ToolEnd | Usage | PeerCost | CompactionStart | CompactionEnd | Ask | Done
+Frame = (
+    Text
+    | Reasoning
+    | Reset
+    | ToolStart
+    | ToolEnd
+    | Usage
+    | PeerCost
+    | CompactionStart
+    | CompactionEnd
+    | Ask
+    | Result
+    | Done
+)
 
 
 class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes like this; it is not a defect

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fleetwright_cli.offline.planning import Call, plan
+from fleetwright_cli.offline.planning import Call, demanded, plan
 from fleetwright_cli.offline.words import sentences, words
 
 _RECALL = re.compile(r"\b(remember|recall|did i|have i|i told|i said|earlier|before|my|our)\b", re.IGNORECASE)
@@ -26,6 +26,17 @@ class Answer:
     text: str = ""
     thought: str = ""
     calls: tuple[Call, ...] = ()
+
+
+def submission(name: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
+    """A call that the request demands, filled from the newest user message.
+
+    What cannot be read there is left out, and made up by its type when the call was refused before.
+    """
+    asked_at = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=0)
+    refused = any(message["role"] == "tool" for message in messages[asked_at + 1 :])
+    function = next(tool["function"] for tool in tools if tool["function"]["name"] == name)
+    return Answer(calls=(demanded(text_of(messages[asked_at]), function, complete=refused),))
 
 
 def thinking(asked: str, reply: Answer) -> Answer:

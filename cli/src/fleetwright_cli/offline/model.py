@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from fleetwright_cli.offline.answers import Answer, answer, text_of, thinking
+from fleetwright_cli.offline.answers import Answer, answer, submission, text_of, thinking
 from fleetwright_cli.offline.failing import Failing, pause
 
 _PROMPTS_REMEMBERED = 64
@@ -75,7 +75,7 @@ class OfflineModel:
             return _error(kind)
         if kind == "hang":
             await asyncio.sleep(_HANG_SECONDS)
-        reply = Answer() if kind == "empty" else thinking(asked, answer(messages, body.get("tools") or []))
+        reply = Answer() if kind == "empty" else thinking(asked, _reply(body))
         usage = self._usage(body, reply)
         frame = {"id": f"chatcmpl-{_digest(body)}", "created": 0, "model": str(body.get("model", "offline"))}
         if body.get("stream"):
@@ -98,6 +98,13 @@ class OfflineModel:
             "total_tokens": tokens_in + tokens_out,
             "prompt_tokens_details": {"cached_tokens": shared // 4 // _CACHE_BLOCK * _CACHE_BLOCK},
         }
+
+
+def _reply(body: Mapping[str, Any]) -> Answer:
+    tools, choice = body.get("tools") or [], body.get("tool_choice")
+    if isinstance(choice, Mapping):
+        return submission(choice["function"]["name"], body["messages"], tools)
+    return answer(body["messages"], tools)
 
 
 def _bad_tool_name(tools: Sequence[Mapping[str, Any]]) -> Response | None:

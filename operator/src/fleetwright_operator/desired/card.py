@@ -11,7 +11,7 @@ from typing import Any
 from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json, sha256_hex
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
-from fleetwright_operator.desired.terms import takes_api_keys, tells_tool_calls
+from fleetwright_operator.desired.terms import declared_skills, media_type, takes_api_keys, tells_tool_calls
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.skill_document import SkillContent
 
@@ -19,6 +19,7 @@ PROTOCOL_VERSION = "1.0"
 COST_EXTENSION = "https://proto-labs.ai/a2a/ext/cost-v1"
 TOOL_CALL_EXTENSION = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 DEFAULT_VERSION = "0.1.0"
+_OUTPUT_MODES = ("text/markdown", "text/plain")
 _BEARER = {
     "bearer": {
         "httpAuthSecurityScheme": {
@@ -93,9 +94,27 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         # One of them is enough.
         "securityRequirements": [{"schemes": {scheme: {}}} for scheme in schemes],
         "defaultInputModes": ["text/plain"],
-        "defaultOutputModes": ["text/markdown", "text/plain"],
-        "skills": [_skill(skill) for skill in skills] or [_chat(description)],
+        "defaultOutputModes": list(_OUTPUT_MODES),
+        "skills": _skills(spec, skills) or [_chat(description)],
     }
+
+
+def _skills(spec: Mapping[str, Any], mounted: Sequence[SkillContent]) -> list[dict[str, Any]]:
+    """The mounted ones and those that are declared; one that is both is shown as it is mounted."""
+    declared = {entry["id"]: entry for entry in declared_skills(spec)}
+    shown = {skill.name: _skill(skill) for skill in mounted}
+    shown = {**shown, **{key: _declared(entry) for key, entry in declared.items() if key not in shown}}
+    for key, entry in declared.items():
+        if "outputSchema" in entry:
+            # The text comes with it in any case.
+            shown[key]["outputModes"] = [media_type(entry), *_OUTPUT_MODES]
+    return list(shown.values())
+
+
+def _declared(entry: Mapping[str, Any]) -> dict[str, Any]:
+    name = entry.get("name", entry["id"])
+    tags = list(entry.get("tags", ())) or ["skill"]
+    return {"id": entry["id"], "name": name, "description": entry["description"], "tags": tags}
 
 
 def _extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:

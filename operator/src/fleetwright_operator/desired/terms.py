@@ -1,4 +1,4 @@
-"""On which terms an agent lets callers in: how long their tokens live, and in which ways they may be sent."""
+"""On which terms an agent deals with callers: how long their tokens live and how they are sent, and what it tells."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -50,3 +50,13 @@ def takes_api_keys(agent: Agent) -> bool:
 def tells_tool_calls(spec: Mapping[str, Any]) -> bool:
     """Whether callers are told which tools are called."""
     return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
+
+
+def declared_skills(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """What the agent says that it can do, beside the skills that are mounted."""
+    return tuple(spec.get("a2a", {}).get("skills", ()))
+
+
+def media_type(skill: Mapping[str, Any]) -> str:
+    """Of the data that a declared skill answers with."""
+    return str(skill.get("outputMediaType", "application/json"))

@@ -67,6 +67,8 @@ class ModelCalls:
         context.spoken = False
 
         def said(text: str) -> None:
+            if context.silent:
+                return
             if not context.spoken:
                 self._metrics.llm_first_token.labels(self._model.name).observe(time.perf_counter() - started)
                 if spoken_before:
@@ -75,7 +77,8 @@ class ModelCalls:
             context.emit(Text(text))
 
         def thought(text: str) -> None:
-            context.emit(Reasoning(text))
+            if not context.silent:
+                context.emit(Reasoning(text))
 
         speaking = request.model.model_copy(update={"said": said, "thought": thought})
         reply = await call(request.override(model=speaking))
