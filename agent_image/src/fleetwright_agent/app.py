@@ -27,6 +27,7 @@ from fleetwright_agent.server.dialects.door import routes
 from fleetwright_agent.server.edge import Bodies, Origins
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
@@ -99,8 +100,14 @@ class Application:
             pushes=parts.pushes,
             may_reply=parts.may_reply,
         )
-        spoken = routes(handler, parts.config.dialects, tasks=parts.tasks, admission=self._admission)
-        door: ASGIApp = Starlette(routes=[*spoken, *card_routes(parts.card)])
+        said = routes(
+            handler,
+            parts.config.dialects,
+            tasks=parts.tasks,
+            admission=self._admission,
+            extensions=spoken(parts.config.extensions),
+        )
+        door: ASGIApp = Starlette(routes=[*said, *card_routes(parts.card)])
         door = Bodies(door, limit=parts.config.limits.max_request_bytes)
         if per_minute := parts.config.limits.max_requests_per_minute:
             door = Rates(door, per_minute=per_minute, clock=parts.clock)
@@ -304,6 +311,7 @@ def create_app(
             clock=clock,
             compaction=compaction,
             approval_seconds=config.approvals.expiry_seconds,
+            extensions=config.extensions,
         )
     )
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)

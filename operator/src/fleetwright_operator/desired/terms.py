@@ -1,5 +1,6 @@
-"""On which terms an agent lets callers in: how long their tokens live, how they may be sent, and what is spoken."""
+"""On which terms an agent deals with callers: how long their tokens live and how they are sent, and what is spoken."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -53,3 +54,18 @@ def dialects(agent: Agent) -> list[str]:
     """The versions of the protocol that the agent speaks, newest first; all of them where nothing is said."""
     wanted = agent["spec"].get("a2a", {}).get("dialects", DIALECTS)
     return [version for version in DIALECTS if version in wanted]
+
+
+def tells_tool_calls(spec: Mapping[str, Any]) -> bool:
+    """Whether callers are told which tools are called."""
+    return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
+
+
+def declared_skills(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """What the agent says that it can do, beside the skills that are mounted."""
+    return tuple(spec.get("a2a", {}).get("skills", ()))
+
+
+def media_type(skill: Mapping[str, Any]) -> str:
+    """Of the data that a declared skill answers with."""
+    return str(skill.get("outputMediaType", "application/json"))
