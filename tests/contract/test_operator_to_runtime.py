@@ -52,7 +52,10 @@ def test_the_card_is_an_a2a_card_and_says_nothing_the_sdk_would_not_say_again(go
     document = json.loads(one(golden, "ConfigMap")["data"][names.CARD_KEY])
     card = json_format.ParseDict(document, AgentCard())
     assert json_format.MessageToDict(card) == document
-    assert card.supported_interfaces[0].url == f"{config(golden).url}/a2a"
+    reached = {"agent-full": "https://agents.example.com/poet"}.get(golden, config(golden).url)
+    assert {interface.url for interface in card.supported_interfaces} == {f"{reached}/a2a"}
+    spoken = {interface.protocol_version for interface in card.supported_interfaces}
+    assert spoken == {str(name) for name in config(golden).dialects}
     assert [extension.uri for extension in card.capabilities.extensions] == [COST_EXTENSION]
     assert card.skills
 

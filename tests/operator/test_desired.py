@@ -44,6 +44,7 @@ FULL = {
     "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}, "taskRetention": "72h"},
     "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},
     "limits": {"maxToolCalls": 3, "maxRequestBytes": 4096, "maxRequestsPerMinute": 60, "stallSeconds": 120},
+    "a2a": {"dialects": ["0.3", "1.0"], "publicURL": "https://agents.example.com/poet/"},
     "auth": {
         "clients": [{"name": "web"}, {"name": "ops"}],
         "apiKey": True,

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
@@ -23,8 +22,9 @@ from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.auth import Authentication, parse_callers
 from fleetwright_agent.server.card import Card, card_routes, parse_card
 from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.dialects.dialect import SENDS, Operation
+from fleetwright_agent.server.dialects.door import routes
 from fleetwright_agent.server.edge import Bodies, Origins
-from fleetwright_agent.server.envelope import SENDS, Envelope
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.handler import LogRequestHandler
@@ -53,7 +53,6 @@ _logger = logging.getLogger(__name__)
 LOG_FILE: Final = "tasks.db"
 _SWEEP_SECONDS: Final = 3600
 RETRY_SECONDS: Final = 5.0
-STREAM_GRACE_SECONDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +99,8 @@ class Application:
             pushes=parts.pushes,
             may_reply=parts.may_reply,
         )
-        calls = [
-            route
-            for path in ("/a2a", "/a2a/")
-            for route in create_jsonrpc_routes(handler, path, shutdown_grace_period=STREAM_GRACE_SECONDS)
-        ]
-        door: ASGIApp = Envelope(Starlette(routes=[*card_routes(parts.card), *calls]), admission=self._admission)
+        spoken = routes(handler, parts.config.dialects, tasks=parts.tasks, admission=self._admission)
+        door: ASGIApp = Starlette(routes=[*spoken, *card_routes(parts.card)])
         door = Bodies(door, limit=parts.config.limits.max_request_bytes)
         if per_minute := parts.config.limits.max_requests_per_minute:
             door = Rates(door, per_minute=per_minute, clock=parts.clock)
@@ -214,8 +209,8 @@ class Application:
         offer = self._parts.offers.of(look.name)
         return {**asdict(look), **(asdict(offer) if offer else {})}
 
-    def _admission(self, method: str) -> str | None:
-        if self._waiting_for is not None and method in SENDS:
+    def _admission(self, operation: Operation) -> str | None:
+        if self._waiting_for is not None and operation in SENDS:
             return "The agent takes no messages right now; send it again."
         return None
 

@@ -133,6 +133,12 @@ class Compaction(_Part):
     summary: CompactionSummary = CompactionSummary()
 
 
+class DialectName(StrEnum):
+    V1_0 = "1.0"
+    V0_3 = "0.3"
+    V0_1 = "0.1"
+
+
 class Approver(StrEnum):
     CLIENTS = "Clients"
     CALLERS = "Callers"
@@ -203,6 +209,8 @@ class AgentConfig(_Part):
     drain_seconds: int = Field(default=30, gt=0)
     accept_api_key: bool = False
     """Whether clients may send their token in the header X-API-Key; agents never do."""
+    dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
+    """The versions of the protocol that are spoken."""
     push: Push | None = None
     """Without it clients cannot ask for push notifications, and the card says so."""
     allowed_origins: tuple[str, ...] = ()

@@ -110,7 +110,7 @@ async def test_a_write_ahead_log_that_was_cut_short_loses_no_more_than_its_end(o
     tasks = [await first.say(f"hello {n}") for n in range(20)]
     # As a machine leaves them that lost its power: the process still has both files open.
     wal = path.with_name("tasks.db-wal")
-    whole, ahead = path.read_bytes(), wal.read_bytes()
+    whole, ahead = _content(path), _content(wal)
     await first.app.aclose()
     path.with_name("tasks.db-shm").unlink(missing_ok=True)
     _put(path, whole)
@@ -122,6 +122,10 @@ async def test_a_write_ahead_log_that_was_cut_short_loses_no_more_than_its_end(o
     assert there == sorted(there, reverse=True), "what is lost is the end, and nothing in between"
     assert any(there)
     assert all(answer["result"] == task for answer, task in zip(found, tasks, strict=True) if "result" in answer)
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes()
 
 
 def _put(path: Path, content: bytes) -> None:

@@ -44,7 +44,7 @@ from fleetwright_agent.server.intake import Intake, Start
 from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import TaskLog
-from fleetwright_agent.server.messages import check_id
+from fleetwright_agent.server.messages import CHOOSES_IDS, check_id
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.pushes import Pushes
 from fleetwright_agent.server.push.registering import listed
@@ -172,11 +172,11 @@ class LogRequestHandler(RequestHandler):
         """Who wants to hear of the task is known before it moves; what cannot be registered is not taken in."""
         validate_history_length(params.configuration)
         if not params.configuration.HasField("task_push_notification_config"):
-            return await self._intake.take(context.user.user_name, params)
+            return await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
         pushes = self._offered()
         config = params.configuration.task_push_notification_config
         draft = await pushes.draft(config, dialect=dialect_of(context))
-        live, start = await self._intake.take(context.user.user_name, params)
+        live, start = await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
         try:
             await pushes.register(live, draft)
         except BaseException:
@@ -211,3 +211,7 @@ async def _stream(
             return
         async for event in events:
             yield event
+
+
+def _chooses_ids(context: ServerCallContext) -> bool:
+    return bool(context.state.get(CHOOSES_IDS))

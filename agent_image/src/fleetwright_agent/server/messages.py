@@ -17,6 +17,10 @@ from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim
 
 MAX_ID: Final = 128
+CHOOSES_IDS: Final = "chooses_ids"
+"""In the state of a call: its caller names the tasks that it begins."""
+CHOSEN_ID: Final = "https://fleetwright.dev/a2a/chosen-id/v1"
+"""In the metadata of a task: its caller chose its id, as only clients of A2A 0.1 do."""
 
 
 def check_id(value: str, *, field: str) -> None:

@@ -37,6 +37,12 @@ class Watched(Generic[T]):
             self._seen = (identity, value, problem)
         return value, problem
 
+    @property
+    def modified(self) -> int:
+        """When what was read last was written, in whole seconds since the epoch."""
+        identity = self._seen[0]
+        return 0 if identity is None else identity[2] // 1_000_000_000
+
     def _load(self) -> tuple[T | None, str | None]:
         try:
             return self._parse(self._path.read_bytes()), None

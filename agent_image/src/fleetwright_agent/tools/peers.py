@@ -1,8 +1,8 @@
 """Other agents of the fleet as tools: one `ask_<name>` each, spoken to over A2A.
 
-The card is fetched from the declared address, and the endpoint it names must lie on that same origin: a
-card cannot send our credential elsewhere. The credential is this edge's own file, read before each call;
-nothing a caller sent is ever passed on. The call path in the message's metadata ends loops.
+The card is fetched from the declared address, and the peer is called there whatever address its card names: that one is
+for callers outside, and a card cannot send our credential elsewhere. The credential is this edge's own file, read
+before each call; nothing a caller sent is ever passed on. The call path in the message's metadata ends loops.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ import contextlib
 import uuid
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
-from urllib.parse import urlsplit
 
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
@@ -79,9 +78,8 @@ class PeerCalls:
 
     async def _converse(self, peer: Peer, call: ToolCall, path: tuple[str, ...]) -> str:
         card = await A2ACardResolver(self._client, peer.url).get_agent_card()
-        _require_same_origin(card, peer)
         config = ClientConfig(httpx_client=self._client, supported_protocol_bindings=["JSONRPC"])
-        client = ClientFactory(config).create(card)
+        client = ClientFactory(config).create(_at_its_declared_address(card, peer))
         try:
             token = self._layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
         except OSError:
@@ -120,12 +118,10 @@ def _request(peer: Peer, call: ToolCall, path: tuple[str, ...]) -> SendMessageRe
     )
 
 
-def _require_same_origin(card: AgentCard, peer: Peer) -> None:
-    wanted = urlsplit(peer.url)
+def _at_its_declared_address(card: AgentCard, peer: Peer) -> AgentCard:
     for interface in card.supported_interfaces:
-        found = urlsplit(interface.url)
-        if (found.scheme, found.netloc) != (wanted.scheme, wanted.netloc):
-            raise ToolError(f"the card of {peer.name} names an endpoint outside its own address; it was not called")
+        interface.url = f"{peer.url.rstrip('/')}/a2a"
+    return card
 
 
 def _merge(task: Task, event: StreamResponse) -> None:

@@ -16,7 +16,7 @@ from fleetwright_operator.desired.references import (
     header_files,
     instructions_file,
 )
-from fleetwright_operator.desired.terms import takes_api_keys
+from fleetwright_operator.desired.terms import DIALECTS, dialects, takes_api_keys
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools, digests, pinned_list, server_entry
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.endpoints import Endpoints
@@ -80,6 +80,7 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
     retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
     return {
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
+        **({"dialects": dialects(agent)} if len(dialects(agent)) < len(DIALECTS) else {}),
         **push_config(agent),
         **({"allowedOrigins": list(origins)} if origins else {}),
         **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),

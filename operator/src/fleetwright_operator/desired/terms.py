@@ -1,4 +1,4 @@
-"""On which terms an agent lets callers in: how long their tokens live, and in which ways they may be sent."""
+"""On which terms an agent lets callers in: how long their tokens live, how they may be sent, and what is spoken."""
 
 from contextlib import suppress
 from typing import Any
@@ -7,6 +7,9 @@ from fleetwright_operator import durations
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.rotation import SHORTEST, Rotation
 from fleetwright_operator.settings import Settings
+
+DIALECTS = ("1.0", "0.3", "0.1")
+"""Versions of the protocol, newest first."""
 
 
 def token_rotation(agent: Agent, settings: Settings) -> Rotation:
@@ -44,3 +47,9 @@ def _seconds(auth: dict[str, Any], field: str, default: int, *, least: int) -> i
 def takes_api_keys(agent: Agent) -> bool:
     """Whether clients may send their token as an API key too."""
     return bool(agent["spec"].get("auth", {}).get("apiKey", False))
+
+
+def dialects(agent: Agent) -> list[str]:
+    """The versions of the protocol that the agent speaks, newest first; all of them where nothing is said."""
+    wanted = agent["spec"].get("a2a", {}).get("dialects", DIALECTS)
+    return [version for version in DIALECTS if version in wanted]

@@ -31,4 +31,14 @@ def _of_0_3(task: Task) -> dict[str, Any]:
     return to_compat_task(task).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-_PAYLOADS: Final[Mapping[str, Callable[[Task], dict[str, Any]]]] = {NATIVE: _native, "0.3": _of_0_3}
+def _of_0_1(task: Task) -> dict[str, Any]:
+    from fleetwright_agent.server.dialects.v01 import pushed
+
+    return pushed(task)
+
+
+_PAYLOADS: Final[Mapping[str, Callable[[Task], dict[str, Any]]]] = {
+    NATIVE: _native,
+    "0.3": _of_0_3,
+    "0.1": _of_0_1,
+}
