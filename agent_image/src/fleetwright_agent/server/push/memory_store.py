@@ -1,5 +1,7 @@
 """The outbox without a disk, for the task log that ends with its process."""
 
+# ruff: noqa: ARG002 - the port fixes the arguments, also of what is nothing here
+
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
