@@ -228,6 +228,7 @@ def create_app(
     turn: Turn | None = None,
     executor: Executor | AgentExecutor | None = None,
     log: TaskLog | None = None,
+    conversations: Database | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     offers: Offers | None = None,
@@ -238,7 +239,7 @@ def create_app(
     metrics = metrics or Metrics(CollectorRegistry())
     metrics.declare(config.model.name)
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
-    conversations = Database(layout.memory / schema.FILE, schema.SCHEMA)
+    conversations = conversations or Database(layout.memory / schema.FILE, schema.SCHEMA)
     offers = offers or Offers()
     recipe = (lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations, offers)
     turns = Turns(recipe, recovers=turn is None)
