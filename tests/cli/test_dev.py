@@ -12,10 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from fleetwright_agent.config import Layout
+from fleetwright_agent.mounted import load
+from fleetwright_agent.server.push.seal import parse_keys
 from fleetwright_cli.dev.conversation import total
+from fleetwright_cli.dev.layout import Ports, agent_files, token_names
 from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.provider import Provider, provider_from, with_provider
+from fleetwright_operator.catalog import Catalog
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples/quickstart"
@@ -289,3 +294,25 @@ def test_the_providers_key_is_nobodys_environment(tmp_path, monkeypatch):
             assert time.monotonic() < deadline
     assert "PORT=1" in processes.log("child").read_text()
     assert "OPENAI" not in processes.log("child").read_text()
+
+
+def test_an_agent_that_offers_push_has_a_key_of_its_own_here_and_may_notify_this_machine(tmp_path):
+    (tmp_path / "fleet.yaml").write_text(f'{AGENT}  a2a: {{push: {{allowedHosts: ["127.0.0.1:9000"]}}}}\n')
+    fleet = read_fleet(tmp_path, namespace="dev")
+    assert token_names(fleet) == ["client.desk.default", "push.desk"]
+    (agent,) = agent_files(
+        fleet,
+        namespace="dev",
+        ports=Ports(agents={"desk": 1}, ops={"desk": 2}, servers={}),
+        provider=provider_from({}, offline_url="http://127.0.0.1:3"),
+        tokens=dict.fromkeys(token_names(fleet), "k" * 43),
+        catalog=Catalog(),
+    )
+    for path, text in agent.files.items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    layout = Layout(root=tmp_path)
+    push = load(layout).push
+    assert (push.allowed_hosts[0].host, push.allowed_hosts[0].port) == ("127.0.0.1", 9000)
+    assert len(parse_keys(layout.secret(push.key_file).read_bytes())) == 1

@@ -14,13 +14,14 @@ from google.protobuf import json_format
 
 from fleetwright_agent.config import AgentConfig, Callers, Layout, Peer
 from fleetwright_agent.server.extensions import spoken
+from fleetwright_agent.server.push.seal import parse_keys
 from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_operator import names
 from fleetwright_operator.desired.tool_access import peer_tool
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/operator/golden"
-AGENTS = ("agent-full", "agent-least")
+AGENTS = ("agent-full", "agent-least", "agent-push", "agent-push-anywhere")
 
 
 def manifests(golden: str) -> list[dict[str, Any]]:
@@ -51,9 +52,25 @@ def test_the_card_is_an_a2a_card_and_says_nothing_the_sdk_would_not_say_again(go
     document = json.loads(one(golden, "ConfigMap")["data"][names.CARD_KEY])
     card = json_format.ParseDict(document, AgentCard())
     assert json_format.MessageToDict(card) == document
-    assert card.supported_interfaces[0].url == f"{config(golden).url}/a2a"
+    reached = {"agent-full": "https://agents.example.com/poet"}.get(golden, config(golden).url)
+    assert {interface.url for interface in card.supported_interfaces} == {f"{reached}/a2a"}
+    versions = {interface.protocol_version for interface in card.supported_interfaces}
+    assert versions == {str(name) for name in config(golden).dialects}
     assert {extension.uri for extension in card.capabilities.extensions} == spoken(config(golden).extensions)
     assert card.skills
+
+
+@pytest.mark.parametrize("golden", ["agent-push", "agent-push-anywhere"], indirect=True)
+def test_the_keys_that_seal_are_where_the_configuration_says_and_the_card_offers_push(golden):
+    read = config(golden)
+    assert read.push is not None
+    pod = one(golden, "Deployment")["spec"]["template"]["spec"]
+    (volume,) = [each["secret"] for each in pod["volumes"] if each["name"] == "push"]
+    (mount,) = [each["mountPath"] for each in pod["containers"][0]["volumeMounts"] if each["name"] == "push"]
+    data = one(golden, "Secret", volume["secretName"].removeprefix("poet"))["data"]
+    files = {f"{mount}/{key}": base64.b64decode(text) for key, text in data.items()}
+    assert len(parse_keys(files[str(Layout().secret(read.push.key_file))])) == 2
+    assert json.loads(one(golden, "ConfigMap")["data"][names.CARD_KEY])["capabilities"]["pushNotifications"] is True
 
 
 def test_the_card_shows_exactly_the_mounted_and_the_declared_skills():
@@ -76,7 +93,7 @@ def test_the_callers_file_is_one_the_runtime_accepts(golden):
     callers = Callers.model_validate_json(base64.b64decode(data[names.CALLERS_KEY]))
     owners = {caller.owner for caller in callers.callers}
     expected = {"agent-full": {"client:ops", "client:web", "agent:shop/editor"}, "agent-least": {"client:default"}}
-    assert owners == expected[golden]
+    assert owners == expected.get(golden, set())
 
 
 def test_every_file_that_the_runtime_looks_for_is_mounted_where_it_looks(golden):

@@ -209,6 +209,14 @@ BAD = [
     pytest.param(
         AGENT, "spec.network", {"egress": [{"to": {"podSelector": {}}}]}, "ports: Required", id="egress without a port"
     ),
+    pytest.param(
+        AGENT,
+        "spec.a2a",
+        {"push": {"allowedHosts": ["https://hooks.example.com"]}},
+        "no scheme and no path",
+        id="a receiver is a host",
+    ),
+    pytest.param(AGENT, "spec.a2a", {"push": {"enabled": "yes"}}, "must be of type boolean", id="push is on or off"),
     pytest.param(SKILL, "metadata.name", "two--hyphens", "single hyphens", id="a skill's name has single hyphens"),
     pytest.param(
         SKILL,

@@ -41,6 +41,8 @@ FULL = {
     "approvals": {"tools": ["ask_helper", "weather__warn"], "by": "Callers", "expiry": "2h"},
     "askHuman": True,
     "a2a": {
+        "dialects": ["0.3", "1.0"],
+        "publicURL": "https://agents.example.com/poet/",
         "extensions": {"toolCalls": False, "reasoning": True, "dataParts": True},
         "skills": [
             {"id": "haiku", "description": "unused", "outputSchema": {"properties": {"lines": {"type": "array"}}}},
@@ -50,7 +52,7 @@ FULL = {
     "peers": [{"name": "helper"}, {"name": "critic", "namespace": "press"}],
     "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}, "taskRetention": "72h"},
     "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},
-    "limits": {"maxToolCalls": 3, "stallSeconds": 120, "maxRequestBytes": 4096, "maxRequestsPerMinute": 60},
+    "limits": {"maxToolCalls": 3, "maxRequestBytes": 4096, "maxRequestsPerMinute": 60, "stallSeconds": 120},
     "auth": {
         "clients": [{"name": "web"}, {"name": "ops"}],
         "apiKey": True,

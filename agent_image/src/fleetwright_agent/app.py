@@ -6,12 +6,11 @@ Refuses: importing the loop; that happens with the first task.
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from a2a.server.agent_execution import AgentExecutor
-from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
@@ -23,18 +22,20 @@ from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.auth import Authentication, parse_callers
 from fleetwright_agent.server.card import Card, card_routes, parse_card
 from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.dialects.dialect import SENDS, Operation
+from fleetwright_agent.server.dialects.door import routes
 from fleetwright_agent.server.edge import Bodies, Origins
-from fleetwright_agent.server.envelope import SENDS, Envelope
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.extensions import spoken
-from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
+from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
-from fleetwright_agent.server.live import LiveTasks
+from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
 from fleetwright_agent.server.pauses import pause_of
+from fleetwright_agent.server.push.pushes import Pushes, Times, build_pushes
 from fleetwright_agent.server.rates import Rates
 from fleetwright_agent.server.reachability import Look, Reachability
 from fleetwright_agent.server.runs import Runs
@@ -45,12 +46,14 @@ from fleetwright_agent.server.work import Executor
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.frames import Turn
 
+if TYPE_CHECKING:
+    from a2a.server.agent_execution import AgentExecutor
+
 _logger = logging.getLogger(__name__)
 
 LOG_FILE: Final = "tasks.db"
 _SWEEP_SECONDS: Final = 3600
 RETRY_SECONDS: Final = 5.0
-STREAM_GRACE_SECONDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class _Parts:
     log: TaskLog
     tasks: LiveTasks
     runs: Runs
+    pushes: Pushes | None
     intake: Intake
     turns: Turns
     conversations: Database
@@ -75,28 +79,30 @@ class _Parts:
 
 
 class Application:
-    def __init__(self, parts: _Parts, *, metrics: Metrics) -> None:
+    def __init__(self, parts: _Parts, *, metrics: Metrics, heartbeat: Heartbeat) -> None:
         self._parts = parts
         self._waiting_for: str | None = "the agent is starting"
+        self._leaving = False
         self._background: list[asyncio.Task[None]] = []
         self.a2a = self._door(metrics)
-        self.ops: ASGIApp = ops_app(metrics=metrics, not_ready=self.not_ready, status=self.status)
+        self.heartbeat = heartbeat
+        self.ops: ASGIApp = ops_app(
+            metrics=metrics, not_ready=self.not_ready, status=self.status, heartbeat=self.heartbeat
+        )
 
     def _door(self, metrics: Metrics) -> ASGIApp:
         parts = self._parts
         handler = LogRequestHandler(
-            parts.intake, log=parts.log, tasks=parts.tasks, runs=parts.runs, may_reply=parts.may_reply
+            parts.intake,
+            log=parts.log,
+            tasks=parts.tasks,
+            runs=parts.runs,
+            pushes=parts.pushes,
+            may_reply=parts.may_reply,
         )
-        calls = [
-            route
-            for path in ("/a2a", "/a2a/")
-            for route in create_jsonrpc_routes(handler, path, shutdown_grace_period=STREAM_GRACE_SECONDS)
-        ]
-        door: ASGIApp = Envelope(
-            Starlette(routes=[*card_routes(parts.card), *calls]),
-            admission=self._admission,
-            spoken=spoken(parts.config.extensions),
-        )
+        extensions = spoken(parts.config.extensions)
+        calls = routes(handler, parts.config.dialects, tasks=parts.tasks, admission=self._admission, spoken=extensions)
+        door: ASGIApp = Starlette(routes=[*calls, *card_routes(parts.card)])
         door = Bodies(door, limit=parts.config.limits.max_request_bytes)
         if per_minute := parts.config.limits.max_requests_per_minute:
             door = Rates(door, per_minute=per_minute, clock=parts.clock)
@@ -112,31 +118,61 @@ class Application:
 
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
+        self.heartbeat.begin()
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _opened(self) -> bool:
         try:
             await self._parts.log.open()
+            if self._parts.pushes:
+                await self._parts.pushes.refresh()
             await self._recover()
         except LogUnusable as error:
             self._waiting_for = str(error)
-            return
+            return False
+        return True
+
+    async def _open_later(self) -> None:
+        """Another process may let go of the file, the volume get room, a person mend what was damaged."""
+        await asyncio.sleep(self._parts.retry_seconds)
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _begin(self) -> None:
         await self._parts.conversations.check()
-        self._background = [
-            asyncio.create_task(self._sweep()),
-            asyncio.create_task(self._parts.reachability.watch()),
-        ]
-        for task in self._background:
-            task.add_done_callback(self._ended)
-        self._waiting_for = None
+        self._beside(self._sweep())
+        self._beside(self._parts.reachability.watch())
+        if self._parts.pushes:
+            self._beside(self._parts.pushes.run())
+        if not self._leaving:
+            self._waiting_for = None
+
+    def _beside(self, part: Coroutine[Any, Any, None]) -> None:
+        """Runs it beside the requests, until the end."""
+        task = asyncio.create_task(part)
+        task.add_done_callback(self._ended)
+        self._background.append(task)
 
     async def drain(self) -> None:
         """Takes no more messages, lets running tasks end for a while, ends the rest."""
-        self._waiting_for = "the agent is shutting down"
+        self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
+        if self._parts.pushes:
+            await self._parts.pushes.flush()
 
     async def aclose(self) -> None:
+        self.heartbeat.end()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        if self._parts.pushes:
+            await self._parts.pushes.aclose()
         await self._parts.turns.aclose()
         await self._parts.conversations.aclose()
         await self._parts.log.aclose()
@@ -151,7 +187,8 @@ class Application:
         """Why traffic should not come here, for people; nothing when it should."""
         parts = self._parts
         stored = parts.log.problem or parts.conversations.problem
-        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1]
+        sealed = parts.pushes.problem if parts.pushes else None
+        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
 
     def status(self) -> dict[str, Any]:
         parts, reason = self._parts, self.not_ready()
@@ -164,6 +201,7 @@ class Application:
             "runningTasks": len(parts.runs),
             "lastCompaction": parts.compaction.seen,
             "mcpServers": [self._server(look) for look in parts.reachability.report],
+            **({"push": parts.pushes.report()} if parts.pushes else {}),
             "ready": reason is None,
             "reason": reason,
         }
@@ -173,8 +211,8 @@ class Application:
         offer = self._parts.offers.of(look.name)
         return {**asdict(look), **(asdict(offer) if offer else {})}
 
-    def _admission(self, method: str) -> str | None:
-        if self._waiting_for is not None and method in SENDS:
+    def _admission(self, operation: Operation) -> str | None:
+        if self._waiting_for is not None and operation in SENDS:
             return "The agent takes no messages right now; send it again."
         return None
 
@@ -216,9 +254,20 @@ class Application:
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
                     await self._tidy()
+                    if self._parts.pushes:
+                        await self._parts.pushes.refresh()
                     due = self._parts.clock.monotonic() + pause
                     _logger.info("old tasks forgotten", extra={"tasks": forgotten})
             await asyncio.sleep(self._parts.retry_seconds)
+
+
+def _adapted(executor: "Executor | AgentExecutor", clock: Clock) -> Executor:
+    if isinstance(executor, Executor):
+        return executor
+    # Not before it is needed: what an executor of the SDK imports takes a third of the start.
+    from fleetwright_agent.server.foreign import ForeignExecutor
+
+    return ForeignExecutor(executor, clock=clock)
 
 
 def create_app(
@@ -226,13 +275,16 @@ def create_app(
     *,
     layout: Layout,
     turn: Turn | None = None,
-    executor: Executor | AgentExecutor | None = None,
+    executor: "Executor | AgentExecutor | None" = None,
     log: TaskLog | None = None,
     conversations: Database | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
+    stalled_seconds: float = STALLED_SECONDS,
+    dead_seconds: float = DEAD_SECONDS,
+    push_times: Times | None = None,
 ) -> Application:
     """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk."""
     clock = clock or Clock()
@@ -245,26 +297,36 @@ def create_app(
     turns = Turns(recipe, recovers=turn is None)
     compaction = LastCompaction()
     myself = f"{config.namespace}/{config.name}"
-    if isinstance(executor, AgentExecutor):
-        executor = ForeignExecutor(executor, clock=clock)
-    executor = executor or FrameExecutor(
-        turns,
-        myself=myself,
-        clock=clock,
-        compaction=compaction,
-        approval_seconds=config.approvals.expiry_seconds,
-        extensions=config.extensions,
+    may_reply = executor is not None and not isinstance(executor, Executor)
+    worker = (
+        _adapted(executor, clock)
+        if executor
+        else FrameExecutor(
+            turns,
+            myself=myself,
+            clock=clock,
+            compaction=compaction,
+            approval_seconds=config.approvals.expiry_seconds,
+            extensions=config.extensions,
+        )
     )
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)
-    tasks = LiveTasks(log, clock)
+    push_times = push_times or Times()
+    pushes = (
+        build_pushes(config.push, layout, log.pushes, metrics=metrics, clock=clock, times=push_times)
+        if config.push
+        else None
+    )
+    tasks = LiveTasks(log, clock, told=pushes.told if pushes else unheard)
     limits = config.limits
-    runs = Runs(executor, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
+    runs = Runs(worker, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
     card = Watched(layout.card_file, parse_card)
     parts = _Parts(
         config=config,
         log=log,
         tasks=tasks,
         runs=runs,
+        pushes=pushes,
         intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock, metrics=metrics),
         turns=turns,
         conversations=conversations,
@@ -275,6 +337,7 @@ def create_app(
         offers=offers,
         clock=clock,
         retry_seconds=retry_seconds,
-        may_reply=isinstance(executor, ForeignExecutor),
+        may_reply=may_reply,
     )
-    return Application(parts, metrics=metrics)
+    heartbeat = Heartbeat(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds)
+    return Application(parts, metrics=metrics, heartbeat=heartbeat)

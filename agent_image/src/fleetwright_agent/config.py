@@ -8,11 +8,23 @@ that depend on the environment, and secrets (only names of files that hold them)
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
+
+from fleetwright_agent.security.egress import canonical_host
 
 DnsLabel = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Fraction = Annotated[Decimal, Field(gt=0, le=1)]
@@ -130,6 +142,12 @@ class Compaction(_Part):
     summary: CompactionSummary = CompactionSummary()
 
 
+class DialectName(StrEnum):
+    V1_0 = "1.0"
+    V0_3 = "0.3"
+    V0_1 = "0.1"
+
+
 class Approver(StrEnum):
     CLIENTS = "Clients"
     CALLERS = "Callers"
@@ -184,12 +202,28 @@ class Limits(_Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
     """Calls of tools, peers included, that one message may cause."""
-    stall_seconds: int = Field(default=0, ge=0)
-    """A turn in which nothing happens for so long has failed; 0 measures nothing."""
     max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
     """Of the body of one request; what is larger is refused before it is read."""
     max_requests_per_minute: int | None = Field(default=None, gt=0)
     """By one caller; without it as many as there are."""
+    stall_seconds: int = Field(default=0, ge=0)
+    """A turn in which nothing happens for so long has failed; 0 measures nothing."""
+
+
+class PushHost(_Part):
+    """A receiver by its name, or by its address as it is written."""
+
+    host: Annotated[str, AfterValidator(canonical_host)]
+    port: int = Field(gt=0, lt=65536)
+
+
+class Push(_Part):
+    """Push notifications. Hosts and ranges that are named are all that is allowed; without any, all that is public."""
+
+    key_file: str
+    """Path below the configuration folder: the keys that seal credentials in the task log, the newest first."""
+    allowed_hosts: tuple[PushHost, ...] = ()
+    allowed_cidrs: tuple[IPv4Network | IPv6Network, ...] = ()
 
 
 class AgentConfig(_Part):
@@ -220,6 +254,10 @@ class AgentConfig(_Part):
     drain_seconds: int = Field(default=30, gt=0)
     accept_api_key: bool = False
     """Whether clients may send their token in the header X-API-Key; agents never do."""
+    dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
+    """The versions of the protocol that are spoken."""
+    push: Push | None = None
+    """Without it clients cannot ask for push notifications, and the card says so."""
     allowed_origins: tuple[str, ...] = ()
     """Pages whose scripts may call, by the origin that their browser states; programs state none."""
     task_retention_seconds: int = Field(default=24 * 3600, gt=0)

@@ -31,6 +31,12 @@ class Metrics:
         self.hitl_wait = histogram("hitl_wait_seconds", "From asking a person to the reply.", "kind", buckets=_WAITS)
         self.auth_failures = counter("auth_failures_total", "Requests refused for their credential.", "reason")
 
+        self.push_deliveries = counter(
+            "push_deliveries_total", "Attempts to tell receivers of tasks, by what became of them.", "outcome"
+        )
+
+        self.loop_stalls = counter("loop_stalls_total", "Times that the event loop was blocked for seconds.")
+
         self.llm_calls = counter("llm_calls_total", "Calls of the model.", "model", "outcome")
         self.llm_tokens = counter("llm_tokens_total", "Tokens as the provider counted them.", "model", "direction")
         self.llm_cache_tokens = counter("llm_cache_tokens_total", "Input tokens served from cache.", "model", "kind")
@@ -62,5 +68,7 @@ class Metrics:
         self.llm_calls.labels(model, "ok")
         self.llm_cost_usd.labels(model)
         self.llm_unpriced_calls.labels(model)
+        for outcome in ("delivered", "retried", "dead", "dropped"):
+            self.push_deliveries.labels(outcome)
         for direction in ("input", "output"):
             self.llm_tokens.labels(model, direction)

@@ -135,7 +135,10 @@ class AgentPass:
         cache, space, name = self.cluster.cache, seen.entry.namespace, seen.entry.name
         auth = cache.get("Secret", space, names.agent_auth(name))
         card = cache.get("ConfigMap", space, names.agent_card(name))
+        keys = cache.get("Secret", space, names.agent_push(name))
         versions = [mounted.resource_version if mounted else "" for mounted in (auth, card)]
+        # Nothing stands for what is not mounted: it must not touch the pods of everybody else.
+        versions += [keys.resource_version] if keys else []
         wanted = {names.REFRESH_ANNOTATION: short_hash([*versions, *seen.referenced_versions])}
         for pod in seen.of_kind("Pod"):
             if not pod.deleting and not wanted.items() <= pod.annotations.items():

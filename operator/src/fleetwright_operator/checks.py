@@ -21,6 +21,7 @@ from fleetwright_operator.desired.egress import derived_addresses
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.pod_template import template_problems
+from fleetwright_operator.desired.push import push_range_problems, receivers
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
 from fleetwright_operator.desired.terms import declared_rotation, declared_skills
 from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys, peer_tool
@@ -100,6 +101,13 @@ def additions_are_harmless(seen: ObservedAgent, settings: Settings) -> Iterator[
     )
     for problem in template_problems(seen.agent["spec"]["podTemplate"], template):
         yield Violation("PodTemplate", f"spec.{problem}")
+
+
+def receivers_can_be_reached(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    for field, url in receivers(seen.agent):
+        yield from usable(field, url, seen.agent, settings)
+    for problem in push_range_problems(seen.agent, settings):
+        yield Violation("InvalidRange", problem)
 
 
 def rotation_is_possible(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
@@ -250,6 +258,7 @@ ACCEPTED: tuple[Check, ...] = (
     durations_are_durations,
     callers_can_be_judged,
     additions_are_harmless,
+    receivers_can_be_reached,
     rotation_is_possible,
     peers_are_others,
     approvals_are_of_its_tools,

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from fleetwright_operator import names
 from fleetwright_operator.bearer import Bearer, next_turn, turned
 from fleetwright_operator.desired.callers import Tokens, client_names
+from fleetwright_operator.desired.push import offers_push
 from fleetwright_operator.desired.terms import token_rotation
 from fleetwright_operator.edges import Agent, Identity, allowed_peers
 from fleetwright_operator.held import Held
 from fleetwright_operator.moments import moment, written
 from fleetwright_operator.observe import ObservedAgent
+from fleetwright_operator.push_keys import renewed
 from fleetwright_operator.rotation import Rotation
 from fleetwright_operator.settings import Settings
 
@@ -39,6 +41,7 @@ def credentials_for(seen: ObservedAgent, *, settings: Settings, now: str, mint: 
         clients=_turned(clients, moment(now), mint),
         callers=seen.caller_tokens,
         peers=_turned(edges, moment(now), mint),
+        push=renewed(seen.push_keys, asked=seen.push_wish, mint=mint) if offers_push(seen.agent) else None,
     )
     held = [(tokens.clients[name], *found) for name, found in clients.items()]
     held += [(tokens.peers[name], *found) for name, found in edges.items()]

@@ -18,6 +18,7 @@ from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.edges import Identity
 from fleetwright_operator.keyring import Ring, read_ring
 from fleetwright_operator.moments import moment
+from fleetwright_operator.push_keys import PushKeys, read_keys
 from fleetwright_operator.tokens import is_token
 
 
@@ -70,6 +71,15 @@ def caller_tokens(cache: Cache, callee: Entry, callers: tuple[Identity, ...]) ->
     return {names.qualified(*caller): found.bearer for caller, found in held.items() if found.bearer}
 
 
+def push_keys(cache: Cache, entry: Entry) -> tuple[PushKeys, str]:
+    """The keys that lie in the agent's Secret, and the wish for another one that stands on it."""
+    secret = cache.get("Secret", entry.namespace, names.agent_push(entry.name))
+    if secret is None or not secret.is_ours:
+        return PushKeys(), ""
+    granted = _mapping(secret, names.RECORDS_ANNOTATION).get("asked", "")
+    return read_keys(decoded(secret, names.PUSH_KEY), asked=str(granted)), _wish(secret)
+
+
 def _auth_secret(cache: Cache, namespace: str, agent: str) -> Entry | None:
     secret = cache.get("Secret", namespace, names.agent_auth(agent))
     return secret if secret and secret.is_ours else None
@@ -81,8 +91,7 @@ def _peer_token(cache: Cache, secret: Entry, peer: tuple[str, str]) -> Held:
 
 
 def _held(cache: Cache, secret: Entry, name: str, keys: tuple[str, str], *, callee: tuple[str, str]) -> Held:
-    wish = secret.annotations.get(names.ROTATE_ANNOTATION)
-    asked = short_hash(wish) if wish else ""
+    asked = _wish(secret)
     current, following = (decoded(secret, key) for key in keys)
     if not is_token(current):
         return Held(asked=asked)
@@ -90,6 +99,11 @@ def _held(cache: Cache, secret: Entry, name: str, keys: tuple[str, str], *, call
     bearer = recorded(record, current=current, following=following)
     known = callers_list(cache, *callee).since(bearer.next.sha256) if bearer and bearer.next else None
     return Held(bearer=bearer, asked=asked, listed=known)
+
+
+def _wish(secret: Entry) -> str:
+    wish = secret.annotations.get(names.ROTATE_ANNOTATION)
+    return short_hash(wish) if wish else ""
 
 
 def stored_ring(entry: Entry | None) -> Ring:

@@ -62,6 +62,7 @@ CALLERS_KEY = "callers.json"
 CONFIG_KEY = "agent.json"
 CARD_KEY = "agent-card.json"
 RING_KEY = "keys.json"
+PUSH_KEY = "keys"
 KEY_SET_KEY = "jwks.json"
 USER_ID = 65532
 
@@ -95,6 +96,10 @@ def agent_card(agent: str) -> str:
 
 def agent_auth(agent: str) -> str:
     return f"{agent}-auth"
+
+
+def agent_push(agent: str) -> str:
+    return f"{agent}-push"
 
 
 def agent_client(agent: str, client: str) -> str:

@@ -26,9 +26,11 @@ from fleetwright_operator.held import (
     callers_list,
     client_tokens,
     peer_tokens,
+    push_keys,
     stored_ring,
 )
 from fleetwright_operator.keyring import Ring
+from fleetwright_operator.push_keys import PushKeys
 from fleetwright_operator.reports import Said
 from fleetwright_operator.selection import skill_names
 from fleetwright_operator.settings import Settings
@@ -65,6 +67,8 @@ class ObservedAgent:
     caller_tokens: Mapping[str, Bearer]
     """By `<namespace>/<name>` of a caller: what it holds for this agent."""
     own_list: CallersList
+    push_keys: PushKeys
+    push_wish: str
     children: tuple[Entry, ...]
     card_keys: Ring
     said: Said | None
@@ -107,6 +111,7 @@ def observe_agent(cache: Cache, entry: Entry, *, settings: Settings, said: Said 
     callers = callers_of(agent, calling, labels)
     server_facts = _facts(servers)
     children = tuple(cache.find("child-of", *entry.id))
+    keys, wish = push_keys(cache, entry)
     return ObservedAgent(
         entry=entry,
         skills=skills,
@@ -130,6 +135,8 @@ def observe_agent(cache: Cache, entry: Entry, *, settings: Settings, said: Said 
         own_tokens=peer_tokens(cache, space, entry.name),
         own_list=callers_list(cache, space, entry.name),
         caller_tokens=caller_tokens(cache, entry, callers),
+        push_keys=keys,
+        push_wish=wish,
         children=children,
         card_keys=stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)),
         said=said if said and _is_of(said, children) else None,

@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import json
+import os
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -32,6 +34,29 @@ async def test_the_card_is_the_file_at_both_places_for_everybody(open_door: Open
                 again = await http.get(path, headers={"If-None-Match": known})
                 assert (again.status_code, again.content) == (304, b"")
             assert (await http.get(path, headers={"If-None-Match": '"old"'})).status_code == 200
+            head = await http.head(path)
+            assert (head.content, head.headers["content-length"]) == (b"", str(len(raw)))
+
+
+SINCE = [
+    pytest.param({"If-Modified-Since": "Sun, 01 Mar 2026 12:00:00 GMT"}, 304, id="it has not changed since"),
+    pytest.param({"If-Modified-Since": "Sun, 01 Mar 2026 11:59:59 GMT"}, 200, id="it has changed since"),
+    pytest.param({"If-Modified-Since": "yesterday"}, 200, id="a date that is none"),
+    pytest.param(
+        {"If-Modified-Since": "Sun, 01 Mar 2026 12:00:00 GMT", "If-None-Match": '"old"'}, 200, id="a tag counts more"
+    ),
+]
+
+
+@pytest.mark.parametrize(("headers", "status"), SINCE)
+async def test_the_card_tells_when_it_was_written(open_door: Open, mounted: Any, headers: Any, status: int) -> None:
+    written = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC).timestamp()
+    os.utime(mounted.layout.card_file, (written, written))
+    door = await open_door()
+    async with door.http(None) as http:
+        response = await http.get(PATHS[0], headers=headers)
+    assert response.status_code == status
+    assert response.headers["last-modified"] == "Sun, 01 Mar 2026 12:00:00 GMT"
 
 
 async def test_a_changed_card_is_served_at_once_and_a_damaged_one_never(open_door: Open, mounted: Any) -> None:

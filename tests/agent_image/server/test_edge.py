@@ -40,7 +40,7 @@ REFUSED = [
     pytest.param(call(id=True), 200, -32600, id="an id that is a truth value"),
     pytest.param(call(method=7), 200, -32600, id="a method that is a number"),
     pytest.param(call(params=[1]), 200, -32602, id="params that are a list"),
-    pytest.param(call("message/send"), 200, -32601, id="a method of another dialect"),
+    pytest.param(call("message/answer"), 200, -32601, id="a method of no dialect"),
     pytest.param(call(params={"message": SEND | {"messageId": 7}}), 200, -32602, id="a field of the wrong type"),
     pytest.param(call(params={"message": SEND | {"parts": []}}), 200, -32602, id="a message without parts"),
     pytest.param(call(params={"message": SEND | {"parts": [{"text": " "}]}}), 200, -32602, id="a message without text"),

@@ -39,6 +39,9 @@ class _Looks:
         pytest.param(TimeoutError(), "no connection within 5 s", id="silence"),
         pytest.param(socket.gaierror(), "its host name is not known", id="an unknown name"),
         pytest.param(ConnectionRefusedError(), "connection refused", id="a closed port"),
+        pytest.param(
+            PermissionError(), "its name leads to an address that agents may not reach", id="a name that leads astray"
+        ),
     ],
 )
 async def test_a_server_is_named_while_it_cannot_be_reached_and_looked_at_more_often(error, reason):

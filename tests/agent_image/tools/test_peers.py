@@ -138,15 +138,17 @@ async def test_loops_end_before_the_call(tmp_path, path, wanted):
     [
         pytest.param({"token": "x" * 43}, "boil", "does not accept this agent as a caller", id="a refused credential"),
         pytest.param({}, "fail", "ended without an answer: The model answered", id="a peer that fails says why"),
-        pytest.param(
-            {"card_url": "http://elsewhere"}, "boil", "outside its own address", id="a card cannot send us elsewhere"
-        ),
     ],
 )
 async def test_what_goes_wrong_is_a_word_for_the_model(tmp_path, kitchen, text, wanted):
     async with _kitchen(tmp_path, **kitchen) as (_, tool):
         with pytest.raises(ToolError, match=wanted):
             await tool.run(_call(text, []))
+
+
+async def test_a_peer_is_called_where_it_is_declared_whatever_its_card_names(tmp_path):
+    async with _kitchen(tmp_path, card_url="http://elsewhere.invalid") as (_, tool):
+        assert await tool.run(_call("boil eggs", [])) == "eggs, boiled"
 
 
 async def test_without_a_credential_the_peer_is_not_called(tmp_path):

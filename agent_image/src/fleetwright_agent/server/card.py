@@ -6,14 +6,17 @@ Refuses: building, changing or completing a card; the operator wrote it, and may
 import hashlib
 import json
 from dataclasses import dataclass
+from datetime import UTC
+from email.utils import formatdate, parsedate_to_datetime
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from fleetwright_agent.server.auth import PUBLIC
-from fleetwright_agent.server.errors import refuse
+from fleetwright_agent.server.errors import Refusal, refuse
 from fleetwright_agent.server.watched import Watched
 
 _MAX_AGE = 60
@@ -51,18 +54,29 @@ def _input_modes(card: dict[str, Any]) -> set[str]:
 
 
 def card_routes(card: Watched[Card]) -> list[Route]:
-    async def serve(request: Request) -> Response:
+    async def serve(request: Request) -> Response | Refusal:
         current, _ = card.read()
         if current is None:
             return refuse(503, "The agent card is not available right now.")
-        headers = {"ETag": f'"{current.digest}"', "Cache-Control": f"public, max-age={_MAX_AGE}"}
-        if _known(request.headers.get("if-none-match", ""), current.digest):
+        headers = {
+            "ETag": f'"{current.digest}"',
+            "Last-Modified": formatdate(card.modified, usegmt=True),
+            "Cache-Control": f"public, max-age={_MAX_AGE}",
+        }
+        if _known(request.headers, current.digest, card.modified):
             return Response(status_code=304, headers=headers)
         return Response(current.raw, media_type="application/json", headers=headers)
 
     return [Route(path, serve, methods=["GET"]) for path in sorted(PUBLIC)]
 
 
-def _known(if_none_match: str, digest: str) -> bool:
-    tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
-    return "*" in tags or f'"{digest}"' in tags
+def _known(asked: Headers, digest: str, modified: int) -> bool:
+    """Whether the caller has this card already; a tag says so more exactly than a date."""
+    if "if-none-match" in asked:
+        tags = {tag.strip().removeprefix("W/") for tag in asked["if-none-match"].split(",")}
+        return "*" in tags or f'"{digest}"' in tags
+    try:
+        since = parsedate_to_datetime(asked.get("if-modified-since", ""))
+    except ValueError:
+        return False
+    return since.replace(tzinfo=since.tzinfo or UTC).timestamp() >= modified

@@ -11,11 +11,11 @@ from a2a.extensions.common import HTTP_EXTENSION_HEADER
 from a2a.utils.constants import VERSION_HEADER
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fleetwright_agent.server.errors import refuse
+from fleetwright_agent.server.errors import Refusal, refuse
 
+_JSON: Final = frozenset({"application/json", "application/a2a+json"})
 MAX_BODY: Final = 1024 * 1024
 BODY_SECONDS: Final = 10.0
 
@@ -72,13 +72,14 @@ class Bodies:
             return
         await self._app(scope, _replay(body or b"", receive), send)
 
-    def _refusal(self, headers: Headers) -> JSONResponse | None:
+    def _refusal(self, headers: Headers) -> Refusal | None:
         length = headers.get("content-length", "0")
         if length.isascii() and length.isdigit() and int(length[:19]) > self._limit:
             return self._too_large()
         if headers.get("content-encoding", "identity").lower() != "identity":
             return refuse(415, "Compressed bodies are not accepted.", headers=_CLOSE)
-        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        nothing = length == "0" and "transfer-encoding" not in headers
+        if not nothing and headers.get("content-type", "").partition(";")[0].strip().lower() not in _JSON:
             return refuse(415, "The Content-Type must be application/json.", headers=_CLOSE)
         return None
 
@@ -98,7 +99,7 @@ class Bodies:
             if message["type"] == "http.disconnect" or not message.get("more_body", False):
                 return bytes(body) if size <= self._limit else None
 
-    def _too_large(self) -> JSONResponse:
+    def _too_large(self) -> Refusal:
         return refuse(413, f"The body is larger than {self._limit} bytes.", headers=_CLOSE)
 
 

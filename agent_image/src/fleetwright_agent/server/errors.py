@@ -1,54 +1,80 @@
 """What callers are told when something is refused: codes, sentences, and nothing that is internal.
 
-One table per dialect; this is the one of A2A 1.0. Refuses: passing on the text of an exception.
+Codes of the dialects stand in their tables. Refuses: passing on the text of an exception.
 """
 
 import functools
 import inspect
-import json
 import logging
-import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, TypeVar, cast
 
-from a2a.server.request_handlers.request_handler import validate_request_params
 from a2a.utils.errors import A2AError, InternalError
 from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 _logger = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
-_FIELD = re.compile(r"Failed to parse (\S+) field")
+RPC_PATH: Final = "/a2a"
+"""Where JSON-RPC is spoken; what lies below is HTTP+JSON."""
+
+_STATUSES: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    413: "INVALID_ARGUMENT",
+    415: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
 _SENTENCE: Final = "The agent failed to handle this request; try again."
 
 
+class Refusal:
+    """A refusal before a dialect is known, in the shape of the binding that is spoken at its path."""
+
+    def __init__(self, status: int, sentence: str, code: int, headers: Mapping[str, str]) -> None:
+        self.status_code = status
+        self._code = code
+        self._sentence = sentence
+        self._headers = dict(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = {"code": self._code, "message": self._sentence}
+        body: dict[str, Any] = {"jsonrpc": "2.0", "id": None, "error": error}
+        if scope["path"].rstrip("/") != RPC_PATH:
+            status = _STATUSES.get(self.status_code, "INTERNAL")
+            body = {"error": {"code": self.status_code, "status": status, "message": self._sentence}}
+        response = JSONResponse(body, status_code=self.status_code, headers=self._headers)
+        await response(scope, receive, send)
+
+
 def refuse(
-    status: int,
-    sentence: str,
-    *,
-    code: int = INVALID_REQUEST,
-    request_id: Any = None,
-    headers: Mapping[str, str] | None = None,
-) -> JSONResponse:
-    """A refusal before the protocol's own machinery is reached, in its shape."""
-    body = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": sentence}}
-    return JSONResponse(body, status_code=status, headers=dict(headers or {}))
+    status: int, sentence: str, *, code: int = INVALID_REQUEST, headers: Mapping[str, str] | None = None
+) -> Refusal:
+    """Args: `code` is the one over JSON-RPC."""
+    return Refusal(status, sentence, code, headers or {})
+
+
+def internal() -> InternalError:
+    """What is told of whatever went wrong inside; the log has the rest."""
+    return InternalError(_SENTENCE)
 
 
 def operation(method: F) -> F:
-    """An operation of the protocol: required fields are there, and only the protocol's errors leave.
-
-    Anything else is logged and told as an internal error: the SDK's dispatchers would send its text.
-    """
-    checked = validate_request_params(method)
-    guard = _guarded_stream if inspect.isasyncgenfunction(checked) else _guarded
-    return cast("F", guard(checked))
+    """An operation of the protocol: only the protocol's errors leave it."""
+    guard = _guarded_stream if inspect.isasyncgenfunction(method) else _guarded
+    return cast("F", guard(method))
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,7 +86,7 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except Exception:
             _logger.exception("request failed")
-            raise InternalError(_SENTENCE) from None
+            raise internal() from None
 
     return wrapper
 
@@ -76,31 +102,6 @@ def _guarded_stream(method: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             except Exception:
                 _logger.exception("stream failed")
-                raise InternalError(_SENTENCE) from None
+                raise internal() from None
 
     return wrapper
-
-
-def sanitised(body: bytes) -> bytes:
-    """A JSON-RPC answer without what the SDK's dispatcher adds to errors of parameters."""
-    if b'"error"' not in body:
-        return body
-    answer = json.loads(body)
-    error = answer.get("error")
-    if not isinstance(error, dict):
-        return body
-    if error.get("code") == INTERNAL_ERROR:
-        answer["error"] = {"code": INTERNAL_ERROR, "message": _SENTENCE}
-    elif error.get("code") == INVALID_PARAMS and (field := _unparsed(error)) is not None:
-        sentence = f"Invalid params: check {field}" if field else "Invalid params: check the shape of params"
-        answer["error"] = {"code": INVALID_PARAMS, "message": sentence}
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _unparsed(error: Mapping[str, Any]) -> str | None:
-    """The field that could not be read, empty if unknown; nothing when the error is about something else."""
-    for detail in error.get("data") or ():
-        text = detail.get("metadata", {}).get("parseError") if isinstance(detail, dict) else None
-        if isinstance(text, str):
-            return ".".join(_FIELD.findall(text))
-    return None

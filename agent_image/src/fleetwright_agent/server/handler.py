@@ -1,14 +1,13 @@
-"""The protocol's operations on the task log: send, stream, get, list, cancel, subscribe.
+"""The protocol's operations on the task log: send, stream, get, list, cancel, subscribe, push.
 
-Every task, context and list belongs to the caller that made it; what is not yours does not exist. Refuses: push
-notifications and extended cards, which this agent's card does not offer.
+Every task, context, list and push configuration belongs to the caller that made it; what is not yours does not exist.
+Refuses: extended cards, which this agent's card does not offer.
 """
 
 # ruff: noqa: ARG002 - the protocol's interface fixes the arguments, also of what is refused
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import NoReturn
 
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler
@@ -41,29 +40,42 @@ from a2a.utils.task import apply_history_length, validate_history_length
 
 from fleetwright_agent.server.errors import operation
 from fleetwright_agent.server.events import TERMINAL, Event, state_word
-from fleetwright_agent.server.foreign import direct_reply
 from fleetwright_agent.server.intake import Intake, Start
 from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import TaskLog
-from fleetwright_agent.server.messages import check_id
+from fleetwright_agent.server.messages import CHOOSES_IDS, check_id
+from fleetwright_agent.server.push.payload import dialect_of
+from fleetwright_agent.server.push.pushes import Pushes
+from fleetwright_agent.server.push.registering import listed
+from fleetwright_agent.server.replies import direct_reply
 from fleetwright_agent.server.runs import Runs
 
 
 class LogRequestHandler(RequestHandler):
-    def __init__(self, intake: Intake, *, log: TaskLog, tasks: LiveTasks, runs: Runs, may_reply: bool = False) -> None:
-        """`may_reply` where the executor may answer with a message instead of a task."""
+    def __init__(
+        self,
+        intake: Intake,
+        *,
+        log: TaskLog,
+        tasks: LiveTasks,
+        runs: Runs,
+        pushes: Pushes | None = None,
+        may_reply: bool = False,
+    ) -> None:
+        """Args: `pushes` where push notifications are offered, `may_reply` where the executor may answer with a message
+        instead of a task.
+        """
         self._intake = intake
         self._may_reply = may_reply
         self._log = log
         self._tasks = tasks
         self._runs = runs
+        self._pushes = pushes
 
     @operation
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
-        _no_push(params)
-        validate_history_length(params.configuration)
-        live, start = await self._intake.take(context.user.user_name, params)
+        live, start = await self._take(params, context)
         start()
         if params.configuration.return_immediately:
             return apply_history_length(live.task, params.configuration)
@@ -74,9 +86,7 @@ class LogRequestHandler(RequestHandler):
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Task | Event, None]:
-        _no_push(params)
-        validate_history_length(params.configuration)
-        live, start = await self._intake.take(context.user.user_name, params)
+        live, start = await self._take(params, context)
         async for event in _stream(live, start=start, may_reply=self._may_reply):
             yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
 
@@ -124,25 +134,55 @@ class LogRequestHandler(RequestHandler):
             raise TaskNotFoundError
         return live
 
+    @operation
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        _refuse_push()
+        pushes = self._offered()
+        live = await self._find(context, params.task_id)
+        return await pushes.register(live, await pushes.draft(params, dialect=dialect_of(context)))
 
+    @operation
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        _refuse_push()
+        pushes = self._offered()
+        return await pushes.one(await self._find(context, params.task_id), params.id)
 
+    @operation
     async def on_list_task_push_notification_configs(
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
-        _refuse_push()
+        pushes = self._offered()
+        return listed(await pushes.registered(await self._find(context, params.task_id)), params)
 
+    @operation
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
-        _refuse_push()
+        pushes = self._offered()
+        await pushes.remove(await self._find(context, params.task_id), params.id)
+
+    def _offered(self) -> Pushes:
+        if self._pushes is None:
+            raise PushNotificationNotSupportedError
+        return self._pushes
+
+    async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[Live, Start]:
+        """Who wants to hear of the task is known before it moves; what cannot be registered is not taken in."""
+        validate_history_length(params.configuration)
+        if not params.configuration.HasField("task_push_notification_config"):
+            return await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
+        pushes = self._offered()
+        config = params.configuration.task_push_notification_config
+        draft = await pushes.draft(config, dialect=dialect_of(context))
+        live, start = await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
+        try:
+            await pushes.register(live, draft)
+        except BaseException:
+            start()  # It was taken in, and nobody else would start it.
+            raise
+        return live, start
 
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
@@ -173,10 +213,5 @@ async def _stream(
             yield event
 
 
-def _refuse_push() -> NoReturn:
-    raise PushNotificationNotSupportedError
-
-
-def _no_push(params: SendMessageRequest) -> None:
-    if params.configuration.HasField("task_push_notification_config"):
-        _refuse_push()
+def _chooses_ids(context: ServerCallContext) -> bool:
+    return bool(context.state.get(CHOOSES_IDS))

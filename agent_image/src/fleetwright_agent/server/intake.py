@@ -3,9 +3,11 @@
 Refuses: messages that the card does not allow, tasks of somebody else, tasks that take no further message.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, TaskStatus
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
@@ -18,7 +20,7 @@ from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import TERMINAL, copy_of, state_word
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog
-from fleetwright_agent.server.messages import addressed, check_message, claim_of
+from fleetwright_agent.server.messages import CHOSEN_ID, addressed, check_message, claim_of
 from fleetwright_agent.server.pauses import Pause, answered, pause_of
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.watched import Watched
@@ -47,15 +49,34 @@ class Intake:
         self._card = card
         self._clock = clock
         self._metrics = metrics
+        self._choosing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def take(self, owner: str, request: SendMessageRequest) -> tuple[Live, Start]:
-        """The message is on disk when this returns; nothing runs before `Start`."""
+    async def take(self, owner: str, request: SendMessageRequest, *, begins: bool = False) -> tuple[Live, Start]:
+        """The message is on disk when this returns; nothing runs before `Start`.
+
+        Args:
+            begins: A task that is named and not there is begun under that name.
+        """
         card, _ = self._card.read()
         check_message(request, input_modes=card.input_modes if card else frozenset())
         claim = claim_of(owner, request)
+        if request.message.task_id and begins:
+            return await self._begin_or_follow(claim, request)
         if request.message.task_id:
             return await self._follow(claim, request)
         return await self._begin(claim, request)
+
+    async def _begin_or_follow(self, claim: Claim, request: SendMessageRequest) -> tuple[Live, Start]:
+        """A caller that chooses ids gives its messages none: what is said to a task at a pause is always new."""
+        task_id = request.message.task_id
+        async with self._choosing.setdefault((claim.owner, task_id), asyncio.Lock()):
+            live = await self._tasks.find(claim.owner, task_id)
+            if live is None:
+                return await self._begin(claim, request)
+            if live.resting and live.state not in TERMINAL:
+                request.message.message_id = str(uuid4())
+                claim = claim_of(claim.owner, request)
+            return await self._follow(claim, request)
 
     async def _begin(self, claim: Claim, request: SendMessageRequest) -> tuple[Live, Start]:
         now = self._clock.now_ns()
@@ -90,7 +111,7 @@ class Intake:
             )
         if pause is not None:
             self._answered(live, pause, kept, now)
-        return live, self._starter(live, kept, former=former, pause=pause)
+        return live, self._starter(live, kept, pause, former)
 
     def _answered(self, live: Live, pause: Pause, message: Message, now_ns: int) -> None:
         self._metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
@@ -103,9 +124,7 @@ class Intake:
             raise TaskNotFoundError
         return live, _nothing
 
-    def _starter(
-        self, live: Live, message: Message, *, former: Task | None = None, pause: Pause | None = None
-    ) -> Start:
+    def _starter(self, live: Live, message: Message, pause: Pause | None = None, former: Task | None = None) -> Start:
         task = live.task
         job = Job(
             owner=live.owner,
@@ -128,11 +147,14 @@ def _nothing() -> None:
 
 
 def _new_task(request: SendMessageRequest, *, at_ns: int) -> Task:
+    chosen = request.message.task_id
     task = Task(
-        id=str(uuid4()),
+        id=chosen or str(uuid4()),
         context_id=request.message.context_id or f"a2a-{uuid4()}",
         status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED),
     )
     task.status.timestamp.FromNanoseconds(at_ns)
     task.history.append(addressed(request, task))
+    if chosen:
+        task.metadata[CHOSEN_ID] = True
     return task

@@ -6,7 +6,7 @@ Runners and readers hold it, the registry only knows it weakly: a task at rest t
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from weakref import WeakValueDictionary
 
 from a2a.types.a2a_pb2 import Message, Task, TaskState
@@ -19,9 +19,10 @@ _TAIL = 512
 
 
 class Live:
-    def __init__(self, stored: Stored, *, log: TaskLog, clock: Clock) -> None:
+    def __init__(self, stored: Stored, *, log: TaskLog, clock: Clock, told: "Told") -> None:
         self.owner = stored.owner
         self._n = stored.n
+        self._told = told
         self._seq = stored.seq
         self._head = stored.task
         self._log = log
@@ -32,6 +33,11 @@ class Live:
         self._unwritten: Record | None = None
         self._readers = 0
         self._waiting: set[asyncio.Future[None]] = set()
+
+    @property
+    def n(self) -> int:
+        """Its number in the log."""
+        return self._n
 
     @property
     def busy(self) -> bool:
@@ -167,6 +173,7 @@ class Live:
             if not future.done():
                 future.set_result(None)
         self._waiting.clear()
+        self._told(self)
 
     async def _changed(self) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -177,10 +184,19 @@ class Live:
             self._waiting.discard(future)
 
 
+Told = Callable[[Live], None]
+"""Hears of every move of every task, right after it became visible; must not wait."""
+
+
+def unheard(_: Live) -> None:
+    """Where nobody wants to hear of them."""
+
+
 class LiveTasks:
     """The live tasks of this process, found by owner and identifier."""
 
-    def __init__(self, log: TaskLog, clock: Clock) -> None:
+    def __init__(self, log: TaskLog, clock: Clock, told: Told = unheard) -> None:
+        self._told = told
         self._log = log
         self._clock = clock
         self._known: WeakValueDictionary[tuple[str, str], Live] = WeakValueDictionary()
@@ -192,7 +208,7 @@ class LiveTasks:
         """One task has one live object, whoever asked for it first."""
         live = self._known.get((stored.owner, stored.task.id))
         if live is None:
-            live = Live(stored, log=self._log, clock=self._clock)
+            live = Live(stored, log=self._log, clock=self._clock, told=self._told)
             self._known[stored.owner, stored.task.id] = live
         return live
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from a2a.types.a2a_pb2 import Task, TaskState
 
 from fleetwright_agent.server.events import Event
+from fleetwright_agent.server.push.port import PushStore
 
 
 class LogUnusable(Exception):  # noqa: N818 - states a fact about the log, and reads so where it is raised
@@ -89,6 +90,10 @@ class Page:
 
 class TaskLog(Protocol):
     @property
+    def pushes(self) -> PushStore:
+        """What is kept with the tasks for whoever wants to hear of them."""
+
+    @property
     def problem(self) -> str | None:
         """Why the log cannot be relied on right now, for people; nothing when it can."""
 
@@ -125,6 +130,6 @@ class TaskLog(Protocol):
         """Tasks that wait for their callers."""
 
     async def sweep(self, before_ns: int) -> int:
-        """Forgets tasks that ended before; returns how many. Interrupted ones stay."""
+        """Forgets tasks that ended before, with all that hangs on them; returns how many. Interrupted ones stay."""
 
     async def aclose(self) -> None: ...

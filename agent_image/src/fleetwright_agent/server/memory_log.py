@@ -17,6 +17,7 @@ from fleetwright_agent.server.log import (
     Record,
     Stored,
 )
+from fleetwright_agent.server.push.memory_store import MemoryPushStore
 
 
 @dataclass(slots=True)
@@ -34,6 +35,7 @@ class MemoryTaskLog:
         self._ids: dict[tuple[str, str], int] = {}
         self._claims: dict[Claim, str] = {}
         self._last = 0
+        self.pushes = MemoryPushStore(self._ended)
 
     @property
     def problem(self) -> str | None:
@@ -84,6 +86,12 @@ class MemoryTaskLog:
             raise LogUnusable(f"task number {n} is at rest already")
         row.task, row.busy = copy_of(task), False
         row.seq, row.updated_ns = records[-1].seq, records[-1].at_ns
+        self.pushes.post_rest(n, owner=row.owner, at_ns=row.updated_ns, task=copy_of(task))
+
+    def _ended(self, n: int) -> tuple[str, Task] | None:
+        row = self._rows[n]
+        ended = not row.busy and row.task.status.state in TERMINAL
+        return (row.owner, copy_of(row.task)) if ended else None
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
         if not self._wake(self._rows[stored.n], stored):
@@ -137,8 +145,10 @@ class MemoryTaskLog:
             if not row.busy and row.updated_ns < before_ns and row.task.status.state in TERMINAL
         ]
         for n, row in gone:
+            self.pushes.forget(n)
             del self._rows[n], self._ids[row.owner, row.task.id]
             self._claims = {c: t for c, t in self._claims.items() if (c.owner, t) != (row.owner, row.task.id)}
+        self.pushes.forget_dead(before_ns)
         return len(gone)
 
     async def aclose(self) -> None:

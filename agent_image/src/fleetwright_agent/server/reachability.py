@@ -9,9 +9,9 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
 
 from fleetwright_agent.config import McpServer
+from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, target_of
 
 _CONNECT_SECONDS: Final = 5.0
 _WHILE_WELL_SECONDS: Final = 60.0
@@ -30,7 +30,16 @@ class Look:
 
 
 async def _connect(host: str, port: int) -> None:
-    _, writer = await asyncio.open_connection(host, port)
+    """Raises: OSError, and of these PermissionError where the name leads to what no declared edge may reach."""
+    # Its libraries are heavy, and the first look may wait for them when the server may not.
+    from fleetwright_agent.security.pinned import DeniedAddress, allowed_addresses, resolve
+
+    target = Target(host, port)
+    try:
+        addresses = await allowed_addresses(EgressPolicy(hosts=frozenset({target})), target, resolve)
+    except DeniedAddress as error:
+        raise PermissionError(str(error)) from None
+    _, writer = await asyncio.open_connection(str(addresses[0]), port)
     writer.close()
 
 
@@ -63,15 +72,18 @@ class Reachability:
             await self._sleep(_WHILE_WELL_SECONDS if well else _WHILE_ILL_SECONDS)
 
     async def _reason(self, server: McpServer) -> str | None:
-        address = urlsplit(server.url)
-        port = address.port or (443 if address.scheme == "https" else 80)
         try:
+            target = target_of(server.url)
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await self._connect(address.hostname or "", port)
+                await self._connect(target.host, target.port)
+        except UnusableUrl as error:
+            return f"its address cannot be called: {error}"
         except TimeoutError:
             return f"no connection within {_CONNECT_SECONDS:.0f} s"
         except socket.gaierror:
             return "its host name is not known"
+        except PermissionError:
+            return "its name leads to an address that agents may not reach"
         except OSError:
             return "connection refused"
         return None

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.push import sqlite_statements as push
 from fleetwright_agent.server.sqlite_statements import INDEX_PAUSED
 
-_VERSION = 1
-_SCHEMA = """
+TASKS = """
 CREATE TABLE tasks (
   n INTEGER PRIMARY KEY,
   owner TEXT NOT NULL,
@@ -45,6 +45,9 @@ CREATE TABLE claims (
 ) WITHOUT ROWID;
 CREATE INDEX claims_by_task ON claims (n);
 """
+_SCHEMAS = (TASKS, push.SCHEMA)
+"""By version: what each added to the one before."""
+_VERSION = len(_SCHEMAS)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _EVIDENCE = ".damaged-"
 
@@ -95,8 +98,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
         )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    if version == 0:
-        connection.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT;")
+    if missing := "".join(_SCHEMAS[version:]):
+        connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {_VERSION}; COMMIT;")
     # Says nothing about a row: a file without it is not of another version.
     connection.execute(INDEX_PAUSED)
 
@@ -114,5 +117,5 @@ def _keep_aside(path: Path) -> Path:
 def _evidence_text(kept: Path) -> str:
     return (
         f"the task log is damaged and was kept as {kept.name} in the memory volume;"
-        " repair and rename it, or move it away to accept an empty history, then restart the agent"
+        " repair and rename it, or move it away to accept an empty history; the agent then goes on by itself"
     )

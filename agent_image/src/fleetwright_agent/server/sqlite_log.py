@@ -28,6 +28,8 @@ from fleetwright_agent.server.log import (
     Record,
     Stored,
 )
+from fleetwright_agent.server.push import sqlite_statements as push
+from fleetwright_agent.server.push.sqlite_store import SqlitePushStore, post_rest
 from fleetwright_agent.server.sqlite_file import open_reader, open_writer
 from fleetwright_agent.server.sqlite_writer import Writer
 
@@ -49,12 +51,15 @@ class SqliteTaskLog:
         self._gathered: list[tuple[int, Record]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._unusable: str | None = "the task log is not open yet"
+        self.pushes = SqlitePushStore(commit=self._commit, read=self._read)
 
     @property
     def problem(self) -> str | None:
         return self._unusable or (self._writer.problem if self._writer else None)
 
     async def open(self) -> None:
+        if self._writer is not None:
+            return
         try:
             connection = await asyncio.to_thread(open_writer, self._path)
             self._reader = await asyncio.to_thread(open_reader, self._path)
@@ -143,8 +148,9 @@ class SqliteTaskLog:
     async def sweep(self, before_ns: int) -> int:
         def work(connection: sqlite3.Connection) -> int:
             numbers = connection.execute(sql.ENDED_TASKS, (before_ns,)).fetchall()
-            for statement in sql.FORGET_TASK:
+            for statement in (*push.FORGET_TASK, *sql.FORGET_TASK):
                 connection.executemany(statement, numbers)
+            connection.execute(push.FORGET_DEAD, (before_ns,))
             return len(numbers)
 
         return await self._commit(work)
@@ -200,10 +206,11 @@ def _append(connection: sqlite3.Connection, n: int, record: Record) -> None:
 def _rest(connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task) -> None:
     for record in records:
         _append(connection, n, record)
-    last = records[-1]
-    row = (last.seq, task.status.state, last.at_ns, last.seq, task.SerializeToString(), n)
+    last, snapshot = records[-1], task.SerializeToString()
+    row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, n)
     if connection.execute(sql.REST_TASK, row).rowcount != 1:
         raise LogUnusable(f"task number {n} is at rest already")
+    post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
 
 
 def _wake(connection: sqlite3.Connection, stored: Stored) -> bool:

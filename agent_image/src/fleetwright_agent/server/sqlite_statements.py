@@ -36,8 +36,8 @@ def _states(states: Collection[TaskState]) -> str:
     return ", ".join(str(int(state)) for state in sorted(states))
 
 
-_ENDED = _states(TERMINAL)
-ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({_ENDED})"  # noqa: S608 - an enumeration's numbers
+ENDED = _states(TERMINAL)
+ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({ENDED})"  # noqa: S608 - an enumeration's numbers
 
 _INTERRUPTED = _states(INTERRUPTED)
 PAUSED_TASKS = f"{_ROW} WHERE busy = 0 AND state IN ({_INTERRUPTED})"

@@ -36,12 +36,12 @@ class Job:
     message: Message
     metadata: dict[str, Any] = field(default_factory=dict)
     """The request's, laid over the message's."""
+    former: Task | None = None
+    """The task as it was before this message; nothing where it began with it."""
     pause: Pause | None = None
     """What the message answers."""
     pulse: Pulse = field(default_factory=Pulse)
     """Emitting an event is a sign of life; what works in silence gives signs of its own."""
-    former: Task | None = None
-    """The task as it was before this message; nothing where it began with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class Work(Protocol):
         """The last events of work that was cancelled or has raised; keeps what is worth keeping."""
 
 
+@runtime_checkable
 class Executor(Protocol):
     def begin(self, job: Job, emit: Emit) -> Work:
         """Nothing runs yet; `emit` shows an event at once."""

@@ -16,6 +16,8 @@ from typing import cast
 import httpx
 
 from fleetwright_agent.config import Layout, McpServer, Transport
+from fleetwright_agent.security.egress import EgressPolicy, UnusableUrl
+from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 
 CALL_SECONDS = 300.0
 _CONNECT_SECONDS = 10.0
@@ -127,12 +129,16 @@ class _Body(httpx.AsyncByteStream):
 
 
 def wire_of(server: McpServer, layout: Layout) -> Wire:
-    """Takes nothing from the environment.
+    """Takes nothing from the environment, and connects to the declared host only.
 
     Raises:
-        McpUnreachable: The CA that was named cannot be used.
+        McpUnreachable: The address or the CA that was named cannot be used.
     """
-    inner = httpx.AsyncHTTPTransport(verify=_trust(server, layout), trust_env=False)
+    try:
+        policy = EgressPolicy.declared([server.url])
+    except UnusableUrl as error:
+        raise McpUnreachable(f"has an address that cannot be called: {error}", arrival=Arrival.NONE) from None
+    inner = PinnedTransport(policy, verify=_trust(server, layout))
     in_body = server.transport is Transport.STREAMABLE_HTTP
     return Wire(inner, headers=lambda: header_values(server, layout), answers_in_body=in_body)
 
@@ -185,6 +191,8 @@ def _refusal(response: httpx.Response) -> str:
 
 
 def _words(error: httpx.HTTPError) -> str:
+    if isinstance(error, DeniedAddress):
+        return "leads to an address that agents may not reach"
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,8 +1,8 @@
 """Other agents of the fleet as tools: one `ask_<name>` each, spoken to over A2A.
 
-The card is fetched from the declared address, and the endpoint it names must lie on that same origin: a
-card cannot send our credential elsewhere. The credential is this edge's own file, read before each call;
-nothing a caller sent is ever passed on. The call path in the message's metadata ends loops.
+The card is fetched from the declared address, and the peer is called there whatever address its card names: that one is
+for callers outside, and a card cannot send our credential elsewhere. The credential is this edge's own file, read
+before each call; nothing a caller sent is ever passed on. The call path in the message's metadata ends loops.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ import contextlib
 import uuid
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
-from urllib.parse import urlsplit
 
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
@@ -32,6 +31,8 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config import Layout, Peer
 from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS
+from fleetwright_agent.security.egress import EgressPolicy
+from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.frames import PeerCost
 from fleetwright_agent.wires import read
@@ -78,9 +79,8 @@ class PeerCalls:
 
     async def _converse(self, peer: Peer, call: ToolCall, path: tuple[str, ...]) -> str:
         card = await A2ACardResolver(self._client, peer.url).get_agent_card()
-        _require_same_origin(card, peer)
         config = ClientConfig(httpx_client=self._client, supported_protocol_bindings=["JSONRPC"])
-        client = ClientFactory(config).create(card)
+        client = ClientFactory(config).create(_at_its_declared_address(card, peer))
         try:
             token = self._layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
         except OSError:
@@ -119,12 +119,10 @@ def _request(peer: Peer, call: ToolCall, path: tuple[str, ...]) -> SendMessageRe
     )
 
 
-def _require_same_origin(card: AgentCard, peer: Peer) -> None:
-    wanted = urlsplit(peer.url)
+def _at_its_declared_address(card: AgentCard, peer: Peer) -> AgentCard:
     for interface in card.supported_interfaces:
-        found = urlsplit(interface.url)
-        if (found.scheme, found.netloc) != (wanted.scheme, wanted.netloc):
-            raise ToolError(f"the card of {peer.name} names an endpoint outside its own address; it was not called")
+        interface.url = f"{peer.url.rstrip('/')}/a2a"
+    return card
 
 
 def _merge(task: Task, event: StreamResponse) -> None:
@@ -182,11 +180,14 @@ def _meaning(error: BaseException) -> str:
             return refused if status == 401 else f"it answered {status}"
         if isinstance(cause, httpx.TimeoutException):
             return "it did not answer in time"
+        if isinstance(cause, DeniedAddress):
+            return "its name leads to an address that agents may not reach"
         cause = cause.__cause__
     return "no connection"
 
 
-def peer_client() -> httpx.AsyncClient:
-    """Follows no redirect: the declared origin is the only one."""
+def peer_client(peers: Sequence[Peer]) -> httpx.AsyncClient:
+    """Follows no redirect and connects to no other host: the declared origins are the only ones."""
     timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
-    return httpx.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False)
+    transport = PinnedTransport(EgressPolicy.declared(peer.url for peer in peers))
+    return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False)

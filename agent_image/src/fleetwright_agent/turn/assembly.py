@@ -21,7 +21,7 @@ from fleetwright_agent.turn.outbound import ModelTransport
 def build_turn(config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database, offers: Offers) -> Turn:
     """Opens the HTTP clients; nothing is sent yet. Whoever opened the conversations closes them."""
     model_client = httpx2.AsyncClient(transport=ModelTransport(config.model, layout))
-    peers_client = peer_client()
+    peers_client = peer_client(config.peers)
     peers = PeerCalls(f"{config.namespace}/{config.name}", config.peers, layout, peers_client)
     return GraphTurn(
         config,

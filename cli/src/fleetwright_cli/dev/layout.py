@@ -18,6 +18,7 @@ from fleetwright_operator.catalog import Catalog
 from fleetwright_operator.desired.callers import Tokens, client_names
 from fleetwright_operator.desired.deployment import is_suspended
 from fleetwright_operator.desired.mounted_files import CONFIG_MAP
+from fleetwright_operator.desired.push import offers_push
 from fleetwright_operator.desired.references import instructions_file
 from fleetwright_operator.edges import Identity, allowed_peers, callers_of
 from fleetwright_operator.endpoints import Endpoints
@@ -48,10 +49,14 @@ class AgentFiles:
 
 
 def token_names(fleet: Fleet) -> list[str]:
-    """A name for every credential the fleet needs: `client.<agent>.<client>` and `edge.<caller>.<callee>`."""
+    """A name for every secret that the fleet needs.
+
+    `client.<agent>.<client>` and `edge.<caller>.<callee>` for callers, `push.<agent>` for what an agent seals.
+    """
     clients = [f"client.{name}.{client}" for name, agent in fleet.agents.items() for client in client_names(agent)]
     edges = [f"edge.{name}.{peer}" for name in fleet.agents for _, peer in _allowed_peers(name, fleet)]
-    return sorted(clients + edges)
+    keys = [f"push.{name}" for name, agent in fleet.agents.items() if offers_push(agent)]
+    return sorted(clients + edges + keys)
 
 
 def read_skills(fleet: Fleet) -> dict[str, SkillContent]:
@@ -153,6 +158,8 @@ def _agent(
     for skill, content in rendered.skill_files.items():
         files |= {f"skills/{skill}/{path}": text for path, text in content.items()}
     files |= _instructions(name, agent, fleet)
+    if offers_push(agent):
+        files[rendered.config["push"]["keyFile"]] = tokens[f"push.{name}"]
     if provider.key is not None:
         files[f"secrets/{KEY_SECRET}/{KEY_NAME}"] = provider.key
     return AgentFiles(name, rendered.revision, {f"etc/fleetwright/{path}": text for path, text in files.items()})

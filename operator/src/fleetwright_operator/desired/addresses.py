@@ -105,7 +105,7 @@ def destination(
         return f"Service {address.service[1]!r} does not exist in namespace {address.service[0]!r}"
     return Destination(
         text=f"{address.text}, outside the cluster",
-        peers=_outside(settings),
+        peers=outside_peers(settings),
         port=address.port,
         name=address.host,
     )
@@ -169,7 +169,7 @@ def _service(host: str, *, namespace: str, cluster_domain: str) -> tuple[tuple[s
     return ((labels[1], labels[0]), False) if len(labels) == 2 else (None, False)
 
 
-def _outside(settings: Settings) -> tuple[Mapping[str, Any], ...]:
+def outside_peers(settings: Settings) -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {"ipBlock": {"cidr": str(whole), "except": [str(each) for each in excepted]}}
         for whole, excepted in outside(settings.ip_families, settings.denied_ranges)

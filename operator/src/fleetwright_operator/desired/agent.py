@@ -15,7 +15,7 @@ from fleetwright_operator.desired.egress import Route, Services, egress_routes
 from fleetwright_operator.desired.ingress import Entrance, entrances
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.desired.network import egress_policy, ingress_policy
-from fleetwright_operator.desired.secrets import auth_secret, client_secret
+from fleetwright_operator.desired.secrets import auth_secret, client_secret, push_secret
 from fleetwright_operator.desired.volume import memory_claim
 from fleetwright_operator.edges import Agent, Identity
 from fleetwright_operator.endpoints import Endpoints
@@ -134,9 +134,10 @@ def agent_access(
     """
     owner = owner_of(agent)
     clients = [client_secret(owner, client=name, bearer=bearer) for name, bearer in sorted(tokens.clients.items())]
+    keys = [push_secret(owner, tokens.push)] if tokens.push else []
     ways = ways_in(agent, callers=callers, settings=settings)
     policies = [ingress_policy(owner, ways)] if ways else []
-    return [auth_secret(owner, tokens, pending=pending), *clients, *policies]
+    return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *policies]
 
 
 def ways_in(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[Entrance]:

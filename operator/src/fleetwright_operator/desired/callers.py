@@ -11,6 +11,7 @@ from typing import Any
 from fleetwright_operator import names
 from fleetwright_operator.bearer import Bearer
 from fleetwright_operator.moments import written
+from fleetwright_operator.push_keys import PushKeys
 
 DEFAULT_CLIENTS = ("default",)
 
@@ -25,6 +26,8 @@ class Tokens:
     """By `<namespace>/<name>` of an allowed caller: what that agent uses to call this one."""
     peers: Mapping[str, Bearer] = field(default_factory=dict)
     """By `<namespace>/<name>` of a peer: what this agent uses to call it."""
+    push: PushKeys | None = None
+    """Where the agent offers push notifications."""
 
 
 def client_names(agent: Mapping[str, Any]) -> tuple[str, ...]:

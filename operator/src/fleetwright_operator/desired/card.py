@@ -1,7 +1,8 @@
 """The agent card, A2A 1.0: compiled from the same inputs as `agent.json`, so it says what is true.
 
-Skills are the mounted ones; the security scheme is the enforced one; the extensions are the emitted ones. What is
-served has signatures besides: they lie in a ConfigMap of their own, so that another key is not another revision.
+Interfaces are the dialects that are spoken; skills are the mounted and the declared ones; the security scheme is the
+enforced one; the extensions are the emitted ones. What is served has signatures besides: they lie in a ConfigMap of
+their own, so that another key is not another revision.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +12,19 @@ from typing import Any
 from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json, sha256_hex
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
-from fleetwright_operator.desired.terms import declared_skills, media_type, takes_api_keys, tells_tool_calls
+from fleetwright_operator.desired.older_card import superset
+from fleetwright_operator.desired.push import offers_push
+from fleetwright_operator.desired.terms import (
+    declared_skills,
+    dialects,
+    media_type,
+    takes_api_keys,
+    tells_tool_calls,
+)
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.skill_document import SkillContent
 
-PROTOCOL_VERSION = "1.0"
+_BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
 COST_EXTENSION = "https://proto-labs.ai/a2a/ext/cost-v1"
 TOOL_CALL_EXTENSION = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 DEFAULT_VERSION = "0.1.0"
@@ -62,7 +71,7 @@ def unsigned(_: Mapping[str, Any]) -> list[Mapping[str, str]]:
 
 def served_card(card: Mapping[str, Any], sign: Sign) -> ServedCard:
     signatures = list(sign(card))
-    return ServedCard(canonical_json({**card, **({"signatures": signatures} if signatures else {})}))
+    return ServedCard(canonical_json({**superset(card), **({"signatures": signatures} if signatures else {})}))
 
 
 def card_config_map(owner: Owner, card: ServedCard) -> Manifest:
@@ -82,12 +91,10 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         **({"provider": dict(spec["provider"])} if "provider" in spec else {}),
         **({"documentationUrl": spec["documentationURL"]} if "documentationURL" in spec else {}),
         **({"iconUrl": spec["iconURL"]} if "iconURL" in spec else {}),
-        "supportedInterfaces": [
-            {"url": f"{url}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": PROTOCOL_VERSION}
-        ],
+        "supportedInterfaces": _interfaces(agent, url),
         "capabilities": {
             "streaming": True,
-            "pushNotifications": False,
+            "pushNotifications": offers_push(agent),
             "extensions": _extensions(spec),
         },
         "securitySchemes": schemes,
@@ -123,6 +130,16 @@ def _extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
     if tells_tool_calls(spec):
         declared[TOOL_CALL_EXTENSION] = "Calls of tools while a task works, in the metadata of its status messages."
     return [{"uri": uri, "description": description} for uri, description in declared.items()]
+
+
+def _interfaces(agent: Agent, url: str) -> list[dict[str, str]]:
+    """Clients take the first that they know, so the newest comes first."""
+    address = f"{agent['spec'].get('a2a', {}).get('publicURL', url).rstrip('/')}/a2a"
+    return [
+        {"url": address, "protocolBinding": binding, "protocolVersion": version}
+        for version in dialects(agent)
+        for binding in _BINDINGS[version]
+    ]
 
 
 def _skill(skill: SkillContent) -> dict[str, Any]:

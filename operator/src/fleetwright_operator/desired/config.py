@@ -9,13 +9,14 @@ from typing import Any
 from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog, ModelDefaults
 from fleetwright_operator.desired.permissions import widened
+from fleetwright_operator.desired.push import push_config
 from fleetwright_operator.desired.references import (
     api_key,
     certificate_authority,
     header_files,
     instructions_file,
 )
-from fleetwright_operator.desired.terms import declared_skills, media_type, takes_api_keys
+from fleetwright_operator.desired.terms import DIALECTS, declared_skills, dialects, media_type, takes_api_keys
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools, digests, pinned_list, server_entry
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.endpoints import Endpoints
@@ -81,6 +82,8 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
     retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
     return {
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
+        **({"dialects": dialects(agent)} if len(dialects(agent)) < len(DIALECTS) else {}),
+        **push_config(agent),
         **({"allowedOrigins": list(origins)} if origins else {}),
         **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
     }

@@ -19,6 +19,7 @@ from fleetwright_operator.desired.mounted_files import (
 )
 from fleetwright_operator.desired.pod import container_security, http_probe, pull_secrets, sealed_pod
 from fleetwright_operator.desired.pod_template import patched
+from fleetwright_operator.desired.push import KEYS_FOLDER, offers_push
 from fleetwright_operator.desired.references import file_references
 from fleetwright_operator.desired.skill_source import Foreign, fetching_container, foreign_volumes, image_pull_secrets
 from fleetwright_operator.desired.tool_access import credential_keys
@@ -120,7 +121,7 @@ def _container(agent: Agent, snapshots: Skills, files: Sequence[File], settings:
         "resources": agent["spec"].get("resources") or dict(settings.agent_resources),
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _mounts(files, sorted(snapshots)),
+        "volumeMounts": _mounts(agent, files, sorted(snapshots)),
     }
 
 
@@ -150,11 +151,12 @@ def _foreign(skills: Skills) -> dict[str, Foreign]:
     return {name: skill for name, skill in skills.items() if isinstance(skill, Foreign)}
 
 
-def _mounts(files: Sequence[File], skills: Sequence[str]) -> list[dict[str, Any]]:
+def _mounts(agent: Agent, files: Sequence[File], skills: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {"name": "config", "mountPath": _ROOT, "readOnly": True},
         {"name": "card", "mountPath": f"{_ROOT}/card", "readOnly": True},
         {"name": "auth", "mountPath": f"{_ROOT}/auth", "readOnly": True},
+        *([{"name": "push", "mountPath": f"{_ROOT}/{KEYS_FOLDER}", "readOnly": True}] if offers_push(agent) else []),
         *file_mounts(files),
         *({"name": skill_volume(name), "mountPath": f"{_ROOT}/skills/{name}", "readOnly": True} for name in skills),
         {"name": "memory", "mountPath": _MEMORY},
@@ -171,6 +173,7 @@ def _volumes(
         ),
         config_map_volume("card", names.agent_card(owner.name), [{"key": names.CARD_KEY, "path": "agent-card.json"}]),
         secret_volume("auth", names.agent_auth(owner.name)),
+        *([secret_volume("push", names.agent_push(owner.name))] if offers_push(agent) else []),
         *file_volumes(files),
         *(volume for name, skill in sorted(snapshots.items()) for volume in _skill(name, skill)),
         memory_volume(owner, agent),

@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetwright_operator import names
+from fleetwright_operator.desired import push
 from fleetwright_operator.desired.addresses import (
     Address,
     Destination,
     ServiceFacts,
     destination,
     has_unseen_endpoints,
+    outside_peers,
     parse_address,
     pods,
 )
@@ -21,6 +23,8 @@ from fleetwright_operator.endpoints import DEFAULT_MCP_PORT
 from fleetwright_operator.settings import Cilium, Settings
 
 Services = Mapping[tuple[str, str], ServiceFacts]
+EVERY_PORT = 0
+"""In place of a port of a route."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,8 @@ def named_addresses(
             where = parse_address(remote["url"], namespace=namespace, settings=settings)
             yield f"McpServer {name}", where
     yield from needed_addresses(needs, namespace=namespace, settings=settings)
+    for _, url in push.receivers(agent):
+        yield push.WHY, parse_address(url, namespace=namespace, settings=settings)
 
 
 def derived_addresses(
@@ -100,6 +106,7 @@ def egress_routes(
         if "workload" in server["spec"]
     ]
     routes += [_range(*needed) for needed in needed_ranges(needs or {}, settings)]
+    routes += _to_receivers(agent, settings)
     return routes + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
 
 
@@ -108,10 +115,14 @@ def policy_rules(routes: list[Route]) -> list[dict[str, Any]]:
     return [
         {
             "to": [dict(peer) for peer in route.peers],
-            "ports": [{"protocol": protocol, "port": port} for protocol, port in route.ports],
+            "ports": [_port(protocol, port) for protocol, port in route.ports],
         }
         for route in routes
     ]
+
+
+def _port(protocol: str, port: int | str) -> dict[str, Any]:
+    return {"protocol": protocol} if port == EVERY_PORT else {"protocol": protocol, "port": port}
 
 
 def dns_route(settings: Settings) -> Route:
@@ -143,6 +154,16 @@ def _route(found: Destination, why: str, settings: Settings) -> Route:
 def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...]) -> Route:
     to = f"{text}, TCP {', '.join(str(port) for port in ports)}"
     return Route(to=to, why=why, peers=(peer,), ports=tuple(("TCP", port) for port in ports))
+
+
+def _to_receivers(agent: Agent, settings: Settings) -> Iterator[Route]:
+    """Of push notifications, beside those that have a name."""
+    for text, peer in push.ranges(agent, settings):
+        yield Route(to=f"{text}, every TCP port", why=push.WHY, peers=(peer,), ports=(("TCP", EVERY_PORT),))
+    if push.is_open(agent):
+        ports = tuple(("TCP", port) for port in push.PORTS)
+        to = f"everywhere outside the cluster, ports {', '.join(map(str, push.PORTS))}"
+        yield Route(to=to, why=push.WHY, peers=outside_peers(settings), ports=ports)
 
 
 def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> Route:

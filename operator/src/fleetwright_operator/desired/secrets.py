@@ -13,6 +13,7 @@ from fleetwright_operator.canonical import canonical_json
 from fleetwright_operator.desired.callers import Tokens, callers_document, peer_token_files
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
 from fleetwright_operator.moments import written
+from fleetwright_operator.push_keys import PushKeys
 
 
 def client_secret(owner: Owner, *, client: str, bearer: Bearer) -> Manifest:
@@ -32,6 +33,11 @@ def auth_secret(owner: Owner, tokens: Tokens, *, pending: Mapping[str, str]) -> 
     annotations = {**_records(tokens.peers), **waiting}
     files = {names.CALLERS_KEY: canonical_json(callers_document(tokens)), **peer_token_files(tokens)}
     return _secret(owner, names.agent_auth(owner.name), files, annotations)
+
+
+def push_secret(owner: Owner, keys: PushKeys) -> Manifest:
+    annotations = {names.RECORDS_ANNOTATION: canonical_json({"asked": keys.asked})} if keys.asked else {}
+    return _secret(owner, names.agent_push(owner.name), {names.PUSH_KEY: keys.file}, annotations)
 
 
 def _records(bearers: Mapping[str, Bearer]) -> dict[str, str]:

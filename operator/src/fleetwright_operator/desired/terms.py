@@ -1,4 +1,4 @@
-"""On which terms an agent deals with callers: how long their tokens live and how they are sent, and what it tells."""
+"""On which terms an agent deals with callers: how long tokens live, how they are sent, what is spoken and told."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -8,6 +8,9 @@ from fleetwright_operator import durations
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.rotation import SHORTEST, Rotation
 from fleetwright_operator.settings import Settings
+
+DIALECTS = ("1.0", "0.3", "0.1")
+"""Versions of the protocol, newest first."""
 
 
 def token_rotation(agent: Agent, settings: Settings) -> Rotation:
@@ -60,3 +63,9 @@ def declared_skills(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
 def media_type(skill: Mapping[str, Any]) -> str:
     """Of the data that a declared skill answers with."""
     return str(skill.get("outputMediaType", "application/json"))
+
+
+def dialects(agent: Agent) -> list[str]:
+    """The versions of the protocol that the agent speaks, newest first; all of them where nothing is said."""
+    wanted = agent["spec"].get("a2a", {}).get("dialects", DIALECTS)
+    return [version for version in DIALECTS if version in wanted]

@@ -1,0 +1,127 @@
+"""JSON-RPC, for every dialect on one path: unknown methods are refused first, then params, then versions."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from a2a.utils.constants import VERSION_HEADER
+from a2a.utils.error_handlers import build_error_details
+from a2a.utils.errors import A2AError, InvalidParamsError, MethodNotFoundError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from fleetwright_agent.server.dialects import versions
+from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of, safe
+from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Params, read
+from fleetwright_agent.server.dialects.streams import nothing, streamed
+from fleetwright_agent.server.dialects.v10 import V10
+from fleetwright_agent.server.envelope import Envelope, RequestId, id_of, opened, parse
+from fleetwright_agent.server.errors import INTERNAL_ERROR
+
+HasChosenId = Callable[[str, str], Awaitable[bool]]
+"""Whether the id of this owner's task was chosen by its caller."""
+_LATER: Final = {"Retry-After": "1"}
+
+
+def fault(dialect: Dialect, error: A2AError) -> Params:
+    """The error object of a JSON-RPC answer."""
+    if isinstance(error, Unavailable):
+        return {"code": dialect.unavailable, "message": error.message}
+    code = dialect.codes.get(type(error), INTERNAL_ERROR)
+    if dialect.details:
+        told = {"code": code, "message": error.message}
+        return told if code == INTERNAL_ERROR else told | {"data": build_error_details(error)}
+    return {"code": code, "message": dialect.sentence(_named(error))}
+
+
+def _named(error: A2AError) -> str:
+    """Where there are no details the sentence names the fields."""
+    wrong = error.data.get("errors", ()) if isinstance(error, InvalidParamsError) and error.data else ()
+    fields = ", ".join(str(each["field"]) for each in wrong)
+    return f"Invalid params: check {fields}" if fields else error.message
+
+
+class JsonRpc:
+    """The endpoint."""
+
+    def __init__(self, calls: Calls, dialects: Sequence[Dialect], *, has_chosen_id: HasChosenId) -> None:
+        self._calls = calls
+        self._dialects = dialects
+        self._has_chosen_id = has_chosen_id
+
+    async def __call__(self, request: Request) -> Response:
+        call: Any = None
+        try:
+            call = parse(await request.body())
+            envelope = opened(call)
+            candidates = versions.speaking(envelope.method, self._dialects)
+            if not candidates:
+                raise MethodNotFoundError
+            dialect = await self._dialect(request, envelope, candidates)
+        except Exception as error:
+            return _refused(V10, id_of(call), safe(error))
+        return await self._perform(request, envelope, dialect)
+
+    async def _dialect(self, request: Request, envelope: Envelope, candidates: Sequence[Dialect]) -> Dialect:
+        header = request.headers.get(VERSION_HEADER)
+        task_id = envelope.params.get("id")
+        chosen = False
+        if len(candidates) > 1 and not header and isinstance(task_id, str):
+            chosen = await self._has_chosen_id(request.user.display_name, task_id)
+        return versions.choose(candidates, header, chosen_id=chosen)
+
+    async def _perform(self, request: Request, envelope: Envelope, dialect: Dialect) -> Response:
+        operation = dialect.methods[envelope.method]
+        try:
+            call = Call(dialect, operation, read(dialect, operation, envelope.params), context_of(request, dialect))
+            header = request.headers.get(VERSION_HEADER)
+            if not versions.accepts(dialect, header):
+                return _refused(V10, envelope.id, versions.not_spoken(header))
+            self._calls.admit(operation)
+            if operation in STREAMS:
+                return self._stream(request, envelope.id, dialect, await self._calls.stream(call))
+            result = {"jsonrpc": "2.0", "id": envelope.id, "result": await self._calls.answer(call)}
+            return JSONResponse(result, headers=self._calls.extension_headers(request))
+        except Unavailable as error:
+            return _refused(dialect, envelope.id, error, status=503, headers=_LATER)
+        except A2AError as error:
+            if operation in STREAMS and dialect.faults_in_streams:
+                return self._stream(request, envelope.id, dialect, nothing(), broken=error)
+            return _refused(dialect, envelope.id, error, headers=self._calls.extension_headers(request))
+
+    def _stream(
+        self,
+        request: Request,
+        request_id: RequestId,
+        dialect: Dialect,
+        told: AsyncGenerator[Params, None],
+        *,
+        broken: A2AError | None = None,
+    ) -> Response:
+        async def results() -> AsyncGenerator[Params, None]:
+            async with aclosing(told):
+                async for result in told:
+                    yield {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+        return streamed(
+            results(),
+            fault=lambda error: _body(dialect, request_id, error),
+            marked=dialect.details,
+            headers=self._calls.extension_headers(request),
+            broken=broken,
+        )
+
+
+def _body(dialect: Dialect, request_id: RequestId, error: A2AError) -> Params:
+    return {"jsonrpc": "2.0", "id": request_id, "error": fault(dialect, error)}
+
+
+def _refused(
+    dialect: Dialect,
+    request_id: RequestId,
+    error: A2AError,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    return JSONResponse(_body(dialect, request_id, error), status_code=status, headers=headers)

@@ -1,0 +1,121 @@
+"""HTTP+JSON, for 1.0 and 0.3: paths name operations; where both have a path, the version header says which is meant.
+
+Refuses: the tenants that paths of the protocol may begin with, which this agent does not have.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from a2a.utils.constants import A2A_JSON_MEDIA_TYPE, VERSION_HEADER
+from a2a.utils.error_handlers import build_rest_error_payload
+from a2a.utils.errors import A2AError, InvalidParamsError, InvalidRequestError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from fleetwright_agent.server.dialects import versions
+from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of
+from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params, read
+from fleetwright_agent.server.dialects.streams import streamed
+from fleetwright_agent.server.envelope import parse
+from fleetwright_agent.server.errors import INTERNAL_ERROR, RPC_PATH, refuse
+
+_TASK: Final = {"task": "id"}
+_OF_TASK: Final = {"task": "taskId"}
+_CONFIG: Final = {"task": "taskId", "config": "id"}
+_Names = Mapping[str, str]
+"""What a place in the path is called among the params."""
+_PATHS: Final[tuple[tuple[str, str, Operation, _Names], ...]] = (
+    ("POST", "/message:send", Operation.SEND, {}),
+    ("POST", "/message:stream", Operation.STREAM, {}),
+    ("POST", "/tasks/{task}:cancel", Operation.CANCEL, _TASK),
+    ("GET", "/tasks/{task}:subscribe", Operation.SUBSCRIBE, _TASK),
+    ("POST", "/tasks/{task}:subscribe", Operation.SUBSCRIBE, _TASK),
+    ("GET", "/tasks/{task}/pushNotificationConfigs/{config}", Operation.GET_PUSH, _CONFIG),
+    ("DELETE", "/tasks/{task}/pushNotificationConfigs/{config}", Operation.DELETE_PUSH, _CONFIG),
+    ("GET", "/tasks/{task}/pushNotificationConfigs", Operation.LIST_PUSH, _OF_TASK),
+    ("POST", "/tasks/{task}/pushNotificationConfigs", Operation.SET_PUSH, _OF_TASK),
+    ("GET", "/tasks/{task}", Operation.GET, _TASK),
+    ("GET", "/tasks", Operation.LIST, {}),
+    ("GET", "/extendedAgentCard", Operation.EXTENDED_CARD, {}),
+    ("GET", "/card", Operation.EXTENDED_CARD, {}),
+)
+_PREFIXES: Final = (RPC_PATH, f"{RPC_PATH}/v1", "", "/v1")
+_TRUTHS: Final = {"true": True, "false": False}
+
+
+class Endpoint:
+    """One path and verb."""
+
+    def __init__(self, calls: Calls, dialects: Sequence[Dialect], operation: Operation, names: _Names) -> None:
+        self._calls = calls
+        self._dialects = [dialect for dialect in dialects if operation in dialect.reads]
+        self._operation = operation
+        self._names = names
+
+    async def __call__(self, request: Request) -> Any:
+        dialect: Dialect | None = None
+        try:
+            dialect = self._dialect(request)
+            return await self._perform(request, dialect)
+        except Unavailable as error:
+            return refuse(503, error.message, headers={"Retry-After": "1"})
+        except A2AError as error:
+            payload = fault(dialect, error)
+            return JSONResponse(payload, payload["error"]["code"], headers=self._calls.extension_headers(request))
+
+    async def _perform(self, request: Request, dialect: Dialect) -> Response:
+        asked = read(dialect, self._operation, await self._params(request))
+        call = Call(dialect, self._operation, asked, context_of(request, dialect))
+        self._calls.admit(self._operation)
+        headers = self._calls.extension_headers(request)
+        if self._operation in STREAMS:
+            stream = await self._calls.stream(call)
+            return streamed(stream, fault=partial(fault, dialect), marked=True, headers=headers)
+        media_type = A2A_JSON_MEDIA_TYPE if dialect.details else "application/json"
+        return JSONResponse(await self._calls.answer(call) or {}, media_type=media_type, headers=headers)
+
+    def _dialect(self, request: Request) -> Dialect:
+        header = request.headers.get(VERSION_HEADER)
+        for dialect in self._dialects:
+            if versions.accepts(dialect, header):
+                return dialect
+        raise versions.not_spoken(header)
+
+    async def _params(self, request: Request) -> Params:
+        """The query, over it the body, over it what the path names."""
+        body = await request.body()
+        given = parse(body) if body else {}
+        if not isinstance(given, dict):
+            raise InvalidRequestError("The body must be a JSON object")
+        named = {ours: request.path_params[place] for place, ours in self._names.items()}
+        return {**{name: _typed(name, text) for name, text in request.query_params.items()}, **given, **named}
+
+
+def _typed(name: str, text: str) -> Any:
+    if name != "includeArtifacts":
+        return text
+    if text not in _TRUTHS:
+        raise InvalidParamsError(f"Invalid params: check {name}")
+    return _TRUTHS[text]
+
+
+def fault(dialect: Dialect | None, error: A2AError) -> Params:
+    """The body of a refusal; clients of 0.3 look for the number that the error has over JSON-RPC."""
+    payload: Params = build_rest_error_payload(error)
+    if dialect is None or dialect.details:
+        return payload
+    code, message = dialect.codes.get(type(error), INTERNAL_ERROR), dialect.sentence(error.message)
+    return {"code": code, "message": message, **payload}
+
+
+def rest_routes(calls: Calls, dialects: Sequence[Dialect]) -> list[Route]:
+    """Paths below `/v1` are of 0.3 alone."""
+    routes = []
+    for prefix in _PREFIXES:
+        spoken = [dialect for dialect in dialects if dialect.version == "0.3" or not prefix.endswith("/v1")]
+        for verb, path, operation, names in _PATHS:
+            endpoint = Endpoint(calls, spoken, operation, names)
+            routes.append(Route(f"{prefix}{path}", endpoint.__call__, methods=[verb]))
+    return routes

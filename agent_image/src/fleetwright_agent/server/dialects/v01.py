@@ -1,0 +1,194 @@
+"""A2A 0.1: `tasks/*` alone, parts with a `type`, ids chosen by callers, `sessionId` for what is a context since.
+
+A session is a context, and an artifact is known by its place instead of an id. `v01_reads` holds the shapes that go
+in. Refuses: telling of a task what 0.1 has no word for; such a state becomes the nearest one.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskPushNotificationConfig,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from a2a.utils import errors
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.server.dialects import v01_reads as reads
+from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
+from fleetwright_agent.server.events import INTERRUPTED, RESTING, Event
+from fleetwright_agent.server.messages import CHOSEN_ID
+
+STATES: Final[Mapping[int, str]] = {
+    TaskState.TASK_STATE_SUBMITTED: "submitted",
+    TaskState.TASK_STATE_WORKING: "working",
+    TaskState.TASK_STATE_INPUT_REQUIRED: "input-required",
+    TaskState.TASK_STATE_AUTH_REQUIRED: "input-required",
+    TaskState.TASK_STATE_COMPLETED: "completed",
+    TaskState.TASK_STATE_CANCELED: "canceled",
+    TaskState.TASK_STATE_FAILED: "failed",
+    TaskState.TASK_STATE_REJECTED: "failed",
+    TaskState.TASK_STATE_UNSPECIFIED: "unknown",
+}
+RESOURCE_UNAVAILABLE: Final = -32011
+CODES: Final[dict[type[errors.A2AError], int]] = {
+    errors.TaskNotFoundError: -32001,
+    errors.TaskNotCancelableError: -32002,
+    errors.PushNotificationNotSupportedError: -32003,
+    errors.ContentTypeNotSupportedError: -32005,
+    # 0.1 has a number of its own for what a task in that state does not take: InvalidTaskState.
+    errors.UnsupportedOperationError: -32009,
+    errors.ExtensionSupportRequiredError: -32004,
+    errors.InvalidParamsError: -32602,
+    errors.InvalidRequestError: -32600,
+    errors.MethodNotFoundError: -32601,
+    errors.JSONParseError: -32700,
+}
+
+
+def part(content: Part) -> Params:
+    if content.HasField("text"):
+        return _with_metadata({"type": "text", "text": content.text}, content)
+    if content.HasField("data"):
+        data: Any = MessageToDict(content.data)
+        return _with_metadata({"type": "data", "data": data if isinstance(data, dict) else {"value": data}}, content)
+    file = {"name": content.filename, "mimeType": content.media_type}
+    if content.HasField("url"):
+        file["uri"] = content.url
+    else:
+        file["bytes"] = base64.b64encode(content.raw).decode()
+    return _with_metadata({"type": "file", "file": {key: value for key, value in file.items() if value}}, content)
+
+
+def message(said: Message) -> Params:
+    role = "user" if said.role == Role.ROLE_USER else "agent"
+    return _with_metadata({"role": role, "parts": [part(p) for p in said.parts]}, said)
+
+
+def status(now: TaskStatus) -> Params:
+    shown: Params = {"state": STATES.get(now.state, "unknown")}
+    if now.HasField("message"):
+        shown["message"] = message(now.message)
+    shown["timestamp"] = now.timestamp.ToJsonString()
+    return shown
+
+
+def artifact(made: Artifact, index: int) -> Params:
+    shown: Params = {"name": made.name} if made.name else {}
+    if made.description:
+        shown["description"] = made.description
+    return _with_metadata({**shown, "parts": [part(p) for p in made.parts], "index": index}, made)
+
+
+def task(whole: Task, _: Any = None) -> Params:
+    """While a task waits for its caller its status has the question, and there are no artifacts."""
+    shown: Params = {"id": whole.id, "sessionId": whole.context_id, "status": status(whole.status)}
+    if whole.artifacts and whole.status.state not in INTERRUPTED:
+        shown["artifacts"] = [artifact(made, index) for index, made in enumerate(whole.artifacts)]
+    shown["history"] = [message(said) for said in whole.history]
+    return _with_metadata(shown, whole)
+
+
+def pushed(whole: Task) -> Params:
+    """What a receiver is sent: nobody asked it for history."""
+    return task(whole) | {"history": []}
+
+
+def _with_metadata(shown: Params, holder: Any) -> Params:
+    metadata = MessageToDict(holder.metadata) if holder.HasField("metadata") else {}
+    metadata.pop(CHOSEN_ID, None)
+    return {**shown, "metadata": metadata} if metadata else shown
+
+
+class Teller:
+    """One stream: artifacts are numbered in the order in which they are first told of."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def __call__(self, event: Task | Event) -> list[Params]:
+        if isinstance(event, Task):
+            return self._snapshot(event)
+        if isinstance(event, TaskStatusUpdateEvent):
+            return [self._status(event.task_id, event.status)]
+        if isinstance(event, TaskArtifactUpdateEvent):
+            shown = artifact(event.artifact, self._place(event.artifact)) | {"append": event.append}
+            return [{"id": event.task_id, "artifact": {**shown, **({"lastChunk": True} if event.last_chunk else {})}}]
+        return []
+
+    def _snapshot(self, whole: Task) -> list[Params]:
+        """Later events only, and where there are none left what the task has come to."""
+        artifacts = [artifact(made, self._place(made)) | {"append": False} for made in whole.artifacts]
+        if whole.status.state not in RESTING:
+            return []
+        return [*({"id": whole.id, "artifact": each} for each in artifacts), self._status(whole.id, whole.status)]
+
+    def _status(self, task_id: str, now: TaskStatus) -> Params:
+        return {"id": task_id, "status": status(now), "final": now.state in RESTING}
+
+    def _place(self, made: Artifact) -> int:
+        return self._places.setdefault(made.artifact_id, len(self._places))
+
+
+def push(config: TaskPushNotificationConfig, _: Any = None) -> Params:
+    shown: Params = {"url": config.url}
+    if config.token:
+        shown["token"] = config.token
+    if config.HasField("authentication"):
+        given = config.authentication
+        shown["authentication"] = {"schemes": [given.scheme] if given.scheme else []}
+        if given.credentials:
+            shown["authentication"]["credentials"] = given.credentials
+    return {"id": config.task_id, "pushNotificationConfig": shown}
+
+
+V01: Final = Dialect(
+    version="0.1",
+    methods={
+        "tasks/send": Operation.SEND,
+        "tasks/sendSubscribe": Operation.STREAM,
+        "tasks/get": Operation.GET,
+        "tasks/cancel": Operation.CANCEL,
+        "tasks/resubscribe": Operation.SUBSCRIBE,
+        "tasks/pushNotification/set": Operation.SET_PUSH,
+        "tasks/pushNotification/get": Operation.GET_PUSH,
+    },
+    reads={
+        Operation.SEND: reads.send,
+        Operation.STREAM: reads.send,
+        Operation.GET: reads.get,
+        Operation.CANCEL: reads.cancel,
+        Operation.SUBSCRIBE: reads.subscribe,
+        Operation.SET_PUSH: reads.set_push,
+        Operation.GET_PUSH: reads.get_push,
+    },
+    writes={
+        Operation.SEND: task,
+        Operation.GET: task,
+        Operation.CANCEL: task,
+        Operation.SET_PUSH: push,
+        Operation.GET_PUSH: push,
+    },
+    teller=Teller,
+    codes=CODES,
+    unavailable=RESOURCE_UNAVAILABLE,
+    misplaced={"contextId": "is called sessionId in this dialect", "taskId": "is called id in this dialect"},
+    words={
+        "message.contextId": "sessionId",
+        "message.taskId": "id",
+        "contextId": "sessionId",
+        "send the message without taskId to go on in its context": "send another id with its sessionId to go on",
+        "ROLE_USER": "user",
+        "GetTask": "tasks/get",
+    },
+    chooses_ids=True,
+)

@@ -1,0 +1,122 @@
+"""A2A 1.0: the protocol as it is inside, in the JSON of its definition."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from a2a.server.routes.common import serialize_list_tasks_response
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTasksRequest,
+    SendMessageRequest,
+    SendMessageResponse,
+    SubscribeToTaskRequest,
+    Task,
+    TaskPushNotificationConfig,
+)
+from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, InvalidParamsError
+from a2a.utils.proto_utils import to_stream_response
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.message import Message as Proto
+
+from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params, Tell
+from fleetwright_agent.server.errors import INTERNAL_ERROR
+from fleetwright_agent.server.events import Event
+
+_FIELD: Final = re.compile(r"Failed to parse (\S+) field")
+BESIDE_MESSAGE: Final = dict.fromkeys(("contextId", "taskId", "messageId"), "belongs into params.message")
+
+
+def reader(model: type[Proto]) -> Callable[[Params], Any]:
+    """Unknown fields are ignored: a later version of the protocol may have them."""
+
+    def read(params: Params) -> Proto:
+        try:
+            return ParseDict(params, model(), ignore_unknown_fields=True)
+        except (ParseError, ValueError, TypeError, AttributeError) as error:
+            raise InvalidParamsError(f"Invalid params: check {_place(str(error))}") from None
+
+    return read
+
+
+def _place(text: str) -> str:
+    """The field that could not be read, of a text that tells much more."""
+    return ".".join(_FIELD.findall(text)) or "the shape of params"
+
+
+def written(answer: Any, _: Any) -> Any:
+    return MessageToDict(answer)
+
+
+def nothing(*_: Any) -> None:
+    return None
+
+
+def _sent(answer: Any, _: Any) -> Params:
+    response = SendMessageResponse(task=answer) if isinstance(answer, Task) else SendMessageResponse(message=answer)
+    return MessageToDict(response)
+
+
+def _listed(answer: Any, request: Any) -> Params:
+    return serialize_list_tasks_response(answer, request.include_artifacts)
+
+
+def _told(event: Task | Event) -> tuple[Params]:
+    return (MessageToDict(to_stream_response(event)),)
+
+
+def _teller() -> Tell:
+    return _told
+
+
+V10: Final = Dialect(
+    version="1.0",
+    methods={
+        "SendMessage": Operation.SEND,
+        "SendStreamingMessage": Operation.STREAM,
+        "GetTask": Operation.GET,
+        "ListTasks": Operation.LIST,
+        "CancelTask": Operation.CANCEL,
+        "SubscribeToTask": Operation.SUBSCRIBE,
+        "CreateTaskPushNotificationConfig": Operation.SET_PUSH,
+        "GetTaskPushNotificationConfig": Operation.GET_PUSH,
+        "ListTaskPushNotificationConfigs": Operation.LIST_PUSH,
+        "DeleteTaskPushNotificationConfig": Operation.DELETE_PUSH,
+        "GetExtendedAgentCard": Operation.EXTENDED_CARD,
+    },
+    reads={
+        Operation.SEND: reader(SendMessageRequest),
+        Operation.STREAM: reader(SendMessageRequest),
+        Operation.GET: reader(GetTaskRequest),
+        Operation.LIST: reader(ListTasksRequest),
+        Operation.CANCEL: reader(CancelTaskRequest),
+        Operation.SUBSCRIBE: reader(SubscribeToTaskRequest),
+        Operation.SET_PUSH: reader(TaskPushNotificationConfig),
+        Operation.GET_PUSH: reader(GetTaskPushNotificationConfigRequest),
+        Operation.LIST_PUSH: reader(ListTaskPushNotificationConfigsRequest),
+        Operation.DELETE_PUSH: reader(DeleteTaskPushNotificationConfigRequest),
+        Operation.EXTENDED_CARD: reader(GetExtendedAgentCardRequest),
+    },
+    writes={
+        Operation.SEND: _sent,
+        Operation.GET: written,
+        Operation.LIST: _listed,
+        Operation.CANCEL: written,
+        Operation.SET_PUSH: written,
+        Operation.GET_PUSH: written,
+        Operation.LIST_PUSH: written,
+        Operation.DELETE_PUSH: nothing,
+        Operation.EXTENDED_CARD: written,
+    },
+    teller=_teller,
+    codes=JSON_RPC_ERROR_CODE_MAP,
+    unavailable=INTERNAL_ERROR,
+    misplaced=BESIDE_MESSAGE,
+    details=True,
+    faults_in_streams=False,
+)

@@ -1,0 +1,44 @@
+"""What is sent to a receiver of each dialect: one table. Pure, and lazy about the dialects that few speak."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from a2a.server.context import ServerCallContext
+from a2a.types.a2a_pb2 import StreamResponse, Task
+from google.protobuf.json_format import MessageToDict
+
+DIALECT: Final = "dialect"
+"""In the state of a request's context: the version of the protocol that it was written in."""
+NATIVE: Final = "1.0"
+
+
+def dialect_of(context: ServerCallContext) -> str:
+    return str(context.state.get(DIALECT, NATIVE))
+
+
+def payload(dialect: str, task: Task) -> dict[str, Any]:
+    """The whole task, as a receiver of that dialect expects it."""
+    return _PAYLOADS[dialect](task)
+
+
+def _native(task: Task) -> dict[str, Any]:
+    return MessageToDict(StreamResponse(task=task))
+
+
+def _of_0_3(task: Task) -> dict[str, Any]:
+    from a2a.compat.v0_3.conversions import to_compat_task
+
+    return to_compat_task(task).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _of_0_1(task: Task) -> dict[str, Any]:
+    from fleetwright_agent.server.dialects.v01 import pushed
+
+    return pushed(task)
+
+
+_PAYLOADS: Final[Mapping[str, Callable[[Task], dict[str, Any]]]] = {
+    NATIVE: _native,
+    "0.3": _of_0_3,
+    "0.1": _of_0_1,
+}

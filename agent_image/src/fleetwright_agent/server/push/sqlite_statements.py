@@ -1,0 +1,70 @@
+"""The tables and statements of push in the task log's file. Values of callers are always bound."""
+
+# ruff: noqa: S608 - statements are put together from constants of this file and the numbers of an enumeration
+
+from typing import Final
+
+from fleetwright_agent.server.sqlite_statements import ENDED
+
+SCHEMA: Final = """
+CREATE TABLE push_configs (
+  n INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  url TEXT NOT NULL,
+  host TEXT NOT NULL,
+  dialect TEXT NOT NULL,
+  sealed BLOB NOT NULL,
+  PRIMARY KEY (n, id)
+) WITHOUT ROWID;
+CREATE TABLE outbox (
+  letter INTEGER PRIMARY KEY AUTOINCREMENT,
+  n INTEGER NOT NULL,
+  config TEXT NOT NULL,
+  host TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  due_ns INTEGER,
+  dead_ns INTEGER,
+  reason TEXT NOT NULL,
+  task BLOB
+);
+CREATE INDEX outbox_due ON outbox (due_ns) WHERE due_ns IS NOT NULL;
+CREATE INDEX outbox_dead ON outbox (dead_ns) WHERE dead_ns IS NOT NULL;
+CREATE INDEX outbox_by_config ON outbox (n, config, letter);
+"""
+
+_CONFIG = "id, url, host, dialect, sealed"
+_INTO_OUTBOX = "INSERT INTO outbox (n, config, host, attempts, due_ns, reason, task)"
+POST = f"{_INTO_OUTBOX} SELECT n, id, host, 0, :at, '', :task FROM push_configs WHERE n = :n"
+POST_LATE = (
+    f"{_INTO_OUTBOX} SELECT n, push_configs.id, host, 0, :at, '', snapshot FROM push_configs JOIN tasks USING (n)"
+    f" WHERE n = :n AND push_configs.id = :config AND busy = 0 AND state IN ({ENDED})"
+)
+COUNT_OTHERS = "SELECT count(*) FROM push_configs WHERE n = ? AND id != ?"
+REGISTER = f"INSERT OR REPLACE INTO push_configs (n, {_CONFIG}) VALUES (?, ?, ?, ?, ?, ?)"
+REGISTRATIONS = f"SELECT {_CONFIG} FROM push_configs WHERE n = ? ORDER BY id"
+REMOVE = "DELETE FROM push_configs WHERE n = ? AND id = ?"
+REMOVE_LETTERS = "DELETE FROM outbox WHERE n = ? AND config = ?"
+LISTENED_TO = "SELECT DISTINCT n FROM push_configs"
+DUE = (
+    "SELECT letter, owner, attempts, task, c.id, c.url, c.host, c.dialect, c.sealed"
+    " FROM outbox AS o JOIN push_configs AS c ON c.n = o.n AND c.id = o.config JOIN tasks AS t ON t.n = o.n"
+    " WHERE o.due_ns IS NOT NULL AND (o.due_ns <= :now OR o.due_ns > :far)"
+    " AND letter NOT IN (SELECT value FROM json_each(:but))"
+    " AND c.host NOT IN (SELECT value FROM json_each(:hosts))"
+    " AND NOT EXISTS (SELECT 1 FROM outbox AS e"
+    "   WHERE e.n = o.n AND e.config = o.config AND e.letter < o.letter AND e.due_ns IS NOT NULL)"
+    " ORDER BY o.due_ns, letter LIMIT :most"
+)
+NEXT_DUE = "SELECT min(due_ns) FROM outbox WHERE due_ns IS NOT NULL AND letter NOT IN (SELECT value FROM json_each(?))"
+DELIVERED = "DELETE FROM outbox WHERE letter = ?"
+PUT_OFF = "UPDATE outbox SET attempts = attempts + 1, due_ns = ? WHERE letter = ?"
+GIVE_UP = (
+    "UPDATE outbox SET attempts = attempts + 1, due_ns = NULL, task = NULL, reason = ?, dead_ns = ? WHERE letter = ?"
+)
+COUNT_DEAD = "SELECT count(*) FROM outbox WHERE dead_ns IS NOT NULL"
+DEAD = (
+    "SELECT tasks.id, host, reason, dead_ns FROM outbox JOIN tasks USING (n)"
+    " WHERE dead_ns IS NOT NULL ORDER BY dead_ns DESC LIMIT ?"
+)
+FORGET_TASK = ("DELETE FROM push_configs WHERE n = ?", "DELETE FROM outbox WHERE n = ?")
+FORGET_DEAD = "DELETE FROM outbox WHERE dead_ns < ?"

@@ -1,0 +1,57 @@
+"""A client of A2A 0.1 as one writes it by hand: does what every client here does, and prints what it saw as JSON."""
+
+import json
+import sys
+import threading
+import time
+import urllib.request
+import uuid
+
+url, token = sys.argv[1:3]
+card = json.load(urllib.request.urlopen(f"{url}/.well-known/agent.json"))
+
+
+def post(method, params):
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    return urllib.request.urlopen(urllib.request.Request(card["url"], body, headers), timeout=30)
+
+
+def call(method, params):
+    return json.load(post(method, params))
+
+
+def task(text, name):
+    return {"id": name, "message": {"role": "user", "parts": [{"type": "text", "text": text}]}}
+
+
+def text_of(artifact):
+    return artifact["parts"][0]["text"]
+
+
+first, second, third = (uuid.uuid4().hex for _ in range(3))
+sent = call("tasks/send", task("hello", first))["result"]
+told = [
+    json.loads(line.removeprefix(b"data: "))["result"]
+    for line in post("tasks/sendSubscribe", task("hello again", second))
+    if line.startswith(b"data: ")
+]
+states = [each["status"]["state"] for each in told if "status" in each]
+got = call("tasks/get", {"id": first})["result"]
+running = threading.Thread(target=call, args=("tasks/send", task("hang", third)))
+running.start()
+while "error" in call("tasks/get", {"id": third}):
+    time.sleep(0.02)
+cancelled = call("tasks/cancel", {"id": third})["result"]
+running.join()
+report = {
+    "card": card["name"],
+    "sent": [sent["status"]["state"], text_of(sent["artifacts"][0])],
+    "streamed": [states[0], states[-1], text_of([each["artifact"] for each in told if "artifact" in each][-1])],
+    "finals": sum(each.get("final", False) for each in told),
+    "got": [got["status"]["state"], text_of(got["artifacts"][0])],
+    "cancelled": cancelled["status"]["state"],
+    "unknown": call("tasks/get", {"id": "nobody"})["error"]["code"],
+    "ended": call("tasks/cancel", {"id": first})["error"]["code"],
+}
+print(json.dumps(report))

@@ -1,0 +1,66 @@
+"""The Python SDK of A2A 0.3 as a client: does what every client here does, and prints what it saw as JSON."""
+
+import asyncio
+import json
+import sys
+from uuid import uuid4
+
+import httpx
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.client.errors import A2AClientError
+from a2a.types import Message, Part, Role, TaskIdParams, TaskQueryParams, TextPart, TransportProtocol
+
+
+def message(text):
+    return Message(message_id=uuid4().hex, role=Role.user, parts=[Part(root=TextPart(text=text))])
+
+
+def text_of(task):
+    return task.artifacts[0].parts[0].root.text
+
+
+async def sent(client, text):
+    return [event async for event in client.send_message(message(text))][-1][0]
+
+
+async def refused(call):
+    try:
+        await call
+    except A2AClientError as error:
+        return type(error).__name__
+    return "nothing"
+
+
+async def main(url, token, transport):
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False) as http:
+        card = await A2ACardResolver(http, url).get_agent_card()
+
+        def client(**config):
+            config = ClientConfig(httpx_client=http, supported_transports=[TransportProtocol(transport)], **config)
+            return ClientFactory(config).create(card)
+
+        plain = client(streaming=False)
+        task = await sent(plain, "hello")
+        states, finals, streamed = [], 0, ""
+        async for followed, event in client(streaming=True).send_message(message("hello again")):
+            streamed = text_of(followed) if followed.artifacts else ""
+            if event is not None and event.kind == "status-update":
+                states.append(event.status.state.value)
+                finals += event.final
+        got = await plain.get_task(TaskQueryParams(id=task.id))
+        running = await sent(client(streaming=False, polling=True), "hang")
+        cancelled = await plain.cancel_task(TaskIdParams(id=running.id))
+        report = {
+            "card": card.name,
+            "sent": [task.status.state.value, text_of(task)],
+            "streamed": [states[0], states[-1], streamed],
+            "finals": finals,
+            "got": [got.status.state.value, text_of(got)],
+            "cancelled": cancelled.status.state.value,
+            "unknown": await refused(plain.get_task(TaskQueryParams(id="nobody"))),
+            "ended": await refused(plain.cancel_task(TaskIdParams(id=task.id))),
+        }
+    print(json.dumps(report))
+
+
+asyncio.run(main(*sys.argv[1:]))

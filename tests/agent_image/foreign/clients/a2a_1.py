@@ -1,0 +1,86 @@
+"""The Python SDK of A2A 1.x as a client: does what every client here does, and prints what it saw as JSON."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.types import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    TaskState,
+)
+from a2a.utils.errors import A2AError
+from a2a.utils.signing import create_signature_verifier
+from jwt import PyJWK
+
+
+def request(text):
+    message = Message(message_id=uuid4().hex, role=Role.ROLE_USER, parts=[Part(text=text)])
+    return SendMessageRequest(message=message)
+
+
+def state(status):
+    return TaskState.Name(status.state).removeprefix("TASK_STATE_").lower()
+
+
+def text_of(task):
+    return task.artifacts[0].parts[0].text
+
+
+async def sent(client, text):
+    return [event async for event in client.send_message(request(text))][-1].task
+
+
+async def refused(call):
+    try:
+        await call
+    except A2AError as error:
+        return type(error).__name__
+    return "nothing"
+
+
+async def main(url, token, transport, key_set):
+    keys = {key["kid"]: PyJWK(key) for key in json.loads(Path(key_set).read_text())["keys"]}
+    verifier = create_signature_verifier(lambda kid, _: keys[kid], ["ES256"])
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False) as http:
+        card = await A2ACardResolver(http, url).get_agent_card(signature_verifier=verifier)
+
+        def client(**config):
+            config = ClientConfig(httpx_client=http, supported_protocol_bindings=[transport], **config)
+            return ClientFactory(config).create(card)
+
+        plain = client(streaming=False)
+        task = await sent(plain, "hello")
+        states, streamed = [], ""
+        async for event in client(streaming=True).send_message(request("hello again")):
+            if event.HasField("status_update"):
+                states.append(state(event.status_update.status))
+            if event.HasField("artifact_update"):
+                streamed = event.artifact_update.artifact.parts[0].text
+        got = await plain.get_task(GetTaskRequest(id=task.id))
+        running = await sent(client(streaming=False, polling=True), "hang")
+        cancelled = await plain.cancel_task(CancelTaskRequest(id=running.id))
+        listed = await plain.list_tasks(ListTasksRequest(context_id=task.context_id))
+        report = {
+            "card": card.name,
+            "sent": [state(task.status), text_of(task)],
+            "streamed": [states[0], states[-1], streamed],
+            "got": [state(got.status), text_of(got)],
+            "cancelled": state(cancelled.status),
+            "listed": [each.id == task.id for each in listed.tasks],
+            "unknown": await refused(plain.get_task(GetTaskRequest(id="nobody"))),
+            "ended": await refused(plain.cancel_task(CancelTaskRequest(id=task.id))),
+        }
+    print(json.dumps(report))
+
+
+asyncio.run(main(*sys.argv[1:]))

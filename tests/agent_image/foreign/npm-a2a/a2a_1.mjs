@@ -1,0 +1,49 @@
+// The JavaScript SDK of A2A 1.x as a client: does what every client here does, and prints what it saw as JSON.
+import { readFileSync } from "node:fs";
+import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from "@a2a-js/sdk/client";
+import { AgentCard, SendMessageRequest, TaskState, verifyAgentCardSignature } from "@a2a-js/sdk";
+
+const [url, token, transport, keySet] = process.argv.slice(2);
+console.debug = () => {};
+const fetchImpl = (address, init) =>
+  fetch(address, { ...init, headers: { ...init?.headers, Authorization: `Bearer ${token}` } });
+const Factory = { JSONRPC: JsonRpcTransportFactory, "HTTP+JSON": RestTransportFactory }[transport];
+
+const served = await (await fetch(`${url}/.well-known/agent-card.json`)).json();
+const known = new Map(JSON.parse(readFileSync(keySet, "utf8")).keys.map((key) => [key.kid, key]));
+await verifyAgentCardSignature(async (kid) => known.get(kid))(served);
+
+const create = (polling) =>
+  new ClientFactory({ transports: [new Factory({ fetchImpl })], clientConfig: { polling } }).createFromAgentCard(
+    AgentCard.fromJSON(served),
+  );
+const client = await create(false);
+const message = (text) =>
+  SendMessageRequest.fromJSON({ message: { messageId: crypto.randomUUID(), role: "ROLE_USER", parts: [{ text }] } });
+const state = (status) => TaskState[status.state].replace("TASK_STATE_", "").toLowerCase();
+const text = (task) => task.artifacts[0].parts[0].content.value;
+const refused = async (call) => call.then(() => "nothing", (error) => error.constructor.name);
+
+const task = await client.sendMessage(message("hello"));
+const states = [];
+let streamed = "";
+for await (const { payload } of client.sendMessageStream(message("hello again"))) {
+  if (payload.$case === "statusUpdate") states.push(state(payload.value.status));
+  if (payload.$case === "artifactUpdate") streamed = payload.value.artifact.parts[0].content.value;
+}
+const got = await client.getTask({ tenant: "", id: task.id });
+const running = await (await create(true)).sendMessage(message("hang"));
+const cancelled = await client.cancelTask({ tenant: "", id: running.id });
+const listed = await client.listTasks({ tenant: "", contextId: task.contextId, pageToken: "" });
+console.log(
+  JSON.stringify({
+    card: served.name,
+    sent: [state(task.status), text(task)],
+    streamed: [states[0], states.at(-1), streamed],
+    got: [state(got.status), text(got)],
+    cancelled: state(cancelled.status),
+    listed: listed.tasks.map((each) => each.id === task.id),
+    unknown: await refused(client.getTask({ tenant: "", id: "nobody" })),
+    ended: await refused(client.cancelTask({ tenant: "", id: task.id })),
+  }),
+);

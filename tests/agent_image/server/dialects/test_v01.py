@@ -1,0 +1,197 @@
+"""A2A 0.1 through the door, beyond its transcripts: ids that callers choose, history, errors, and later readers."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+
+Open = Callable[..., Any]
+
+
+def send(task_id: str, text: str = "hello", **more: Any) -> dict[str, Any]:
+    return {"id": task_id, "message": {"role": "user", "parts": [{"type": "text", "text": text}]}} | more
+
+
+async def endless(request: TurnRequest) -> AsyncIterator[Frame]:
+    yield Text("So far so good.")
+    await asyncio.Event().wait()
+
+
+async def at_work(caller: Any, task_id: str) -> None:
+    async with asyncio.timeout(10):
+        state = ""
+        while state != "working":
+            await asyncio.sleep(0.01)
+            shown = await caller.call("tasks/get", {"id": task_id})
+            state = shown.get("result", {}).get("status", {}).get("state", "")
+
+
+async def test_a_session_is_a_context_and_another_task_goes_on_in_it(open_door: Open, raw: Any) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        first = (await caller.call("tasks/send", send("a")))["result"]
+        assert first["sessionId"].startswith("a2a-")
+        await caller.call("tasks/send", send("b", sessionId=first["sessionId"]))
+    assert {request.context_id for request in door.turn.requests} == {first["sessionId"]}
+
+
+async def test_history_is_told_only_as_far_as_it_is_asked_for(open_door: Open, raw: Any) -> None:
+    door = await open_door()
+    said = {"role": "user", "parts": [{"type": "text", "text": "hello"}]}
+    async with raw(door) as caller:
+        assert (await caller.call("tasks/send", send("a")))["result"]["history"] == []
+        assert (await caller.call("tasks/get", {"id": "a"}))["result"]["history"] == []
+        assert (await caller.call("tasks/get", {"id": "a", "historyLength": 5}))["result"]["history"] == [said]
+        assert (await caller.call("tasks/send", send("b", historyLength=1)))["result"]["history"] == [said]
+
+
+async def test_ids_belong_to_their_owner(open_door: Open, raw: Any) -> None:
+    door = await open_door()
+    async with raw(door) as one, raw(door, "client:other") as other:
+        mine = (await one.call("tasks/send", send("same", "mine")))["result"]
+        theirs = (await other.call("tasks/send", send("same", "theirs")))["result"]
+    assert [t["artifacts"][0]["parts"][0]["text"] for t in (mine, theirs)] == ["You said: mine", "You said: theirs"]
+
+
+async def test_a_request_that_is_sent_again_is_the_same_task_also_while_it_runs(open_door: Open, raw: Any) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        first, again = await asyncio.gather(*(caller.call("tasks/send", send("a")) for _ in range(2)))
+        late = await caller.call("tasks/send", send("a"))
+    assert first == again == late
+    assert len(door.turn.requests) == 1
+
+
+async def test_an_id_is_not_used_twice_for_different_messages(open_door: Open, raw: Any) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        answers = await asyncio.gather(*(caller.call("tasks/send", send("a", text)) for text in ("one", "two")))
+        refused = [answer["error"] for answer in answers if "error" in answer]
+        assert [error["code"] for error in refused] == [-32009]
+        late = (await caller.call("tasks/send", send("a", "three")))["error"]
+    assert late["code"] == -32009
+    assert late["message"] == (
+        "The task is completed and takes no further message; send another id with its sessionId to go on"
+    )
+    assert len(door.turn.requests) == 1
+
+
+async def test_the_same_word_twice_answers_two_questions(open_door: Open, written: Any, raw: Any) -> None:
+    script = {"begin": ["ask: Sure?"], "yes": ["ask: Really?"]}
+    executor = written(script)
+    door = await open_door(executor=executor)
+    async with raw(door) as caller:
+        await caller.call("tasks/send", send("a", "begin"))
+        await caller.call("tasks/send", send("a", "yes"))
+        script["yes"] = ["Done."]
+        ended = (await caller.call("tasks/send", send("a", "yes")))["result"]
+    assert ended["status"]["state"] == "completed"
+    assert len(executor.jobs) == 3
+
+
+ERRORS = [
+    pytest.param("tasks/get", {"id": "x"}, -32001, "Task not found", id="a task nobody knows"),
+    pytest.param("tasks/cancel", {"id": "done"}, -32002, "completed already", id="cancelling what has ended"),
+    pytest.param("tasks/send", {"id": "x"}, -32602, "message", id="no message"),
+    pytest.param("tasks/send", send(""), -32602, "id", id="an id that is empty"),
+    pytest.param("tasks/send", send("i" * 129), -32602, "longer than 128", id="an id too long"),
+    pytest.param("tasks/send", send("x", historyLength=-1), -32602, "historyLength", id="a negative history"),
+    pytest.param("tasks/send", send("x", contextId="c"), -32602, "sessionId", id="a context under its later name"),
+    pytest.param("tasks/send", send("done", sessionId="other"), -32602, "sessionId", id="a task in another session"),
+    pytest.param(
+        "tasks/send",
+        {"id": "x", "message": {"role": "user", "parts": [{"kind": "text", "text": "x"}]}},
+        -32602,
+        "message.parts.0",
+        id="a part of a later dialect",
+    ),
+    pytest.param(
+        "tasks/send",
+        {"id": "x", "message": {"role": "user", "parts": [{"type": "file", "file": {"uri": "http://x"}}]}},
+        -32005,
+        "takes text only",
+        id="a file for an agent that reads text",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "code", "says"), ERRORS)
+async def test_errors(open_door: Open, raw: Any, method: str, params: dict[str, Any], code: int, says: str) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        await caller.call("tasks/send", send("done"))
+        error = (await caller.call(method, params))["error"]
+    assert (error["code"], "data" in error) == (code, False)
+    assert says in error["message"]
+
+
+async def test_what_cannot_be_taken_while_the_agent_leaves_is_unavailable(open_door: Open, raw: Any) -> None:
+    door = await open_door()
+    await door.app.drain()
+    async with raw(door) as caller:
+        body = {"jsonrpc": "2.0", "id": 7, "method": "tasks/send", "params": send("a")}
+        response = await caller.http.post("/a2a", json=body)
+        known = await caller.call("tasks/get", {"id": "x"})
+    assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+    assert (response.json()["id"], response.json()["error"]["code"]) == (7, -32011)
+    assert known["error"]["code"] == -32001
+
+
+async def test_a_running_task_is_cancelled_by_its_chosen_id(open_door: Open, raw: Any) -> None:
+    door = await open_door(endless)
+    async with raw(door) as caller:
+        sending = asyncio.create_task(caller.call("tasks/send", send("a")))
+        await at_work(caller, "a")
+        cancelled = (await caller.call("tasks/cancel", {"id": "a"}))["result"]
+        assert cancelled["status"]["state"] == "canceled"
+        assert (await sending)["result"]["status"]["state"] == "canceled"
+
+
+async def test_a_reader_that_comes_back_gets_later_events_and_one_end(open_door: Open, raw: Any) -> None:
+    more = asyncio.Event()
+
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("first ")
+        await more.wait()
+        yield Done("first second")
+
+    door = await open_door(script)
+    async with raw(door) as caller:
+        sending = asyncio.create_task(caller.call("tasks/send", send("a")))
+        await at_work(caller, "a")
+        reading = asyncio.create_task(caller.stream("tasks/resubscribe", {"id": "a"}))
+        await asyncio.sleep(0.1)
+        more.set()
+        told = [json.loads(text)["result"] for text in await reading]
+        await sending
+        over = [json.loads(text) for text in await caller.stream("tasks/resubscribe", {"id": "a"})]
+    assert [set(each) for each in told] == [{"id", "artifact"}, {"id", "status", "final"}]
+    assert told[0]["artifact"]["parts"][0]["text"] == "first second"
+    assert (told[0]["artifact"]["append"], told[0]["artifact"]["lastChunk"]) == (False, True)
+    assert [each["error"]["code"] for each in over] == [-32009]
+
+
+async def test_a_task_is_read_in_every_dialect_whatever_it_was_begun_in(open_door: Open, raw: Any) -> None:
+    door = await open_door()
+    task = await door.say("hello")
+    async with raw(door) as caller:
+        await caller.call("tasks/send", send("old"))
+        old = await door.get("old")
+        assert old["metadata"] == {"https://fleetwright.dev/a2a/chosen-id/v1": True}
+        for task_id, version, field in (
+            ("old", None, "sessionId"),
+            ("old", "0.1", "sessionId"),
+            ("old", "0.3", "kind"),
+            (task["id"], None, "kind"),
+            (task["id"], "0.3", "kind"),
+            (task["id"], "0.1", "sessionId"),
+        ):
+            headers = {"A2A-Version": version} if version else {}
+            shown = (await caller.call("tasks/get", {"id": task_id}, **headers))["result"]
+            assert field in shown, (task_id, version)
+            assert not {"sessionId", "kind"} <= set(shown)
+            assert "chosen-id" not in json.dumps(shown) or field == "kind"

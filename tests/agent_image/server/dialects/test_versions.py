@@ -1,0 +1,78 @@
+"""Which dialect a call is in, and in which order calls are refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.server.dialects.versions import dialect_of
+
+VERSIONS = [
+    pytest.param(None, "0.3", id="nothing stated means 0.3"),
+    pytest.param("", "0.3", id="an empty header means the same"),
+    pytest.param("0.1", "0.1", id="0.1 is itself"),
+    pytest.param("0.2.5", "0.3", id="0.2 is spoken as 0.3"),
+    pytest.param("0.3.0", "0.3", id="patches do not matter in 0.3"),
+    pytest.param("1.0", "1.0", id="1.0 is itself"),
+    pytest.param("1.7.2", "1.0", id="a later 1.x is spoken as 1.0"),
+    pytest.param("2.0", None, id="another major version is not spoken"),
+    pytest.param("one", None, id="a word is no version"),
+    pytest.param("1.0, 0.3", None, id="two versions are none"),
+]
+
+
+@pytest.mark.parametrize(("header", "dialect"), VERSIONS)
+def test_what_the_version_header_names(header: str | None, dialect: str | None) -> None:
+    assert dialect_of(header) == dialect
+
+
+V10 = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}}
+V03 = {"message": {"messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "x"}]}}
+V01 = {"id": "t", "message": {"role": "user", "parts": [{"type": "text", "text": "x"}]}}
+CALLS = [
+    pytest.param("SendMessage", V10, "1.0", None, id="1.0 with its version"),
+    pytest.param("SendMessage", V10, None, -32009, id="1.0 without a version"),
+    pytest.param("SendMessage", V10, "0.3", -32009, id="1.0 with an older version"),
+    pytest.param("SendMessage", {}, None, -32602, id="1.0 without a version and without params: params first"),
+    pytest.param("message/send", V03, None, None, id="0.3 without a version"),
+    pytest.param("message/send", V03, "0.3.0", None, id="0.3 with its version"),
+    pytest.param("message/send", V03, "0.2.6", None, id="0.2"),
+    pytest.param("message/send", V03, "1.0", -32009, id="0.3 with a later version"),
+    pytest.param("message/send", V10, "1.0", -32602, id="0.3 with params of 1.0: params first"),
+    pytest.param("tasks/send", V01, None, None, id="0.1 without a version"),
+    pytest.param("tasks/send", V01, "0.1", None, id="0.1 with its version"),
+    pytest.param("tasks/send", V01, "1.0", -32009, id="0.1 with a later version"),
+    pytest.param("tasks/nothing", {}, "9.9", -32601, id="no method at all: methods before versions"),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "version", "code"), CALLS)
+@pytest.mark.parametrize("path", ["/a2a", "/a2a/"])
+async def test_the_order_of_refusals(
+    open_door: Callable[..., Any], raw: Any, method: str, params: Any, version: str | None, code: int | None, path: str
+) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {"A2A-Version": version} if version else {}
+        answer = (await caller.http.post(path, json=body, headers=headers)).json()
+    assert answer.get("error", {}).get("code") == code, answer
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "version"),
+    [
+        pytest.param("message/send", V03, None, id="0.3"),
+        pytest.param("tasks/send", V01, None, id="0.1"),
+    ],
+)
+async def test_a_dialect_that_the_agent_does_not_speak_has_no_methods(
+    open_door: Callable[..., Any], mounted: Any, documents: Any, raw: Any, method: str, params: Any, version: Any
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(dialects=["1.0"]))
+    door = await open_door()
+    assert (await door.say("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
+    async with raw(door) as caller:
+        assert (await caller.call(method, params))["error"]["code"] == -32601
+        rest = await caller.http.get("/a2a/v1/tasks/x")
+    assert (rest.status_code, rest.json()["error"]["status"]) == (400, "FAILED_PRECONDITION")

@@ -1,0 +1,421 @@
+"""Push notifications through the agent's door, to real receivers of every temper."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.tasks import TaskUpdater
+from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskPushNotificationConfig, TaskState
+
+from fleetwright_agent.server.push.pushes import Times
+from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+
+HANG = 0
+
+
+async def gated(request: TurnRequest) -> AsyncIterator[Frame]:
+    """Speaks a word every 50 ms, twenty of them, and then the answer."""
+    for number in range(20):
+        yield Text(f"word {number} ")
+        await asyncio.sleep(0.05)
+    yield Done("The whole answer.")
+
+
+async def at_once(request: TurnRequest) -> AsyncIterator[Frame]:
+    yield Done(f"You said: {request.text}")
+
+
+def said(text: str, config: dict[str, Any] | None = None, *, now: bool = True) -> dict[str, Any]:
+    body = {"messageId": f"m-{text}", "role": "ROLE_USER", "parts": [{"text": text}]}
+    wanted = {"taskPushNotificationConfig": config} if config else {}
+    return {"message": body, "configuration": {"returnImmediately": now, **wanted}}
+
+
+async def sent(door: Any, text: str, config: dict[str, Any], **options: Any) -> dict[str, Any]:
+    answer = await door.call("SendMessage", said(text, config, **options))
+    assert "error" not in answer, answer
+    task: dict[str, Any] = answer["result"]["task"]
+    return task
+
+
+async def counted(door: Any, outcome: str) -> float:
+    async with door.ops() as http:
+        lines = (await http.get("/metrics")).text.splitlines()
+    line = next(each for each in lines if each.startswith(f'fleetwright_push_deliveries_total{{outcome="{outcome}"}}'))
+    return float(line.rsplit(" ", 1)[1])
+
+
+async def status(door: Any) -> dict[str, Any]:
+    async with door.ops() as http:
+        report: dict[str, Any] = (await http.get("/status")).json()["push"]
+        return report
+
+
+async def eventually(check: Any) -> None:
+    async with asyncio.timeout(20):
+        while not await check():  # noqa: ASYNC110 - it asks from outside
+            await asyncio.sleep(0.02)
+
+
+async def test_the_end_is_told_whole_with_both_headers(open_push: Any, receive: Any) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=at_once)
+    task = await sent(door, "hello", {"url": hook.url, "token": "t-1"})
+    await hook.until_state("COMPLETED")
+    headers, body = hook.heard[-1]
+    assert headers["authorization"] == "Bearer t-1"
+    assert headers["x-a2a-notification-token"] == "t-1"
+    assert headers["content-type"] == "application/json"
+    assert body == {"task": await door.get(task["id"])}
+    assert body["task"]["artifacts"][0]["parts"] == [{"text": "You said: hello"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "authorization", "token"),
+    [
+        pytest.param({}, None, None, id="nothing given is nothing sent"),
+        pytest.param({"token": "t"}, "Bearer t", "t", id="a token stands in both headers"),
+        pytest.param(
+            {"authentication": {"scheme": "Bearer", "credentials": "c"}}, "Bearer c", "c",
+            id="so do credentials",
+        ),
+        pytest.param(
+            {"token": "t", "authentication": {"scheme": "Bearer", "credentials": "c"}}, "Bearer c", "t",
+            id="each in its own where both are given",
+        ),
+        pytest.param(
+            {"authentication": {"scheme": "Basic", "credentials": "dTpw"}}, "Basic dTpw", None,
+            id="another scheme is sent as it is",
+        ),
+    ],
+)  # fmt: skip
+async def test_credentials_are_sent(
+    open_push: Any, receive: Any, given: dict[str, Any], authorization: str | None, token: str | None
+) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=at_once)
+    await sent(door, "hello", {"url": hook.url, **given})
+    await hook.until_state("COMPLETED")
+    headers, _ = hook.heard[-1]
+    assert (headers.get("authorization"), headers.get("x-a2a-notification-token")) == (authorization, token)
+
+
+async def test_a_receiver_that_fails_twice_is_asked_a_third_time(open_push: Any, receive: Any) -> None:
+    hook = await receive(500, 503, 200)
+    door = await open_push(hook, script=at_once, times=Times(pauses=(0.3, 0.6)))
+    await sent(door, "hello", {"url": hook.url})
+    await hook.until(3)
+    first, second, third = hook.at
+    assert 0.3 <= second - first < 3
+    assert 0.6 <= third - second < 6
+    await eventually(lambda: _is(door, "delivered", 1))
+    assert (await counted(door, "retried"), await counted(door, "dead")) == (2, 0)
+
+
+async def _is(door: Any, outcome: str, number: float) -> bool:
+    return await counted(door, outcome) == number
+
+
+@pytest.mark.parametrize(
+    ("script", "attempts", "reason"),
+    [
+        pytest.param([500], 3, "it answers 500", id="after three attempts"),
+        pytest.param([HANG], 3, "it did not answer within 0.2 s", id="after three hangs"),
+        pytest.param([429, 408, 200], 3, None, id="not because it is busy"),
+        pytest.param([404], 1, "it refuses: 404", id="at once where it refuses"),
+        pytest.param([302], 1, "it redirects: register the address that it leads to", id="at once where it redirects"),
+    ],
+)
+async def test_a_letter_is_given_up_and_people_are_told(
+    open_push: Any, receive: Any, script: list[int], attempts: int, reason: str | None
+) -> None:
+    trap, hook = await receive(), await receive(*script)
+    hook.location = trap.url
+    door = await open_push(hook, script=at_once, times=Times(attempt=0.2, pauses=(0.05, 0.05)))
+    task = await sent(door, "hello", {"url": hook.url})
+    await hook.until(attempts)
+    await eventually(lambda: _is(door, "dead" if reason else "delivered", 1))
+    await asyncio.sleep(0.3)
+    assert len(hook.heard) == attempts
+    assert trap.heard == []
+    report = await status(door)
+    if reason is None:
+        assert report == {"dead": 0, "newest": []}
+        return
+    (newest,) = report["newest"]
+    assert (report["dead"], newest["task"], newest["reason"]) == (1, task["id"], reason)
+    assert newest["host"] == f"127.0.0.1:{hook.port}"
+
+
+async def test_a_slow_receiver_has_a_few_places_and_keeps_nobody_waiting(open_push: Any, receive: Any) -> None:
+    slow, quick = await receive(HANG), await receive()
+    door = await open_push(slow, quick, script=at_once, times=Times(attempt=30.0))
+    for number in range(12):
+        await sent(door, f"slow {number}", {"url": slow.url}, now=False)
+    await slow.until(4)
+    started = asyncio.get_running_loop().time()
+    for number in range(12):
+        await sent(door, f"quick {number}", {"url": quick.url}, now=False)
+    await quick.until(12)
+    assert asyncio.get_running_loop().time() - started < 10
+    assert (slow.most_at_once, len(slow.heard)) == (4, 4)
+
+
+async def test_what_happens_in_between_is_told_now_and_then_and_the_end_at_once(open_push: Any, receive: Any) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=gated, times=Times(debounce=0.3))
+    started = asyncio.get_running_loop().time()
+    await sent(door, "hello", {"url": hook.url})
+    await hook.until_state("COMPLETED")
+    took = asyncio.get_running_loop().time() - started
+    assert 2 <= hook.states.count("WORKING") <= took / 0.3
+    assert hook.states[-1] == "COMPLETED"
+    assert hook.heard[-1][1]["task"]["artifacts"][0]["parts"] == [{"text": "The whole answer."}]
+    shown = [body["task"]["artifacts"][0]["parts"][0]["text"] for _, body in hook.heard[:-1]]
+    assert shown == sorted(shown, key=len)
+    await asyncio.sleep(0.5)
+    assert hook.states[-1] == "COMPLETED"
+
+
+async def test_a_task_that_ends_soon_is_told_of_once(open_push: Any, receive: Any) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=at_once, times=Times())
+    await sent(door, "hello", {"url": hook.url}, now=False)
+    await hook.until(1)
+    await asyncio.sleep(1.7)
+    assert hook.states == ["COMPLETED"]
+
+
+async def test_who_registers_later_hears_of_what_comes_and_who_registers_too_late_of_the_end(
+    open_push: Any, receive: Any
+) -> None:
+    during, after = await receive(), await receive()
+    door = await open_push(during, after, script=gated)
+    task = await door.say("hello", now=True)
+    created = await door.call("CreateTaskPushNotificationConfig", {"taskId": task["id"], "url": during.url})
+    assert created["result"] == {"taskId": task["id"], "id": task["id"], "url": during.url}
+    await during.until_state("COMPLETED")
+    await door.call("CreateTaskPushNotificationConfig", {"taskId": task["id"], "id": "late", "url": after.url})
+    await after.until(1)
+    assert after.states == ["COMPLETED"]
+
+
+async def test_configurations_are_made_read_listed_and_removed_by_their_owner_alone(
+    open_push: Any, receive: Any
+) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=gated)
+    task = await door.say("hello", now=True)
+    place = {"taskId": task["id"]}
+    secret = {"token": "t", "authentication": {"scheme": "Bearer", "credentials": "never-told-again"}}
+    for name in ("b", "a"):
+        answer = await door.call("CreateTaskPushNotificationConfig", {**place, "id": name, "url": hook.url, **secret})
+        assert "never-told-again" not in str(answer)
+    read = await door.call("GetTaskPushNotificationConfig", {**place, "id": "a"})
+    shown = {**place, "id": "a", "url": hook.url, "token": "t", "authentication": {"scheme": "Bearer"}}
+    assert read["result"] == shown
+    first = (await door.call("ListTaskPushNotificationConfigs", {**place, "pageSize": 1}))["result"]
+    assert first == {"configs": [shown], "nextPageToken": "a"}
+    rest = await door.call("ListTaskPushNotificationConfigs", {**place, "pageToken": "a"})
+    assert rest["result"] == {"configs": [{**shown, "id": "b"}]}
+
+    other = {"owner": "client:other"}
+    for method in ("Get", "List", "Delete"):
+        name = f"{method}TaskPushNotificationConfig{'s' if method == 'List' else ''}"
+        answer = await door.call(name, {**place, **({} if method == "List" else {"id": "a"})}, **other)
+        assert answer["error"]["code"] == -32001, method
+    made = await door.call("CreateTaskPushNotificationConfig", {**place, "url": hook.url}, **other)
+    assert made["error"]["code"] == -32001
+
+    for _ in range(2):
+        assert "error" not in await door.call("DeleteTaskPushNotificationConfig", {**place, "id": "a"})
+    assert (await door.call("GetTaskPushNotificationConfig", {**place, "id": "a"}))["error"]["code"] == -32001
+    await door.call("DeleteTaskPushNotificationConfig", {**place, "id": "b"})
+    await asyncio.sleep(0.1)  # what was on its way arrives
+    heard = len(hook.heard)
+    assert (await door.get(task["id"]))["status"]["state"] == "TASK_STATE_WORKING"
+    await door.until(task["id"], "TASK_STATE_COMPLETED")
+    await asyncio.sleep(0.3)
+    assert len(hook.heard) == heard
+
+
+async def test_a_task_has_ten_at_most_and_one_of_them_may_be_replaced(open_push: Any, receive: Any) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=gated)
+    task = await door.say("hello", now=True)
+    for number in range(10):
+        await door.call("CreateTaskPushNotificationConfig", {"taskId": task["id"], "id": f"{number}", "url": hook.url})
+    eleventh = {"taskId": task["id"], "id": "more", "url": hook.url}
+    refused = await door.call("CreateTaskPushNotificationConfig", eleventh)
+    assert refused["error"]["code"] == -32004
+    assert "delete one first" in refused["error"]["message"]
+    assert "error" not in await door.call("CreateTaskPushNotificationConfig", {**eleventh, "id": "3"})
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        pytest.param({"url": "http://10.0.0.1/hook"}, "url", id="an address inside"),
+        pytest.param({"url": "http://169.254.169.254/latest"}, "url", id="metadata"),
+        pytest.param({"url": "http://127.0.0.1:7871/metrics"}, "url", id="our own second port"),
+        pytest.param({"url": "http://2130706433/hook"}, "url", id="an address as a number"),
+        pytest.param({"url": "ftp://127.0.0.1/hook"}, "url", id="another scheme"),
+        pytest.param({"url": "http://nowhere.invalid/hook"}, "url", id="a name that is not known"),
+        pytest.param({"token": "a\r\nX-Other: b"}, "token", id="a token that begins another header"),
+        pytest.param({"token": "x" * 5000}, "token", id="a token without end"),
+        pytest.param(
+            {"authentication": {"scheme": "Bearer", "credentials": "a\nb"}}, "credentials",
+            id="credentials that begin another header",
+        ),
+        pytest.param({"authentication": {"scheme": "B:\r\n", "credentials": "a"}}, "scheme", id="a scheme that does"),
+        pytest.param({"id": "x" * 200}, "id", id="an id without end"),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_registered_is_refused_at_once_and_the_message_is_not_taken(
+    open_push: Any, receive: Any, config: dict[str, Any], named: str
+) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=at_once)
+    answer = await door.call("SendMessage", said("hello", {"url": hook.url, **config}))
+    assert answer["error"]["code"] == -32602
+    assert named in answer["error"]["message"]
+    assert (await door.call("ListTasks", {}))["result"]["tasks"] == []
+    task = await door.say("another")
+    made = await door.call("CreateTaskPushNotificationConfig", {"taskId": task["id"], "url": hook.url, **config})
+    assert made["error"]["code"] == -32602
+
+
+async def test_names_that_are_not_known_and_names_that_are_not_allowed_are_told_alike(open_push: Any) -> None:
+    door = await open_push(script=at_once)
+    task = await door.say("hello")
+    told = set()
+    for host in ("nowhere.invalid", "localhost"):
+        place = {"taskId": task["id"], "url": f"http://{host}/hook"}
+        answer = await door.call("CreateTaskPushNotificationConfig", place)
+        told.add(answer["error"]["message"].replace(host, "HOST"))
+    assert len(told) == 1
+
+
+async def test_without_push_in_the_configuration_nobody_can_register(open_door: Any) -> None:
+    door = await open_door()
+    task = await door.say("hello")
+    url = {"url": "https://hooks.example.com/"}
+    for method, params in (
+        ("CreateTaskPushNotificationConfig", {"taskId": task["id"], **url}),
+        ("GetTaskPushNotificationConfig", {"taskId": task["id"], "id": "a"}),
+        ("ListTaskPushNotificationConfigs", {"taskId": task["id"]}),
+        ("DeleteTaskPushNotificationConfig", {"taskId": task["id"], "id": "a"}),
+        ("SendMessage", said("again", url)),
+    ):
+        assert (await door.call(method, params))["error"]["code"] == -32003, method
+
+
+async def test_credentials_lie_sealed_in_the_log_and_a_former_key_opens_them(
+    open_push: Any, receive: Any, mounted: Any
+) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=gated)
+    config = {
+        "url": hook.url,
+        "token": "token-in-clear",
+        "authentication": {"scheme": "Bearer", "credentials": "c-c-c"},
+    }
+    task = await sent(door, "hello", config)
+    files = [file.read_bytes() for file in mounted.layout.memory.iterdir() if file.is_file()]
+    assert any(hook.url.encode() in each for each in files)
+    assert not any(b"token-in-clear" in each or b"c-c-c" in each for each in files)
+    keys = mounted.layout.configuration / "push/keys"
+    keys.write_text("A" * 43 + "=\n" + keys.read_text())
+    await hook.until_state("COMPLETED")
+    assert hook.heard[-1][0]["authorization"] == "Bearer c-c-c"
+    keys.write_text("B" * 42 + "A=\n")
+    late = await door.call("GetTaskPushNotificationConfig", {"taskId": task["id"], "id": task["id"]})
+    assert "token" not in late["result"]
+
+
+async def test_with_a_lost_key_the_letter_is_dead_and_nothing_is_sent_without_credentials(
+    open_push: Any, receive: Any, mounted: Any
+) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=gated, times=Times(debounce=30))
+    await sent(door, "hello", {"url": hook.url, "token": "t"})
+    (mounted.layout.configuration / "push/keys").write_text("B" * 42 + "A=\n")
+    await eventually(lambda: _is(door, "dead", 1))
+    assert hook.heard == []
+    assert "register it again" in (await status(door))["newest"][0]["reason"]
+
+
+async def test_without_its_keys_the_agent_is_not_ready_and_says_why(open_push: Any, mounted: Any) -> None:
+    door = await open_push()
+    (mounted.layout.configuration / "push/keys").write_text("short")
+    async with door.ops() as http:
+        ready = await http.get("/readyz")
+    assert (ready.status_code, ready.text) == (503, "keys is not valid: its lines must be URL-safe base64\n")
+
+
+async def test_a_failed_and_a_cancelled_task_are_told(open_push: Any, receive: Any) -> None:
+    async def breaks(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("so far ")
+        if request.text == "break":
+            raise RuntimeError("inside")
+        await asyncio.sleep(60)
+
+    hook = await receive()
+    door = await open_push(hook, script=breaks)
+    await sent(door, "break", {"url": hook.url})
+    await hook.until_state("FAILED")
+    task = await sent(door, "wait", {"url": hook.url})
+    await door.call("CancelTask", {"id": task["id"]})
+    await hook.until_state("CANCELED")
+    assert "inside" not in str(hook.heard)
+
+
+class Asks(AgentExecutor):
+    """Works for a while, asks, and is done when it is answered."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        if context.current_task is not None and context.current_task.status.state != TaskState.TASK_STATE_SUBMITTED:
+            await updater.complete()
+            return
+        await event_queue.enqueue_event(
+            Task(id=context.task_id, context_id=context.context_id, status={"state": TaskState.TASK_STATE_SUBMITTED})
+        )
+        await updater.start_work()
+        await asyncio.sleep(0.05)
+        question = Message(message_id="q", role=Role.ROLE_AGENT, parts=[Part(text="Which one?")])
+        await updater.requires_input(question)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Nothing to let go of."""
+
+
+async def test_a_question_is_told_at_once_in_place_of_what_was_about_to_be_told_and_so_is_the_end(
+    open_push: Any, receive: Any
+) -> None:
+    hook = await receive()
+    door = await open_push(hook, executor=Asks(), times=Times(debounce=0.3))
+    task = await sent(door, "hello", {"url": hook.url})
+    await hook.until(1)
+    assert hook.heard[0][1]["task"]["status"]["message"]["parts"] == [{"text": "Which one?"}]
+    await asyncio.sleep(0.5)
+    answer = said("the blue one")
+    answer["message"]["taskId"] = task["id"]
+    await door.call("SendMessage", answer)
+    await hook.until(2)
+    await asyncio.sleep(0.5)
+    assert hook.states == ["INPUT_REQUIRED", "COMPLETED"]
+
+
+async def test_the_real_client_registers_and_is_told(open_push: Any, receive: Any, request_of: Any) -> None:
+    hook = await receive()
+    door = await open_push(hook, script=gated)
+    task = await door.say("hello", now=True)
+    async with door.client() as client:
+        config = TaskPushNotificationConfig(task_id=task["id"], url=hook.url, token="t")
+        made = await client.create_task_push_notification_config(config)
+        assert made.url == hook.url
+    await hook.until_state("COMPLETED")

@@ -1,0 +1,120 @@
+"""Push and the end of the process: killed between the commit and the delivery, and told to leave."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+PROGRAM = Path(__file__).parents[1] / "agent_process.py"
+HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
+HANG = 0
+
+
+@pytest.fixture
+def start(mounted: Any, unused_ports: Callable[[], list[int]]) -> Callable[[], Any]:
+    """Starts the agent on the mounted files; kills it in the end if it still runs."""
+
+    @asynccontextmanager
+    async def of() -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
+        ports = unused_ports()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(PROGRAM), str(mounted.layout.root), *map(str, ports), stdout=subprocess.DEVNULL
+        )
+        try:
+            url = f"http://127.0.0.1:{ports[0]}"
+            async with httpx.AsyncClient(base_url=url, headers=HEADERS, timeout=20) as http:
+                await _ready(ports[1], process)
+                yield process, http
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+    return of
+
+
+async def _ready(port: int, process: asyncio.subprocess.Process) -> None:
+    async with asyncio.timeout(20), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as ops:
+        while True:
+            try:
+                if (await ops.get("/readyz")).status_code == 200:
+                    return
+            except httpx.TransportError:
+                assert process.returncode is None, "the agent has ended"
+            await asyncio.sleep(0.02)
+
+
+async def say(http: httpx.AsyncClient, text: str, url: str) -> str:
+    message = {"messageId": f"m-{text}", "role": "ROLE_USER", "parts": [{"text": text}]}
+    configuration = {"returnImmediately": True, "taskPushNotificationConfig": {"url": url, "token": "t"}}
+    params = {"message": message, "configuration": configuration}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+    answer = (await http.post("/a2a", json=body)).json()
+    assert "error" not in answer, answer
+    identifier: str = answer["result"]["task"]["id"]
+    return identifier
+
+
+async def test_killed_between_the_commit_and_the_delivery_it_delivers_after_the_restart(
+    mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
+) -> None:
+    hook = await receive(HANG, 200)
+    mount(mounted, documents, [hook])
+    async with start() as (process, http):
+        task = await say(http, "hello", hook.url)
+        await hook.until(1)  # the end is committed, and its receiver has not taken it
+        process.kill()
+        await process.wait()
+    async with start():
+        await hook.until(2)
+    first, second = hook.heard
+    assert first == second
+    assert (second[1]["task"]["id"], hook.states) == (task, ["COMPLETED", "COMPLETED"])
+
+
+async def test_a_task_that_a_kill_interrupted_is_told_of_as_failed_after_the_restart(
+    mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
+) -> None:
+    hook = await receive()
+    mount(mounted, documents, [hook])
+    async with start() as (process, http):
+        await say(http, "hang", hook.url)
+        process.kill()
+        await process.wait()
+    async with start():
+        await hook.until_state("FAILED")
+    assert hook.heard[-1][0]["authorization"] == "Bearer t"
+
+
+async def test_told_to_leave_it_tells_of_the_tasks_that_it_ends(
+    mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
+) -> None:
+    hook = await receive()
+    mount(mounted, documents, [hook])
+    async with start() as (process, http):
+        await say(http, "hang", hook.url)
+        process.terminate()
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0
+    assert hook.states == ["FAILED"]
+
+
+async def test_a_receiver_that_hangs_does_not_hold_the_agent_back_from_leaving(
+    mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
+) -> None:
+    hook = await receive(HANG)
+    mount(mounted, documents, [hook])
+    async with start() as (process, http):
+        await say(http, "hello", hook.url)
+        await hook.until(1)
+        asked = asyncio.get_running_loop().time()
+        process.terminate()
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0
+        assert asyncio.get_running_loop().time() - asked < 10
