@@ -202,12 +202,12 @@ class Limits(_Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
     """Calls of tools, peers included, that one message may cause."""
-    stall_seconds: int = Field(default=0, ge=0)
-    """A turn in which nothing happens for so long has failed; 0 measures nothing."""
     max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
     """Of the body of one request; what is larger is refused before it is read."""
     max_requests_per_minute: int | None = Field(default=None, gt=0)
     """By one caller; without it as many as there are."""
+    stall_seconds: int = Field(default=0, ge=0)
+    """A turn in which nothing happens for so long has failed; 0 measures nothing."""
 
 
 class PushHost(_Part):

@@ -52,8 +52,9 @@ async def test_what_an_agent_says_is_what_its_card_declares_and_what_it_activate
         assert told(events) == declared
         async with guest.http() as http:
             asked = {"A2A-Extensions": f"{COST}, {TOOL_CALL}, urn:other"}
-            for method in ("SendMessage", "SendStreamingMessage", "GetTask"):
-                body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": message("Hello there")}
+            said = {method: message("Hello there") for method in ("SendMessage", "SendStreamingMessage")}
+            for method, params in {**said, "GetTask": {"id": "of nobody"}}.items():
+                body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
                 answer = await http.post("/a2a", json=body, headers=asked)
                 assert set(answer.headers["a2a-extensions"].split(", ")) == declared
 

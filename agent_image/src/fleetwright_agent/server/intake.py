@@ -111,7 +111,7 @@ class Intake:
             )
         if pause is not None:
             self._answered(live, pause, kept, now)
-        return live, self._starter(live, kept, former=former, pause=pause)
+        return live, self._starter(live, kept, pause, former)
 
     def _answered(self, live: Live, pause: Pause, message: Message, now_ns: int) -> None:
         self._metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
@@ -124,9 +124,7 @@ class Intake:
             raise TaskNotFoundError
         return live, _nothing
 
-    def _starter(
-        self, live: Live, message: Message, *, former: Task | None = None, pause: Pause | None = None
-    ) -> Start:
+    def _starter(self, live: Live, message: Message, pause: Pause | None = None, former: Task | None = None) -> Start:
         task = live.task
         job = Job(
             owner=live.owner,

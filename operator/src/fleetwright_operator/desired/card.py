@@ -1,6 +1,6 @@
 """The agent card, A2A 1.0: compiled from the same inputs as `agent.json`, so it says what is true.
 
-Interfaces are the dialects that are spoken; skills are the mounted ones and the declared; the security scheme is the
+Interfaces are the dialects that are spoken; skills are the mounted and the declared ones; the security scheme is the
 enforced one; the extensions are the emitted ones. What is served has signatures besides: they lie in a ConfigMap of
 their own, so that another key is not another revision.
 """
@@ -106,16 +106,6 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
     }
 
 
-def _interfaces(agent: Agent, url: str) -> list[dict[str, str]]:
-    """Clients take the first that they know, so the newest comes first."""
-    address = f"{agent['spec'].get('a2a', {}).get('publicURL', url).rstrip('/')}/a2a"
-    return [
-        {"url": address, "protocolBinding": binding, "protocolVersion": version}
-        for version in dialects(agent)
-        for binding in _BINDINGS[version]
-    ]
-
-
 def _skills(spec: Mapping[str, Any], mounted: Sequence[SkillContent]) -> list[dict[str, Any]]:
     """The mounted ones and those that are declared; one that is both is shown as it is mounted."""
     declared = {entry["id"]: entry for entry in declared_skills(spec)}
@@ -140,6 +130,16 @@ def _extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
     if tells_tool_calls(spec):
         declared[TOOL_CALL_EXTENSION] = "Calls of tools while a task works, in the metadata of its status messages."
     return [{"uri": uri, "description": description} for uri, description in declared.items()]
+
+
+def _interfaces(agent: Agent, url: str) -> list[dict[str, str]]:
+    """Clients take the first that they know, so the newest comes first."""
+    address = f"{agent['spec'].get('a2a', {}).get('publicURL', url).rstrip('/')}/a2a"
+    return [
+        {"url": address, "protocolBinding": binding, "protocolVersion": version}
+        for version in dialects(agent)
+        for binding in _BINDINGS[version]
+    ]
 
 
 def _skill(skill: SkillContent) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""On which terms an agent deals with callers: how long their tokens live and how they are sent, and what is spoken."""
+"""On which terms an agent deals with callers: how long tokens live, how they are sent, what is spoken and told."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -50,12 +50,6 @@ def takes_api_keys(agent: Agent) -> bool:
     return bool(agent["spec"].get("auth", {}).get("apiKey", False))
 
 
-def dialects(agent: Agent) -> list[str]:
-    """The versions of the protocol that the agent speaks, newest first; all of them where nothing is said."""
-    wanted = agent["spec"].get("a2a", {}).get("dialects", DIALECTS)
-    return [version for version in DIALECTS if version in wanted]
-
-
 def tells_tool_calls(spec: Mapping[str, Any]) -> bool:
     """Whether callers are told which tools are called."""
     return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
@@ -69,3 +63,9 @@ def declared_skills(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
 def media_type(skill: Mapping[str, Any]) -> str:
     """Of the data that a declared skill answers with."""
     return str(skill.get("outputMediaType", "application/json"))
+
+
+def dialects(agent: Agent) -> list[str]:
+    """The versions of the protocol that the agent speaks, newest first; all of them where nothing is said."""
+    wanted = agent["spec"].get("a2a", {}).get("dialects", DIALECTS)
+    return [version for version in DIALECTS if version in wanted]

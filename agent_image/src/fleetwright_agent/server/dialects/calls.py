@@ -42,11 +42,10 @@ class Call:
 
 
 class Calls:
-    def __init__(self, handler: RequestHandler, *, admission: Admission, extensions: frozenset[str]) -> None:
-        """`extensions` are the URIs of those that the agent speaks."""
+    def __init__(self, handler: RequestHandler, *, admission: Admission, spoken: frozenset[str]) -> None:
         self._handler = handler
         self._admission = admission
-        self._extensions = extensions
+        self._spoken = spoken
 
     def admit(self, operation: Operation) -> None:
         """Raises: Unavailable."""
@@ -55,7 +54,7 @@ class Calls:
 
     def extension_headers(self, request: Request) -> dict[str, str]:
         """What of the requested is spoken here, told under the name it was asked under."""
-        told = {name: ", ".join(activated(_requested(request, name), self._extensions)) for name in _EXTENSION_HEADERS}
+        told = {name: ", ".join(activated(_requested(request, name), self._spoken)) for name in _EXTENSION_HEADERS}
         return {name: uris for name, uris in told.items() if uris}
 
     async def answer(self, call: Call) -> Any:
