@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.bench import agent_measures as measures
 from tests.bench.agent_measures import Stage
-from tests.bench.echo.environment import reference_python
+from tests.bench.echo.environment import python_of
 from tests.bench.table import Row, tell
 
 PARTS = ("start", "rates", "chunks", "memory", "streams", "hostile", "identity")
@@ -33,9 +33,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the runtime's server beside a bare one")
     parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
     arguments = parser.parse_args()
-    python = reference_python()
+    pythons = {name: python_of(name) for name in ("agent", "reference-agent")}
     with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
-        rows = asyncio.run(run(Stage(Path(folder), python), arguments.parts.split(",")))
+        rows = asyncio.run(
+            run(
+                Stage(Path(folder), ours=pythons["agent"], reference=pythons["reference-agent"]),
+                arguments.parts.split(","),
+            )
+        )
     tell("agent", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
 
 

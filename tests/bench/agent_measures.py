@@ -20,14 +20,17 @@ _MIB = 1024
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the servers keep their files, and the reference's own Python."""
+    """Where the servers keep their files, and the Python of each."""
 
     folder: Path
-    python: Path
+    ours: Path
+    reference: Path
 
-    def pair(self, *, durable: bool = False) -> tuple[Served, Served]:
-        """Ours and the reference."""
-        return served.ours(self.folder, durable=durable), served.reference(self.python, self.folder, durable=durable)
+    def mine(self, *, durable: bool = False) -> Served:
+        return served.ours(self.ours, self.folder, durable=durable)
+
+    def theirs(self, *, durable: bool = False) -> Served:
+        return served.reference(self.reference, self.folder, durable=durable)
 
 
 async def start(stage: Stage) -> list[Row]:
@@ -36,7 +39,7 @@ async def start(stage: Stage) -> list[Row]:
     pss: dict[bool, int] = {}
     for _ in range(5):
         for is_ours in (True, False):
-            server = served.shipped(stage.folder) if is_ours else served.reference(stage.python, stage.folder)
+            server = served.shipped(stage.ours, stage.folder) if is_ours else stage.theirs()
             async with server:
                 seconds[is_ours].append(server.start_seconds)
                 await asyncio.sleep(1.0)
@@ -67,7 +70,7 @@ async def rates(stage: Stage) -> list[Row]:
 
 
 async def _in_turn(stage: Stage, text: str, at_once: int, *, durable: bool) -> tuple[list[float], list[float]]:
-    mine, theirs = stage.pair(durable=durable)
+    mine, theirs = stage.mine(durable=durable), stage.theirs(durable=durable)
     took: tuple[list[float], list[float]] = ([], [])
     async with mine, theirs:
         for server in (mine, theirs):
@@ -89,7 +92,7 @@ def _p99_ms(took: list[float]) -> float:
 
 async def chunks(stage: Stage) -> list[Row]:
     """What a thousand chunks cost that go to disk as they are said."""
-    mine, theirs = stage.pair(durable=True)
+    mine, theirs = stage.mine(durable=True), stage.theirs(durable=True)
     cpu = []
     async with mine, theirs:
         for server in (mine, theirs):
@@ -103,7 +106,7 @@ async def chunks(stage: Stage) -> list[Row]:
 
 async def memory(stage: Stage) -> list[Row]:
     """What stays behind: of tasks that wait, and of many that have ended."""
-    async with served.ours(stage.folder, durable=True) as server:
+    async with stage.mine(durable=True) as server:
         await load(server.port, TOKEN, "park", at_once=16, seconds=1.0)
         parked = await _growth(server, "park", 5000)
         ended = await _growth(server, "task", 20_000)
@@ -128,7 +131,7 @@ async def _growth(server: Served, text: str, number: int) -> float:
 
 async def streams(stage: Stage) -> list[Row]:
     """Twenty readers of a hundred tokens a second each, and a thousand that hear nothing."""
-    mine, theirs = stage.pair()
+    mine, theirs = stage.mine(), stage.theirs()
     told, first, idle = [], [], []
     for server in (mine, theirs):
         async with server:
@@ -188,7 +191,7 @@ async def identity(stage: Stage) -> list[Row]:
 
     callers = [{"kind": "agent", "name": f"a/b{n}", "sha256": f"{n:064x}"} for n in range(64)]
     file = stage.folder / "callers.json"
-    served.ours(stage.folder)
+    stage.mine()
     mine = json.loads(next(stage.folder.glob("*/etc/fleetwright/auth/callers.json")).read_text())
     file.write_text(json.dumps({"version": 1, "callers": [*callers, *mine["callers"]]}))
     watched: Watched[Callers] = Watched(file, parse_callers)
@@ -214,7 +217,7 @@ async def _mean(call: Callable[[], Awaitable[None]], times: int) -> float:
 async def hostile(stage: Stage) -> list[Row]:
     """How long each abuse holds a connection, and what it costs in memory."""
     rows = []
-    async with served.ours(stage.folder) as server:
+    async with stage.mine() as server:
         async with Wire(server.port, TOKEN) as wire:
             await wire.post(message("task"))
         for words, abuse in (("100 MB body", _large), ("deep JSON", _deep), ("1-byte/s headers", _slow)):

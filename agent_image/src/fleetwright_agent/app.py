@@ -6,11 +6,11 @@ Refuses: importing the loop; that happens with the first task.
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from a2a.server.agent_execution import AgentExecutor
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
@@ -27,8 +27,8 @@ from fleetwright_agent.server.dialects.door import routes
 from fleetwright_agent.server.edge import Bodies, Origins
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
-from fleetwright_agent.server.foreign import ForeignExecutor
 from fleetwright_agent.server.handler import LogRequestHandler
+from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import LogUnusable, TaskLog
@@ -44,6 +44,9 @@ from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Executor
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.frames import Turn
+
+if TYPE_CHECKING:
+    from a2a.server.agent_execution import AgentExecutor
 
 _logger = logging.getLogger(__name__)
 
@@ -75,12 +78,16 @@ class _Parts:
 
 
 class Application:
-    def __init__(self, parts: _Parts, *, metrics: Metrics) -> None:
+    def __init__(self, parts: _Parts, *, metrics: Metrics, heartbeat: Heartbeat) -> None:
         self._parts = parts
         self._waiting_for: str | None = "the agent is starting"
+        self._leaving = False
         self._background: list[asyncio.Task[None]] = []
         self.a2a = self._door(metrics)
-        self.ops: ASGIApp = ops_app(metrics=metrics, not_ready=self.not_ready, status=self.status)
+        self.heartbeat = heartbeat
+        self.ops: ASGIApp = ops_app(
+            metrics=metrics, not_ready=self.not_ready, status=self.status, heartbeat=self.heartbeat
+        )
 
     def _door(self, metrics: Metrics) -> ASGIApp:
         parts = self._parts
@@ -109,31 +116,56 @@ class Application:
 
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
+        self.heartbeat.begin()
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _opened(self) -> bool:
         try:
             await self._parts.log.open()
+            if self._parts.pushes:
+                await self._parts.pushes.refresh()
             await self._recover()
         except LogUnusable as error:
             self._waiting_for = str(error)
-            return
+            return False
+        return True
+
+    async def _open_later(self) -> None:
+        """Another process may let go of the file, the volume get room, a person mend what was damaged."""
+        await asyncio.sleep(self._parts.retry_seconds)
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _begin(self) -> None:
         await self._parts.conversations.check()
-        self._background = [
-            asyncio.create_task(self._sweep()),
-            asyncio.create_task(self._parts.reachability.watch()),
-            *([asyncio.create_task(self._parts.pushes.run())] if self._parts.pushes else []),
-        ]
-        for task in self._background:
-            task.add_done_callback(self._ended)
-        self._waiting_for = None
+        self._beside(self._sweep())
+        self._beside(self._parts.reachability.watch())
+        if self._parts.pushes:
+            self._beside(self._parts.pushes.run())
+        if not self._leaving:
+            self._waiting_for = None
+
+    def _beside(self, part: Coroutine[Any, Any, None]) -> None:
+        """Runs it beside the requests, until the end."""
+        task = asyncio.create_task(part)
+        task.add_done_callback(self._ended)
+        self._background.append(task)
 
     async def drain(self) -> None:
         """Takes no more messages, lets running tasks end for a while, ends the rest."""
-        self._waiting_for = "the agent is shutting down"
+        self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
         if self._parts.pushes:
             await self._parts.pushes.flush()
 
     async def aclose(self) -> None:
+        self.heartbeat.end()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -227,17 +259,28 @@ class Application:
             await asyncio.sleep(self._parts.retry_seconds)
 
 
+def _adapted(executor: "Executor | AgentExecutor", clock: Clock) -> Executor:
+    if isinstance(executor, Executor):
+        return executor
+    # Not before it is needed: what an executor of the SDK imports takes a third of the start.
+    from fleetwright_agent.server.foreign import ForeignExecutor
+
+    return ForeignExecutor(executor, clock=clock)
+
+
 def create_app(
     config: AgentConfig,
     *,
     layout: Layout,
     turn: Turn | None = None,
-    executor: Executor | AgentExecutor | None = None,
+    executor: "Executor | AgentExecutor | None" = None,
     log: TaskLog | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
+    stalled_seconds: float = STALLED_SECONDS,
+    dead_seconds: float = DEAD_SECONDS,
     push_times: Times | None = None,
 ) -> Application:
     """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk."""
@@ -251,14 +294,17 @@ def create_app(
     turns = Turns(recipe, recovers=turn is None)
     compaction = LastCompaction()
     myself = f"{config.namespace}/{config.name}"
-    if isinstance(executor, AgentExecutor):
-        executor = ForeignExecutor(executor, clock=clock)
-    executor = executor or FrameExecutor(
-        turns,
-        myself=myself,
-        clock=clock,
-        compaction=compaction,
-        approval_seconds=config.approvals.expiry_seconds,
+    may_reply = executor is not None and not isinstance(executor, Executor)
+    worker = (
+        _adapted(executor, clock)
+        if executor
+        else FrameExecutor(
+            turns,
+            myself=myself,
+            clock=clock,
+            compaction=compaction,
+            approval_seconds=config.approvals.expiry_seconds,
+        )
     )
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)
     push_times = push_times or Times()
@@ -269,7 +315,7 @@ def create_app(
     )
     tasks = LiveTasks(log, clock, told=pushes.told if pushes else unheard)
     limits = config.limits
-    runs = Runs(executor, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
+    runs = Runs(worker, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
     card = Watched(layout.card_file, parse_card)
     parts = _Parts(
         config=config,
@@ -287,6 +333,7 @@ def create_app(
         offers=offers,
         clock=clock,
         retry_seconds=retry_seconds,
-        may_reply=isinstance(executor, ForeignExecutor),
+        may_reply=may_reply,
     )
-    return Application(parts, metrics=metrics)
+    heartbeat = Heartbeat(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds)
+    return Application(parts, metrics=metrics, heartbeat=heartbeat)

@@ -35,6 +35,8 @@ class Metrics:
             "push_deliveries_total", "Attempts to tell receivers of tasks, by what became of them.", "outcome"
         )
 
+        self.loop_stalls = counter("loop_stalls_total", "Times that the event loop was blocked for seconds.")
+
         self.llm_calls = counter("llm_calls_total", "Calls of the model.", "model", "outcome")
         self.llm_tokens = counter("llm_tokens_total", "Tokens as the provider counted them.", "model", "direction")
         self.llm_cache_tokens = counter("llm_cache_tokens_total", "Input tokens served from cache.", "model", "kind")

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
 
 
 class SteeredTurn:
-    """`wait <seconds>` takes its time, `hang` takes for ever, everything else is answered."""
+    """`wait <seconds>` takes its time, `block <seconds>` everybody's, `hang` takes for ever; the rest is answered."""
 
     async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Working on it. ")
         if request.text == "hang":
             await asyncio.Event().wait()
+        if request.text.startswith("block "):
+            time.sleep(float(request.text.removeprefix("block ")))  # noqa: ASYNC251 - what a tool should not do
         if request.text.startswith("wait "):
             await asyncio.sleep(float(request.text.removeprefix("wait ")))
         yield Done(f"Done with {request.text}.")
@@ -34,7 +37,8 @@ async def main(root: Path, a2a: int, ops: int) -> None:
     layout = Layout(root=root)
     config = AgentConfig.model_validate_json(await asyncio.to_thread(layout.config_file.read_text))
     doors = [socket.create_server(("127.0.0.1", port)) for port in (a2a, ops)]
-    await serve(create_app(config, layout=layout, turn=SteeredTurn()), a2a=doors[0], ops=doors[1])
+    app = create_app(config, layout=layout, turn=SteeredTurn(), stalled_seconds=0.5, dead_seconds=2.0)
+    await serve(app, a2a=doors[0], ops=doors[1])
 
 
 if __name__ == "__main__":

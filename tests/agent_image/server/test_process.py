@@ -46,8 +46,8 @@ class Agent:
         task: dict[str, Any] = answer["result"]["task"]
         return task
 
-    async def events(self, text: str) -> AsyncIterator[dict[str, Any]]:
-        message = {"messageId": f"stream {text}", "role": "ROLE_USER", "parts": [{"text": text}]}
+    async def events(self, text: str, identifier: str = "") -> AsyncIterator[dict[str, Any]]:
+        message = {"messageId": identifier or f"stream {text}", "role": "ROLE_USER", "parts": [{"text": text}]}
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
         async with self.a2a.stream("POST", "/a2a", json=body) as stream:
             async for line in stream.aiter_lines():
@@ -159,6 +159,29 @@ async def test_told_to_leave_it_lets_short_work_finish_ends_long_work_and_tells_
     assert "shut down before this task was done" in ends["hang"]["message"]["parts"][0]["text"]
 
 
+async def test_told_to_leave_with_fifty_readers_it_tells_each_of_them_the_end(start: Start) -> None:
+    async with start() as agent:
+        begun = 0
+        last: dict[int, dict[str, Any]] = {}
+
+        async def read(number: int) -> None:
+            nonlocal begun
+            async for event in agent.events("hang", f"reader {number}"):
+                begun += number not in last
+                last[number] = event
+
+        readers = [asyncio.ensure_future(read(number)) for number in range(50)]
+        async with asyncio.timeout(20):
+            while begun < 50:  # noqa: ASYNC110 - the readers tell it by counting
+                await asyncio.sleep(0.02)
+        agent.process.terminate()
+        async with asyncio.timeout(20):
+            await asyncio.gather(*readers)
+            assert await agent.process.wait() == 0
+    states = {event["statusUpdate"]["status"]["state"] for event in last.values()}
+    assert states == {"TASK_STATE_FAILED"}
+
+
 async def test_told_twice_it_leaves_at_once_and_the_task_is_failed_after_the_restart(start: Start) -> None:
     async with start() as agent:
         task = await agent.say("hang", "hanging", now=True)
@@ -253,6 +276,28 @@ async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
     loaded = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in imports.decode().splitlines()}
     assert "starlette" in loaded
     assert loaded.isdisjoint({"langgraph", "langchain", "langchain_core", "openai", "mcp"})
+
+
+async def test_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_after_a_while(start: Start) -> None:
+    async with start() as agent:
+        asked = asyncio.create_task(agent.say("block 4", "m-1"))
+        seen: dict[str, list[int]] = {"/healthz": [], "/readyz": []}
+        said = ""
+        while not asked.done():
+            for path, statuses in seen.items():
+                answer = await agent.ops.get(path)
+                statuses.append(answer.status_code)
+                said = answer.text if answer.status_code == 503 else said
+            await asyncio.sleep(0.05)
+        assert (await asked)["status"]["state"] == "TASK_STATE_COMPLETED"
+        for statuses in seen.values():
+            assert statuses[0] == 200
+            assert 503 in statuses
+        assert seen["/healthz"].count(503) < seen["/readyz"].count(503)
+        assert "something blocks its event loop" in said
+        await agent.ready()
+        assert (await agent.ops.get("/healthz")).status_code == 200
+        assert "fleetwright_loop_stalls_total 1.0" in (await agent.ops.get("/metrics")).text
 
 
 async def test_the_example_of_a_foreign_executor_is_served_by_the_images_command(start: Start) -> None:

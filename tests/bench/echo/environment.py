@@ -1,4 +1,7 @@
-"""The reference's own environment: installed once, from its lock, into the cache of the machine."""
+"""The environments of both servers, each installed once from its lock into the cache of the machine.
+
+Ours is that of the image, and not the developers': what is beside it there would be imported too.
+"""
 
 import hashlib
 import subprocess
@@ -9,9 +12,10 @@ from e2e.cluster.paths import CHECKOUT, cache
 from e2e.cluster.uv import folder as uv_folder
 
 
-def reference_python() -> Path:
-    lock = CHECKOUT / "locks/reference-agent.txt"
-    folder = cache() / f"reference-agent-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+def python_of(name: str) -> Path:
+    """The interpreter of the environment that `locks/<name>.txt` describes."""
+    lock = CHECKOUT / f"locks/{name}.txt"
+    folder = cache() / f"bench-{name}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
     if not (folder / ".installed").exists():
         uv = str(uv_folder() / "uv")
         subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder], check=True)

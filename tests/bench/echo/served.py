@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import socket
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Self
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 TOKEN = "token-of-the-benchmark"
+_PATH = os.pathsep.join((str(CHECKOUT), str(CHECKOUT / "agent_image/src")))
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -34,7 +34,7 @@ class Served:
 
     async def __aenter__(self) -> Self:
         began = time.perf_counter()
-        environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+        environment = {**os.environ, "PYTHONPATH": _PATH}
         self._process = await asyncio.create_subprocess_exec(
             *self.words, cwd=CHECKOUT, env=environment, stdout=asyncio.subprocess.DEVNULL
         )
@@ -83,19 +83,19 @@ def reference(python: Path, folder: Path, *, durable: bool = False) -> Served:
     return Served([str(python), "tests/bench/echo/reference.py", str(port), *database], port, port)
 
 
-def ours(folder: Path, *, durable: bool = False) -> Served:
+def ours(python: Path, folder: Path, *, durable: bool = False) -> Served:
     port, ops = free_port(), free_port()
     root = _mounted(folder / f"ours-{port}")
-    words = [sys.executable, "-m", "tests.bench.echo.ours", str(root), str(port), str(ops)]
+    words = [str(python), "-m", "tests.bench.echo.ours", str(root), str(port), str(ops)]
     return Served([*words, "disk" if durable else "memory"], port, ops, "/readyz")
 
 
-def shipped(folder: Path) -> Served:
+def shipped(python: Path, folder: Path) -> Served:
     """The command of the image, with the model loop."""
     port, ops = free_port(), free_port()
     root = _mounted(folder / f"shipped-{port}")
     where = ["--root", str(root), "--host", "127.0.0.1", "--port", str(port), "--ops-port", str(ops)]
-    return Served([sys.executable, "-m", "fleetwright_agent", "serve", *where], port, ops, "/readyz")
+    return Served([str(python), "-m", "fleetwright_agent", "serve", *where], port, ops, "/readyz")
 
 
 def _mounted(root: Path) -> Path:

@@ -21,14 +21,9 @@ LOCAL: Final = _networks(
     "169.254.0.0/16",  # link-local, where most clouds answer
     "100.100.100.200/32",  # Alibaba's metadata
     "168.63.129.16/32",  # Azure's
-    "192.0.0.0/24",
-    "192.88.99.0/24",
     "224.0.0.0/4",
-    "240.0.0.0/4",
+    "255.255.255.255/32",
     "::/96",  # unspecified, loopback and what once carried an IPv4 address
-    "::ffff:0:0/96",  # IPv4, mapped
-    "64:ff9b::/96",  # IPv4, through NAT64
-    "64:ff9b:1::/48",  # the same, for networks of one's own
     "2001::/32",  # IPv4, through Teredo
     "2002::/16",  # IPv4, through 6to4
     "fd00:ec2::254/128",  # Amazon's metadata
@@ -38,17 +33,25 @@ LOCAL: Final = _networks(
     "ff00::/8",
 )
 """The machine itself, its link, its cloud, nobody in particular, and IPv4 in disguise."""
+_CARRIERS: Final = (
+    ipaddress.IPv6Network("::ffff:0:0/96"),  # mapped
+    ipaddress.IPv6Network("64:ff9b::/96"),  # NAT64, which clusters of IPv6 alone reach the rest of the world by
+    ipaddress.IPv6Network("64:ff9b:1::/96"),  # the same, in networks of one's own
+)
 
 _GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
 _PRIVATE: Final = _networks(
     "10.0.0.0/8",
     "100.64.0.0/10",
     "172.16.0.0/12",
+    "192.0.0.0/24",
     "192.0.2.0/24",
+    "192.88.99.0/24",
     "192.168.0.0/16",
     "198.18.0.0/15",
     "198.51.100.0/24",
     "203.0.113.0/24",
+    "240.0.0.0/4",  # some clusters give it to their pods
     "2001::/23",
     "2001:db8::/32",
     "3fff::/20",
@@ -56,7 +59,10 @@ _PRIVATE: Final = _networks(
 
 
 def local_block(ip: Ip) -> Network | None:
-    """The narrowest range that makes the address a local one."""
+    """The narrowest range that makes the address a local one; one that carries a local address stands for itself."""
+    carried = _carried(ip)
+    if carried is not None:
+        return None if local_block(carried) is None else ipaddress.ip_network(ip)
     return max((block for block in LOCAL if ip in block), key=lambda block: block.prefixlen, default=None)
 
 
@@ -65,6 +71,11 @@ def is_public(ip: Ip) -> bool:
     if local_block(ip) is not None or any(ip in block for block in _PRIVATE):
         return False
     return ip.version == 4 or ip in _GLOBAL_UNICAST
+
+
+def _carried(ip: Ip) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that connecting to this one connects to."""
+    return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if any(ip in each for each in _CARRIERS) else None
 
 
 def is_within(part: Network, whole: Network) -> bool:

@@ -31,6 +31,31 @@ async def resolve(host: str, port: int) -> list[Ip]:
     return [ipaddress.ip_address(str(place[0]).partition("%")[0]) for *_, place in found]
 
 
+def sparing(resolving: Resolve, *, most: int) -> Resolve:
+    """Never more than so many lookups at once, also of those that nobody waits for any more.
+
+    The system's resolver has few threads, and a name that somebody else chose may keep one for long.
+    """
+    places = asyncio.Semaphore(most)
+
+    async def resolve_in_turn(host: str, port: int) -> Sequence[Ip]:
+        await places.acquire()
+        lookup = asyncio.ensure_future(resolving(host, port))
+        lookup.add_done_callback(_release(places))
+        return await asyncio.shield(lookup)
+
+    return resolve_in_turn
+
+
+def _release(places: asyncio.Semaphore) -> Callable[["asyncio.Future[Sequence[Ip]]"], None]:
+    def release(lookup: "asyncio.Future[Sequence[Ip]]") -> None:
+        places.release()
+        if not lookup.cancelled():
+            lookup.exception()  # Whoever gave up waiting does not want to hear of it.
+
+    return release
+
+
 async def allowed_addresses(policy: EgressPolicy, target: Target, resolving: Resolve) -> Sequence[Ip]:
     """Raises: DeniedAddress, OSError."""
     if not policy.wants_resolving(target):

@@ -18,6 +18,7 @@ from fleetwright_agent.extensions import COST
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal
+from fleetwright_agent.server.messages import text_of
 from fleetwright_agent.server.pauses import ask_message, reply_to
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Emit, Job, Outcome
@@ -115,7 +116,7 @@ class FrameWork:
             owner=self._job.owner,
             context_id=self._job.context_id,
             task_id=self._job.task_id,
-            text="\n".join(part.text for part in self._job.message.parts if part.HasField("text")),
+            text=text_of(self._job.message),
             call_path=path,
             metadata=self._job.metadata,
             reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,

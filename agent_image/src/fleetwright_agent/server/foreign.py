@@ -8,7 +8,6 @@ itself. Refuses: events of other tasks, and anything after the end.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
 
 from a2a.auth.user import User
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -25,26 +24,11 @@ from a2a.types.a2a_pb2 import (
 
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, Event, status_event
+from fleetwright_agent.server.replies import DIRECT_REPLY
 from fleetwright_agent.server.runs import ending
 from fleetwright_agent.server.work import Emit, Job, Outcome
 
-DIRECT_REPLY: Final = "https://fleetwright.dev/a2a/direct-reply/v1"
-"""In the metadata of a status message: it is the whole answer, and was given as a message."""
 _SUBMITTED = TaskState.TASK_STATE_SUBMITTED
-
-
-def direct_reply(task: Task) -> Message | None:
-    """The message that an executor gave for an answer, as it gave it; nothing where it worked on a task."""
-    said = task.status.message
-    if task.status.state != TaskState.TASK_STATE_COMPLETED or DIRECT_REPLY not in said.metadata:
-        return None
-    reply = Message()
-    reply.CopyFrom(said)
-    reply.ClearField("task_id")
-    del reply.metadata[DIRECT_REPLY]
-    if not reply.metadata:
-        reply.ClearField("metadata")
-    return reply
 
 
 @dataclass(frozen=True, slots=True)

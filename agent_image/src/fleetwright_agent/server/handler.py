@@ -40,7 +40,6 @@ from a2a.utils.task import apply_history_length, validate_history_length
 
 from fleetwright_agent.server.errors import operation
 from fleetwright_agent.server.events import TERMINAL, Event, state_word
-from fleetwright_agent.server.foreign import direct_reply
 from fleetwright_agent.server.intake import Intake, Start
 from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
@@ -49,6 +48,7 @@ from fleetwright_agent.server.messages import CHOOSES_IDS, check_id
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.pushes import Pushes
 from fleetwright_agent.server.push.registering import listed
+from fleetwright_agent.server.replies import direct_reply
 from fleetwright_agent.server.runs import Runs
 
 

@@ -12,6 +12,7 @@ from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.extensions import ANSWER
+from fleetwright_agent.security.egress import UnusableUrl, target_of
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim
 
@@ -50,11 +51,38 @@ def check_message(request: SendMessageRequest, *, input_modes: Collection[str]) 
 
 def _check_part(part: Part, input_modes: Collection[str]) -> None:
     stated = part.media_type.partition(";")[0].strip().lower()
-    if not part.HasField("text"):
+    if part.HasField("url"):
+        _check_reference(part, stated)
+    elif not part.HasField("text"):
         raise ContentTypeNotSupportedError("message.parts: this agent takes text only")
     if stated and input_modes and stated not in input_modes:
         accepted = ", ".join(sorted(input_modes))
         raise ContentTypeNotSupportedError(f"message.parts: this agent takes {accepted}")
+
+
+def _check_reference(part: Part, stated: str) -> None:
+    if not stated:
+        raise ContentTypeNotSupportedError(
+            "message.parts: a file by URL must state its mediaType; this agent takes text"
+        )
+    check_id(part.filename, field="message.parts.filename")
+    check_id(part.media_type, field="message.parts.mediaType")
+    try:
+        target_of(part.url)
+    except UnusableUrl as error:
+        raise InvalidParamsError(f"message.parts.url: {error}") from None
+
+
+def text_of(message: Message) -> str:
+    """What the model is told: the texts, and where a file lies that was named by its URL, which nobody fetches."""
+    return "\n".join(_told(part) for part in message.parts if part.HasField("text") or part.HasField("url"))
+
+
+def _told(part: Part) -> str:
+    if part.HasField("text"):
+        return part.text
+    name = f"{part.filename}, " if part.filename else ""
+    return f"[A file that was not fetched: {name}{part.media_type}, {part.url}]"
 
 
 def metadata_of(request: SendMessageRequest) -> dict[str, Any]:

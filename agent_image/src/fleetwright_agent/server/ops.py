@@ -1,6 +1,7 @@
 """The second port: health, readiness with its reason, metrics, and what only the running agent knows.
 
-Never in the Service; reached by the kubelet, the operator and Prometheus. Refuses: anything about callers or contents.
+Never in the Service; reached by the kubelet, the operator and Prometheus. Served by a thread of its own, so that it
+answers also while the agent's loop is blocked: what it calls only reads. Refuses: anything about callers or contents.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,17 +14,22 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.heartbeat import Heartbeat
 
 
 def ops_app(
-    *, metrics: Metrics, not_ready: Callable[[], str | None], status: Callable[[], Mapping[str, Any]]
+    *,
+    metrics: Metrics,
+    not_ready: Callable[[], str | None],
+    status: Callable[[], Mapping[str, Any]],
+    heartbeat: Heartbeat,
 ) -> Starlette:
     async def healthz(_: Request) -> Response:
-        return PlainTextResponse("ok\n")
+        return PlainTextResponse(f"{heartbeat.stalled()}\n", status_code=503) if heartbeat.dead else _ok()
 
     async def readyz(_: Request) -> Response:
-        reason = not_ready()
-        return PlainTextResponse("ok\n") if reason is None else PlainTextResponse(f"{reason}\n", status_code=503)
+        reason = heartbeat.stalled() or not_ready()
+        return _ok() if reason is None else PlainTextResponse(f"{reason}\n", status_code=503)
 
     async def show_metrics(_: Request) -> Response:
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
@@ -39,3 +45,7 @@ def ops_app(
             Route("/status", show_status),
         ]
     )
+
+
+def _ok() -> Response:
+    return PlainTextResponse("ok\n")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.errors import INTERNAL_ERROR, refuse
+from fleetwright_agent.server.errors import refuse
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Rates:
         if "user" in scope and (seconds := self._bucket(scope["user"].display_name).take(self._clock.monotonic())):
             sentence = f"This caller may send {self._per_minute} requests a minute; wait and send it again."
             headers = {"Retry-After": str(math.ceil(seconds)), "Connection": "close"}
-            await refuse(429, sentence, code=INTERNAL_ERROR, headers=headers)(scope, receive, send)
+            await refuse(429, sentence, headers=headers)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

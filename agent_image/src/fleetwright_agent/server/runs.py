@@ -258,7 +258,7 @@ class Runs:
         _logger.info("task rests", extra={"task": live.task_id, "state": state_word(live.state)})
 
     def _count(self, state: TaskState) -> int:
-        return sum(1 for live, _ in self._running.values() if live.state == state)
+        return sum(1 for live, _ in tuple(self._running.values()) if live.state == state)
 
 
 def _interrupted(live: Live) -> Job | None:

@@ -7,6 +7,7 @@ when every task has come to rest and its readers were told. Refuses: deciding wh
 import asyncio
 import logging
 import socket
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -20,6 +21,7 @@ from fleetwright_agent.server.receipt import ReceiptProtocol
 
 _logger = logging.getLogger(__name__)
 _CLOSING_SECONDS: Final = 5
+_LISTENING_SECONDS: Final = 0.2
 # Longer than the idle time of usual proxies, so that they never reuse a connection that is just being closed.
 _KEEP_ALIVE_SECONDS: Final = 75
 
@@ -62,12 +64,37 @@ class _Door(uvicorn.Server):
         self._loop.call_soon_threadsafe(self._leaving.set)
 
 
+class _Backstage:
+    """The operations door in a thread and a loop of its own: a blocked agent still says that it is."""
+
+    def __init__(self, app: Application, listener: socket.socket) -> None:
+        self._app = app
+        self._listener = listener
+        self._leaving = threading.Event()
+
+    def run(self) -> None:
+        """Until `leave`."""
+        asyncio.run(self._serve())
+
+    def leave(self) -> None:
+        self._leaving.set()
+
+    async def _serve(self) -> None:
+        door = _Door(self._app.ops)
+        serving = asyncio.ensure_future(door.serve(sockets=[self._listener]))
+        while not (self._leaving.is_set() or serving.done()):
+            self._app.heartbeat.listen()
+            await asyncio.wait({serving}, timeout=_LISTENING_SECONDS)
+        door.should_exit = True
+        await serving
+
+
 async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> None:
     """Serves until a signal says otherwise; returns when everything is closed."""
     leaving = asyncio.Event()
-    front, back = _Door(app.a2a, leaving), _Door(app.ops)
+    front, back = _Door(app.a2a, leaving), _Backstage(app, ops)
     serving = asyncio.ensure_future(front.serve(sockets=[a2a]))
-    watching = asyncio.ensure_future(back.serve(sockets=[ops]))
+    watching = asyncio.ensure_future(asyncio.to_thread(back.run))
     await app.start()
     _logger.info(
         "serving", extra={"a2aPort": a2a.getsockname()[1], "opsPort": ops.getsockname()[1], "reason": app.not_ready()}
@@ -83,7 +110,7 @@ async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> 
         draining.cancel()
     front.should_exit = True
     await serving
-    back.should_exit = True
+    back.leave()
     await watching
     asked.cancel()
     await app.aclose()

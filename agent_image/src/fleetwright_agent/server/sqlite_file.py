@@ -117,5 +117,5 @@ def _keep_aside(path: Path) -> Path:
 def _evidence_text(kept: Path) -> str:
     return (
         f"the task log is damaged and was kept as {kept.name} in the memory volume;"
-        " repair and rename it, or move it away to accept an empty history, then restart the agent"
+        " repair and rename it, or move it away to accept an empty history; the agent then goes on by itself"
     )

@@ -58,6 +58,8 @@ class SqliteTaskLog:
         return self._unusable or (self._writer.problem if self._writer else None)
 
     async def open(self) -> None:
+        if self._writer is not None:
+            return
         try:
             connection = await asyncio.to_thread(open_writer, self._path)
             self._reader = await asyncio.to_thread(open_reader, self._path)

@@ -20,34 +20,33 @@ class Watched(Generic[T]):
     def __init__(self, path: Path, parse: Callable[[bytes], T]) -> None:
         self._path = path
         self._parse = parse
-        self._seen: _Identity | None = None
-        self._value: T | None = None
-        self._problem: str | None = None
+        # One value, replaced whole: two threads read it.
+        self._seen: tuple[_Identity | None, T | None, str | None] = (None, None, None)
 
     def read(self) -> tuple[T | None, str | None]:
         """The value, or nothing and why."""
         try:
             stat = os.stat(self._path)  # noqa: PTH116 - on the path of every request, and pathlib doubles its price
         except OSError as error:
-            self._seen, self._value = None, None
-            self._problem = f"{self._path.name} cannot be read: {error.strerror}"
-            return None, self._problem
+            self._seen = (None, None, None)
+            return None, f"{self._path.name} cannot be read: {error.strerror}"
         identity = (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
-        if identity != self._seen:
-            self._load()
-            self._seen = identity
-        return self._value, self._problem
+        seen, value, problem = self._seen
+        if identity != seen:
+            value, problem = self._load()
+            self._seen = (identity, value, problem)
+        return value, problem
 
     @property
     def modified(self) -> int:
         """When what was read last was written, in whole seconds since the epoch."""
-        return 0 if self._seen is None else self._seen[2] // 1_000_000_000
+        identity = self._seen[0]
+        return 0 if identity is None else identity[2] // 1_000_000_000
 
-    def _load(self) -> None:
-        self._value, self._problem = None, None
+    def _load(self) -> tuple[T | None, str | None]:
         try:
-            self._value = self._parse(self._path.read_bytes())
+            return self._parse(self._path.read_bytes()), None
         except OSError as error:
-            self._problem = f"{self._path.name} cannot be read: {error.strerror}"
+            return None, f"{self._path.name} cannot be read: {error.strerror}"
         except ValueError as error:
-            self._problem = f"{self._path.name} is not valid: {error}"
+            return None, f"{self._path.name} is not valid: {error}"

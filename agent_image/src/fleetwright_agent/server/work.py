@@ -67,6 +67,7 @@ class Work(Protocol):
         """The last events of work that was cancelled or has raised; keeps what is worth keeping."""
 
 
+@runtime_checkable
 class Executor(Protocol):
     def begin(self, job: Job, emit: Emit) -> Work:
         """Nothing runs yet; `emit` shows an event at once."""

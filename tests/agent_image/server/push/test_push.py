@@ -5,6 +5,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.tasks import TaskUpdater
+from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskPushNotificationConfig, TaskState
 
 from fleetwright_agent.server.push.pushes import Times
 from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
@@ -369,9 +373,44 @@ async def test_a_failed_and_a_cancelled_task_are_told(open_push: Any, receive: A
     assert "inside" not in str(hook.heard)
 
 
-async def test_the_real_client_registers_and_is_told(open_push: Any, receive: Any, request_of: Any) -> None:
-    from a2a.types.a2a_pb2 import TaskPushNotificationConfig
+class Asks(AgentExecutor):
+    """Works for a while, asks, and is done when it is answered."""
 
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        updater = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        if context.current_task is not None and context.current_task.status.state != TaskState.TASK_STATE_SUBMITTED:
+            await updater.complete()
+            return
+        await event_queue.enqueue_event(
+            Task(id=context.task_id, context_id=context.context_id, status={"state": TaskState.TASK_STATE_SUBMITTED})
+        )
+        await updater.start_work()
+        await asyncio.sleep(0.05)
+        question = Message(message_id="q", role=Role.ROLE_AGENT, parts=[Part(text="Which one?")])
+        await updater.requires_input(question)
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Nothing to let go of."""
+
+
+async def test_a_question_is_told_at_once_in_place_of_what_was_about_to_be_told_and_so_is_the_end(
+    open_push: Any, receive: Any
+) -> None:
+    hook = await receive()
+    door = await open_push(hook, executor=Asks(), times=Times(debounce=0.3))
+    task = await sent(door, "hello", {"url": hook.url})
+    await hook.until(1)
+    assert hook.heard[0][1]["task"]["status"]["message"]["parts"] == [{"text": "Which one?"}]
+    await asyncio.sleep(0.5)
+    answer = said("the blue one")
+    answer["message"]["taskId"] = task["id"]
+    await door.call("SendMessage", answer)
+    await hook.until(2)
+    await asyncio.sleep(0.5)
+    assert hook.states == ["INPUT_REQUIRED", "COMPLETED"]
+
+
+async def test_the_real_client_registers_and_is_told(open_push: Any, receive: Any, request_of: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=gated)
     task = await door.say("hello", now=True)

@@ -32,6 +32,7 @@ _LOOK_SECONDS: Final = 30.0
 _UNUSABLE_SECONDS: Final = 5.0
 _FLUSH_LOOK_SECONDS: Final = 0.05
 _SHOWN: Final = 5
+_NAME: Final = "fleetwright-agent"
 
 
 def place(owner: str, task_id: str, registration_id: str, url: str) -> str:
@@ -164,7 +165,7 @@ class Courier:
         """Raises: Unopenable."""
         bound = place(owner, task.id, registration.id, registration.url)
         credentials = self._seals.open(registration.sealed, place=bound)
-        headers = {"Content-Type": "application/json", **credentials.headers()}
+        headers = {"Content-Type": "application/json", "User-Agent": _NAME, **credentials.headers()}
         body = json.dumps(payload(registration.dialect, task), ensure_ascii=False, separators=(",", ":"))
         return await self._receivers.post(registration.url, headers, body.encode())
 

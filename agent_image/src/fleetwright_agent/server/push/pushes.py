@@ -66,11 +66,10 @@ class Pushes:
 
     async def run(self) -> None:
         """Delivers; ends when cancelled."""
-        await self.refresh()
         await self._courier.run()
 
     async def refresh(self) -> None:
-        """Forgets tasks that are gone, and learns at the start of those that are there."""
+        """Learns at the start of the tasks that somebody listens to, and later forgets those that are gone."""
         added = self._added
         listened = await self._store.listened_to()
         if added == self._added:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ATTEMPT_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 5.0
+_LOOKUPS: Final = 2
 _PASSING: Final = frozenset({408, 429})
 
 
@@ -55,18 +56,19 @@ class Receivers:
     ) -> None:
         self._policy = policy
         self._seconds = seconds
-        self._resolving = resolving
+        self._given = resolving
+        self._shared: Resolve | None = None
         self._opening = asyncio.Lock()
         self._client: httpx.AsyncClient | None = None
 
     async def check(self, url: str) -> Target:
         """Raises: Unwelcome."""
-        from fleetwright_agent.security.pinned import DeniedAddress, allowed_addresses, resolve
+        from fleetwright_agent.security.pinned import DeniedAddress, allowed_addresses
 
         try:
             target = target_of(url)
             async with asyncio.timeout(_LOOK_SECONDS):
-                await allowed_addresses(self._policy, target, self._resolving or resolve)
+                await allowed_addresses(self._policy, target, self._resolving())
         except UnusableUrl as error:
             raise Unwelcome(str(error)) from None
         except (DeniedAddress, OSError):
@@ -101,6 +103,14 @@ class Receivers:
         if self._client is not None:
             await self._client.aclose()
 
+    def _resolving(self) -> "Resolve":
+        """One for registering and delivering: callers choose the names, and must not use up what all lookups share."""
+        if self._shared is None:
+            from fleetwright_agent.security.pinned import resolve, sparing
+
+            self._shared = sparing(self._given or resolve, most=_LOOKUPS)
+        return self._shared
+
     async def _opened(self) -> "httpx.AsyncClient":
         async with self._opening:
             if self._client is None:
@@ -111,7 +121,7 @@ class Receivers:
         """Heavy: it reads every authority that the system trusts."""
         import httpx
 
-        from fleetwright_agent.security.pinned import PinnedTransport, resolve
+        from fleetwright_agent.security.pinned import PinnedTransport
 
-        transport = PinnedTransport(self._policy, resolving=self._resolving or resolve)
+        transport = PinnedTransport(self._policy, resolving=self._resolving())
         return httpx.AsyncClient(transport=transport, timeout=self._seconds, trust_env=False)

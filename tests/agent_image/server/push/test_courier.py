@@ -1,0 +1,106 @@
+"""The outbox's worker where its surroundings fail: a log that cannot be written, what cannot be sent."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from a2a.types.a2a_pb2 import Task
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.security.egress import EgressPolicy, Target
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.push.courier import Courier
+from fleetwright_agent.server.push.memory_store import MemoryPushStore
+from fleetwright_agent.server.push.port import Registration
+from fleetwright_agent.server.push.receivers import Receivers
+
+
+class Unsealed:
+    """Registrations of these tests have no credentials."""
+
+    def open(self, sealed: bytes, *, place: str) -> Any:
+        from fleetwright_agent.server.push.seal import Credentials
+
+        return Credentials()
+
+
+class ReadOnly(MemoryPushStore):
+    async def delivered(self, letter: int) -> None:
+        raise LogUnusable("the disk is full")
+
+
+class Unreadable(MemoryPushStore):
+    asked = 0
+
+    async def dead(self, *, most: int) -> Any:
+        self.asked += 1
+        raise LogUnusable("the disk is gone")
+
+
+Deliver = Callable[..., Any]
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics(CollectorRegistry())
+
+
+@pytest.fixture
+def delivering(metrics: Metrics) -> Deliver:
+    @asynccontextmanager
+    async def of(store: MemoryPushStore, *hooks: Any, dialect: str = "1.0") -> AsyncIterator[None]:
+        for number, hook in enumerate(hooks):
+            host = f"{hook.host}:{hook.port}"
+            await store.register(1, Registration(str(number), hook.url, host, dialect, b""), at_ns=0, most=10)
+        store.post_rest(1, owner="me", at_ns=0, task=Task(id="t"))
+        policy = EgressPolicy(hosts=frozenset(Target(hook.host, hook.port) for hook in hooks))
+        receivers = Receivers(policy, seconds=2)
+        courier = Courier(store, receivers=receivers, seals=Unsealed(), metrics=metrics, clock=Clock())  # type: ignore[arg-type] - opens what nobody sealed
+        running = asyncio.create_task(courier.run())
+        yield
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await courier.aclose()
+        await receivers.aclose()
+
+    return of
+
+
+def count(metrics: Metrics, outcome: str) -> float:
+    found = metrics.registry.get_sample_value("fleetwright_push_deliveries_total", {"outcome": outcome})
+    return found or 0.0
+
+
+async def test_a_letter_whose_delivery_cannot_be_noted_is_not_sent_over_and_over(
+    delivering: Deliver, receive: Any
+) -> None:
+    hook = await receive()
+    async with delivering(ReadOnly(lambda n: None), hook):
+        await hook.until(1)
+        await asyncio.sleep(0.5)
+        assert len(hook.heard) == 1
+
+
+async def test_an_outbox_that_cannot_be_read_is_looked_at_now_and_then(delivering: Deliver) -> None:
+    store = Unreadable(lambda n: None)
+    async with delivering(store):
+        await asyncio.sleep(0.5)
+    assert store.asked == 1
+
+
+async def test_what_this_runtime_cannot_write_is_given_up_and_holds_nobody_up(
+    delivering: Deliver, metrics: Metrics, receive: Any
+) -> None:
+    hook = await receive()
+    store = MemoryPushStore(lambda n: None)
+    async with delivering(store, hook, dialect="9.9"):
+        async with asyncio.timeout(10):
+            while not count(metrics, "dead"):  # noqa: ASYNC110 - a counter tells nobody
+                await asyncio.sleep(0.01)
+    assert hook.heard == []
+    _, (dead,) = await store.dead(most=5)
+    assert dead.reason == "the agent could not send it because of an internal error"

@@ -1,0 +1,257 @@
+"""What a server before strangers must survive: files held or cut short, readers that crawl or vanish, storms."""
+
+import asyncio
+import json
+import socket
+import sqlite3
+import struct
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.tasks import TaskUpdater
+from a2a.types import Part
+
+from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+
+Open = Callable[..., Any]
+TERMINAL = ("COMPLETED", "FAILED", "CANCELED", "REJECTED")
+RESTING = (*TERMINAL, "INPUT_REQUIRED", "AUTH_REQUIRED")
+
+
+class Ends(AgentExecutor):
+    """Leaves each task in the state that its message names."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        task = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        await task.start_work()
+        await task.add_artifact([Part(text="so far")], name="answer")
+        ends = {
+            "COMPLETED": task.complete,
+            "FAILED": task.failed,
+            "CANCELED": task.cancel,
+            "REJECTED": task.reject,
+            "INPUT_REQUIRED": task.requires_input,
+            "AUTH_REQUIRED": task.requires_auth,
+        }
+        await ends[context.get_user_input()]()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Nothing to let go of."""
+
+
+@pytest.mark.parametrize("state", [pytest.param(state, id=f"a task that is {state}") for state in RESTING])
+async def test_a_task_in_any_state_is_there_after_a_restart_and_tells_its_readers_so(
+    open_door: Open, state: str
+) -> None:
+    first = await open_door(executor=Ends())
+    task = await first.say(state)
+    assert task["status"]["state"] == f"TASK_STATE_{state}"
+    await first.app.drain()
+    await first.app.aclose()
+
+    second = await open_door(executor=Ends())
+    assert await second.get(task["id"]) == task
+    if state in TERMINAL:
+        assert (await second.call("SubscribeToTask", {"id": task["id"]}))["error"]["code"] == -32004
+        return
+    async with second.http() as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": task["id"]}}
+        async with http.stream("POST", "/a2a", json=body) as stream:
+            events = (json.loads(line[6:])["result"] async for line in stream.aiter_lines() if line[:6] == "data: ")
+            assert (await anext(events))["task"]["status"] == task["status"]
+            assert (await second.say("COMPLETED", taskId=task["id"]))["id"] == task["id"]
+            after = [event async for event in events]
+    assert after[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_log_that_another_process_holds_is_waited_for(open_door: Open, mounted: Any) -> None:
+    path = mounted.layout.memory / "tasks.db"
+    first = await open_door()
+    task = await first.say("hello")
+    await first.app.aclose()
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    door = await open_door(retry_seconds=0.05)
+    async with door.ops() as ops:
+        held = await ops.get("/readyz")
+        assert (held.status_code, "locked" in held.text) == (503, True)
+        refused = await door.http().__aenter__()
+        assert (await refused.post("/a2a", json=_send("x"))).status_code == 503
+        await refused.aclose()
+        holder.execute("COMMIT")
+        holder.close()
+        async with asyncio.timeout(60):
+            while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
+                await asyncio.sleep(0.05)
+    assert await door.get(task["id"]) == task
+
+
+async def test_a_damaged_log_that_a_person_moved_away_needs_no_restart(open_door: Open, mounted: Any) -> None:
+    path: Path = mounted.layout.memory / "tasks.db"
+    _put(path, b"not a database at all" * 1000)
+    door = await open_door(retry_seconds=0.05)
+    async with door.ops() as ops:
+        assert "is damaged and was kept as" in (await ops.get("/readyz")).text
+        next(path.parent.glob("tasks.db.damaged-*")).unlink()
+        async with asyncio.timeout(10):
+            while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
+                await asyncio.sleep(0.02)
+    assert (await door.say("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_write_ahead_log_that_was_cut_short_loses_no_more_than_its_end(open_door: Open, mounted: Any) -> None:
+    path: Path = mounted.layout.memory / "tasks.db"
+    first = await open_door()
+    tasks = [await first.say(f"hello {n}") for n in range(20)]
+    # As a machine leaves them that lost its power: the process still has both files open.
+    wal = path.with_name("tasks.db-wal")
+    whole, ahead = _content(path), _content(wal)
+    await first.app.aclose()
+    path.with_name("tasks.db-shm").unlink(missing_ok=True)
+    _put(path, whole)
+    _put(wal, ahead[: len(ahead) * 2 // 3])
+
+    door = await open_door()
+    found = [await door.call("GetTask", {"id": task["id"]}) for task in tasks]
+    there = ["result" in answer for answer in found]
+    assert there == sorted(there, reverse=True), "what is lost is the end, and nothing in between"
+    assert any(there)
+    assert all(answer["result"] == task for answer, task in zip(found, tasks, strict=True) if "result" in answer)
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def _put(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def _send(text: str, method: str = "SendMessage") -> dict[str, Any]:
+    said = {"messageId": f"m {text}", "role": "ROLE_USER", "parts": [{"text": text}]}
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": said}}
+
+
+def _raw(door: Any, text: str) -> bytes:
+    body = json.dumps(_send(text, "SendStreamingMessage")).encode()
+    head = (
+        "POST /a2a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
+        f"Authorization: Bearer token-of-default\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _address(door: Any) -> tuple[str, int]:
+    host, port = door.url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+async def test_a_reader_that_takes_a_byte_at_a_time_misses_nothing_and_holds_up_nobody(open_door: Open) -> None:
+    async def floods(request: TurnRequest) -> AsyncIterator[Frame]:
+        for _ in range(400):
+            yield Text("x" * 1000)
+            await asyncio.sleep(0)
+        yield Done("x" * 400_000)
+
+    door = await open_door(floods)
+    narrow = socket.socket()
+    narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    narrow.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(narrow, _address(door))
+    await loop.sock_sendall(narrow, _raw(door, "slow"))
+    heard = bytearray()
+    for _ in range(100):
+        heard += await loop.sock_recv(narrow, 1)
+        await asyncio.sleep(0.002)
+    quick = await door.say("quick")
+    assert quick["status"]["state"] == "TASK_STATE_COMPLETED"
+    async with asyncio.timeout(20):
+        while not heard.endswith(b"0\r\n\r\n"):
+            heard += await loop.sock_recv(narrow, 65536)
+    narrow.close()
+    text = heard.decode()
+    assert "TASK_STATE_COMPLETED" in text
+    assert '"lastChunk":true' in text.replace(" ", "")
+    assert "x" * 400_000 in text
+
+
+async def test_readers_that_vanish_in_a_storm_leave_nothing_behind_and_their_tasks_go_on(open_door: Open) -> None:
+    async def waits(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("Waiting. ")
+        await asyncio.sleep(60)
+        yield Done("Waited.")
+
+    door = await open_door(waits)
+    await door.say("warm", now=True)
+    await asyncio.sleep(0.2)
+    before = len(asyncio.all_tasks())
+    loop = asyncio.get_running_loop()
+    storm = []
+    for number in range(100):
+        reader = socket.socket()
+        reader.setblocking(False)
+        await loop.sock_connect(reader, _address(door))
+        await loop.sock_sendall(reader, _raw(door, f"storm {number}"))
+        storm.append(reader)
+    for reader in storm:
+        assert b"200 OK" in await loop.sock_recv(reader, 65536)
+    for reader in storm:
+        # A reset, not a farewell.
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        reader.close()
+    tasks = (await door.call("ListTasks", {"pageSize": 100, "status": "TASK_STATE_WORKING"}))["result"]["tasks"]
+    assert len(tasks) == 100
+    for task in tasks:
+        await door.call("CancelTask", {"id": task["id"]})
+    async with asyncio.timeout(20):
+        while len(asyncio.all_tasks()) > before + 2:  # noqa: ASYNC110 - tasks tell nobody that they are gone
+            await asyncio.sleep(0.05)
+
+
+STEPS = 6
+
+
+@pytest.mark.parametrize("step", [pytest.param(n, id=f"after frame {n}") for n in range(STEPS)])
+async def test_a_cancel_at_any_step_ends_the_task_once(open_door: Open, step: int) -> None:
+    reached, gate = asyncio.Event(), asyncio.Event()
+
+    async def steps(request: TurnRequest) -> AsyncIterator[Frame]:
+        for number in range(STEPS):
+            if number == step:
+                reached.set()
+                await gate.wait()
+            yield Text(f"{number} ")
+        yield Done("all of it")
+
+    door = await open_door(steps)
+    task = await door.say("go", now=True)
+    await reached.wait()
+    cancelled = (await door.call("CancelTask", {"id": task["id"]}))["result"]
+    gate.set()
+    assert cancelled["status"]["state"] == "TASK_STATE_CANCELED"
+    said = "".join(part["text"] for artifact in cancelled.get("artifacts", []) for part in artifact["parts"])
+    assert said == "".join(f"{n} " for n in range(step))
+    await asyncio.sleep(0.05)
+    assert await door.get(task["id"]) == cancelled
+
+
+async def test_a_storm_of_cancels_ends_the_task_once_and_answers_everybody(open_door: Open) -> None:
+    async def waits(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("Waiting. ")
+        await asyncio.sleep(60)
+        yield Done("Waited.")
+
+    door = await open_door(waits)
+    task = await door.say("go", now=True)
+    await door.until(task["id"], "TASK_STATE_WORKING")
+    answers = await asyncio.gather(*(door.call("CancelTask", {"id": task["id"]}) for _ in range(40)))
+    ended = await door.get(task["id"])
+    assert ended["status"]["state"] == "TASK_STATE_CANCELED"
+    for answer in answers:
+        assert answer.get("result") == ended or answer["error"]["code"] == -32002
