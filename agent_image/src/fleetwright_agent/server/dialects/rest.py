@@ -109,7 +109,7 @@ def fault(dialect: Dialect | None, error: A2AError) -> Params:
     payload: Params = build_rest_error_payload(error)
     if dialect is None or dialect.details:
         return payload
-    code, message = dialect.codes.get(type(error), INTERNAL_ERROR), dialect.sentence(error.message)
+    code, message = dialect.codes.get(type(error), INTERNAL_ERROR), dialect.sentence(error)
     return {"code": code, "message": message, **payload}
 
 
