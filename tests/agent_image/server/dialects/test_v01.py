@@ -113,7 +113,7 @@ ERRORS = [
         "tasks/send",
         {"id": "x", "message": {"role": "user", "parts": [{"type": "file", "file": {"bytes": "eA=="}}]}},
         -32005,
-        "takes text only",
+        "takes text",
         id="a file for an agent that reads text",
     ),
 ]
