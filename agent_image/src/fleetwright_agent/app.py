@@ -99,6 +99,7 @@ class Application:
             runs=parts.runs,
             pushes=parts.pushes,
             may_reply=parts.may_reply,
+            most_streams=parts.config.limits.max_streams_per_caller,
         )
         extensions = spoken(parts.config.extensions)
         calls = routes(handler, parts.config.dialects, tasks=parts.tasks, admission=self._admission, spoken=extensions)
@@ -327,7 +328,9 @@ def create_app(
         tasks=tasks,
         runs=runs,
         pushes=pushes,
-        intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock, metrics=metrics),
+        intake=Intake(
+            log=log, tasks=tasks, runs=runs, card=card, clock=clock, metrics=metrics, most=limits.max_tasks_per_caller
+        ),
         turns=turns,
         conversations=conversations,
         callers=Watched(layout.callers_file, parse_callers),
