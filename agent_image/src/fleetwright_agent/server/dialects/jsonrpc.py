@@ -77,10 +77,10 @@ class JsonRpc:
             return JSONResponse(result, headers=extension_headers(request))
         except Unavailable as error:
             return _refused(dialect, envelope.id, error, status=503, headers=_LATER)
-        except A2AError as error:
+        except Exception as error:
             if operation in STREAMS and dialect.faults_in_streams:
-                return self._stream(request, envelope.id, dialect, nothing(), broken=error)
-            return _refused(dialect, envelope.id, error, headers=extension_headers(request))
+                return self._stream(request, envelope.id, dialect, nothing(), broken=safe(error))
+            return _refused(dialect, envelope.id, safe(error), headers=extension_headers(request))
 
     @staticmethod
     def _stream(

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fleetwright_agent.server.dialects import versions
-from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of, extension_headers
+from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of, extension_headers, safe
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params, read
 from fleetwright_agent.server.dialects.streams import streamed
 from fleetwright_agent.server.envelope import parse
@@ -61,8 +61,8 @@ class Endpoint:
             return await self._perform(request, dialect)
         except Unavailable as error:
             return refuse(503, error.message, headers={"Retry-After": "1"})
-        except A2AError as error:
-            payload = fault(dialect, error)
+        except Exception as error:
+            payload = fault(dialect, safe(error))
             return JSONResponse(payload, payload["error"]["code"], headers=extension_headers(request))
 
     async def _perform(self, request: Request, dialect: Dialect) -> Response:
