@@ -13,10 +13,10 @@ from a2a.types import AgentCard
 from google.protobuf import json_format
 
 from fleetwright_agent.config import AgentConfig, Callers, Layout, Peer
+from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.seal import parse_keys
 from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_operator import names
-from fleetwright_operator.desired.card import COST_EXTENSION
 from fleetwright_operator.desired.tool_access import peer_tool
 
 ROOT = Path(__file__).parents[2]
@@ -54,9 +54,9 @@ def test_the_card_is_an_a2a_card_and_says_nothing_the_sdk_would_not_say_again(go
     assert json_format.MessageToDict(card) == document
     reached = {"agent-full": "https://agents.example.com/poet"}.get(golden, config(golden).url)
     assert {interface.url for interface in card.supported_interfaces} == {f"{reached}/a2a"}
-    spoken = {interface.protocol_version for interface in card.supported_interfaces}
-    assert spoken == {str(name) for name in config(golden).dialects}
-    assert [extension.uri for extension in card.capabilities.extensions] == [COST_EXTENSION]
+    versions = {interface.protocol_version for interface in card.supported_interfaces}
+    assert versions == {str(name) for name in config(golden).dialects}
+    assert {extension.uri for extension in card.capabilities.extensions} == spoken(config(golden).extensions)
     assert card.skills
 
 
@@ -73,9 +73,19 @@ def test_the_keys_that_seal_are_where_the_configuration_says_and_the_card_offers
     assert json.loads(one(golden, "ConfigMap")["data"][names.CARD_KEY])["capabilities"]["pushNotifications"] is True
 
 
-def test_the_card_shows_exactly_the_mounted_skills():
+def test_the_card_shows_exactly_the_mounted_and_the_declared_skills():
     document = json.loads(one("agent-full", "ConfigMap")["data"][names.CARD_KEY])
-    assert [skill["id"] for skill in document["skills"]] == [skill.name for skill in config("agent-full").skills]
+    assert [skill["id"] for skill in document["skills"]] == [
+        *(skill.name for skill in config("agent-full").skills),
+        "ode",
+    ]
+
+
+def test_the_card_says_of_a_skill_with_a_declared_shape_what_its_answers_are():
+    document = json.loads(one("agent-full", "ConfigMap")["data"][names.CARD_KEY])
+    results = {result.skill: result.media_type for result in config("agent-full").results}
+    said = {skill["id"]: skill["outputModes"][0] for skill in document["skills"] if "outputModes" in skill}
+    assert said == results == {"haiku": "application/json"}
 
 
 def test_the_callers_file_is_one_the_runtime_accepts(golden):

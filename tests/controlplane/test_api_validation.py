@@ -169,6 +169,27 @@ BAD = [
     pytest.param(AGENT, "spec.limits", {"maxTurnSeconds": 0}, "greater than or equal to 1", id="a limit is above zero"),
     pytest.param(AGENT, "spec.drainSeconds", 0, "greater than or equal to 1", id="a drain takes time"),
     pytest.param(AGENT, "spec.image", "my image", "an image reference", id="an image is a reference"),
+    pytest.param(AGENT, "spec.approvals", {"by": "Anybody"}, "Unsupported value", id="an approver is of a kind"),
+    pytest.param(
+        AGENT, "spec.approvals", {"expiry": "soon"}, "such as 30m or 72h", id="an approval ends after a duration"
+    ),
+    pytest.param(
+        AGENT, "spec.limits", {"stallSeconds": -1}, "should be greater than or equal to 0", id="silence is long"
+    ),
+    pytest.param(
+        AGENT,
+        "spec.a2a",
+        {"skills": [{"id": "look up", "description": "d"}]},
+        "use letters, digits",
+        id="a skill's id is part of a tool's name",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.a2a",
+        {"skills": [{"id": "a", "description": "d", "outputMediaType": "json"}]},
+        "such as application/json",
+        id="a result has a media type",
+    ),
     pytest.param(AGENT, "spec.iconURL", "icon.png", "absolute http or https", id="a picture has an address"),
     pytest.param(AGENT, "spec.serviceAccountName", "A B", "of a ServiceAccount", id="an account has a real name"),
     pytest.param(

@@ -31,6 +31,12 @@ INVALID = [
         id="no room to read",
     ),
     pytest.param({"model": {**MODEL, "timeout": "soon"}}, "InvalidDuration", "such as 90s", id="no duration"),
+    pytest.param(
+        {"a2a": {"skills": [{"id": "list", "description": "Lists.", "outputSchema": {"type": "array"}}]}},
+        "OutputSchema",
+        "spec.a2a.skills[0].outputSchema.type must be object",
+        id="a result that is no object",
+    ),
     pytest.param({"approvals": {"expiry": "soon"}}, "InvalidDuration", "spec.approvals.expiry", id="no expiry"),
     pytest.param(
         {"approvals": {"tools": ["tools_add"]}, "mcpServers": [{"name": "tools"}]},

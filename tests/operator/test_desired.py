@@ -40,11 +40,19 @@ FULL = {
     ],
     "approvals": {"tools": ["ask_helper", "weather__warn"], "by": "Callers", "expiry": "2h"},
     "askHuman": True,
+    "a2a": {
+        "dialects": ["0.3", "1.0"],
+        "publicURL": "https://agents.example.com/poet/",
+        "extensions": {"toolCalls": False, "reasoning": True, "dataParts": True},
+        "skills": [
+            {"id": "haiku", "description": "unused", "outputSchema": {"properties": {"lines": {"type": "array"}}}},
+            {"id": "ode", "name": "Odes", "description": "Praises.", "tags": ["long"]},
+        ],
+    },
     "peers": [{"name": "helper"}, {"name": "critic", "namespace": "press"}],
     "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}, "taskRetention": "72h"},
     "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},
     "limits": {"maxToolCalls": 3, "maxRequestBytes": 4096, "maxRequestsPerMinute": 60, "stallSeconds": 120},
-    "a2a": {"dialects": ["0.3", "1.0"], "publicURL": "https://agents.example.com/poet/"},
     "auth": {
         "clients": [{"name": "web"}, {"name": "ops"}],
         "apiKey": True,

@@ -27,6 +27,7 @@ from fleetwright_agent.server.dialects.door import routes
 from fleetwright_agent.server.edge import Bodies, Origins
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.handler import LogRequestHandler
 from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
@@ -99,8 +100,9 @@ class Application:
             pushes=parts.pushes,
             may_reply=parts.may_reply,
         )
-        spoken = routes(handler, parts.config.dialects, tasks=parts.tasks, admission=self._admission)
-        door: ASGIApp = Starlette(routes=[*spoken, *card_routes(parts.card)])
+        extensions = spoken(parts.config.extensions)
+        calls = routes(handler, parts.config.dialects, tasks=parts.tasks, admission=self._admission, spoken=extensions)
+        door: ASGIApp = Starlette(routes=[*calls, *card_routes(parts.card)])
         door = Bodies(door, limit=parts.config.limits.max_request_bytes)
         if per_minute := parts.config.limits.max_requests_per_minute:
             door = Rates(door, per_minute=per_minute, clock=parts.clock)
@@ -275,6 +277,7 @@ def create_app(
     turn: Turn | None = None,
     executor: "Executor | AgentExecutor | None" = None,
     log: TaskLog | None = None,
+    conversations: Database | None = None,
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     offers: Offers | None = None,
@@ -288,7 +291,7 @@ def create_app(
     metrics = metrics or Metrics(CollectorRegistry())
     metrics.declare(config.model.name)
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
-    conversations = Database(layout.memory / schema.FILE, schema.SCHEMA)
+    conversations = conversations or Database(layout.memory / schema.FILE, schema.SCHEMA)
     offers = offers or Offers()
     recipe = (lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations, offers)
     turns = Turns(recipe, recovers=turn is None)
@@ -304,6 +307,7 @@ def create_app(
             clock=clock,
             compaction=compaction,
             approval_seconds=config.approvals.expiry_seconds,
+            extensions=config.extensions,
         )
     )
     log = log or SqliteTaskLog(layout.memory / LOG_FILE)

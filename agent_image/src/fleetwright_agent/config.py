@@ -10,9 +10,18 @@ from decimal import Decimal
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from fleetwright_agent.security.egress import canonical_host
@@ -155,6 +164,40 @@ class Approvals(_Part):
     """A task whose approval nobody answers for so long has failed."""
 
 
+class TypedResult(_Part):
+    """The shape that answers to one skill of the card have as data, beside their text."""
+
+    skill: str = Field(min_length=1, max_length=128)
+    output_schema: Mapping[str, Any]
+    """JSON Schema of an object."""
+    media_type: str = "application/json"
+
+    @field_validator("output_schema")
+    @classmethod
+    def _usable(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        # Imported where somebody needs it: most agents have no schema.
+        import jsonschema
+
+        try:
+            jsonschema.Draft202012Validator.check_schema({"type": "object", **value})
+        except jsonschema.SchemaError as error:
+            raise ValueError(f"it is no JSON Schema: {error.message}") from None
+        if value.get("type", "object") != "object":
+            raise ValueError("a result is an object: its schema must have type object, or none")
+        return value
+
+
+class Extensions(_Part):
+    """What callers are told beside the answer and its cost."""
+
+    tool_calls: bool = True
+    """Which tools are called, with previews of arguments and results."""
+    reasoning: bool = False
+    """What the model thinks, where it says so."""
+    data_parts: bool = False
+    """Data also as parts, for callers that do not read metadata."""
+
+
 class Limits(_Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
@@ -204,6 +247,8 @@ class AgentConfig(_Part):
     compaction: Compaction = Compaction()
     limits: Limits = Limits()
     approvals: Approvals = Approvals()
+    extensions: Extensions = Extensions()
+    results: tuple[TypedResult, ...] = ()
     ask_human: bool = False
     """Whether the agent may put questions and forms to clients that call it."""
     drain_seconds: int = Field(default=30, gt=0)

@@ -23,7 +23,7 @@ from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.push import push_range_problems, receivers
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
-from fleetwright_operator.desired.terms import declared_rotation
+from fleetwright_operator.desired.terms import declared_rotation, declared_skills
 from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys, peer_tool
 from fleetwright_operator.discovery import awaits_pin, drift
 from fleetwright_operator.edges import allows, identity_of, peers_of, selects_namespaces
@@ -134,6 +134,13 @@ def approvals_are_of_its_tools(seen: ObservedAgent, settings: Settings) -> Itera
                 " of spec.mcpServers, or ask_<peer> for one of spec.peers"
             )
             yield Violation("UnknownTool", message)
+
+
+def results_are_objects(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for number, skill in enumerate(declared_skills(seen.agent["spec"])):
+        if skill.get("outputSchema", {}).get("type", "object") != "object":
+            place = f"spec.a2a.skills[{number}].outputSchema.type"
+            yield Violation("OutputSchema", f"{place} must be object: put what it describes into a property of one")
 
 
 def skills_are_ready(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -255,6 +262,7 @@ ACCEPTED: tuple[Check, ...] = (
     rotation_is_possible,
     peers_are_others,
     approvals_are_of_its_tools,
+    results_are_objects,
 )
 RESOLVED: tuple[Check, ...] = (
     mounted_files_exist,

@@ -18,6 +18,7 @@ import uvicorn
 from mcp.server.fastmcp import FastMCP
 
 from fleetwright_agent.app import create_app
+from fleetwright_agent.memory.database import Database
 from fleetwright_cli.offline.model import OfflineModel
 
 TOKENS = {
@@ -205,9 +206,9 @@ def agent(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
     """The whole agent behind its two doors; opening it again is a restart in good order."""
 
     @asynccontextmanager
-    async def start(**changes: Any) -> AsyncIterator[Guest]:
+    async def start(*, conversations: Database | None = None, **changes: Any) -> AsyncIterator[Guest]:
         write(**changes)
-        app = create_app(mounted.config(), layout=mounted.layout, retry_seconds=0.1)
+        app = create_app(mounted.config(), layout=mounted.layout, conversations=conversations, retry_seconds=0.1)
         await app.start()
         servers = [
             uvicorn.Server(uvicorn.Config(door, lifespan="off", log_config=None, timeout_graceful_shutdown=1))

@@ -84,6 +84,24 @@ async def test_messages_that_waited_for_their_turn_are_answered_in_their_order(a
     assert "Rex" in ends[2]["artifacts"][0]["parts"][0]["text"]
 
 
+async def test_a_reply_that_waited_behind_a_running_turn_of_its_conversation_spoils_neither(agent_process, states):
+    async with agent_process() as guest:
+        first = await guest.say("Ask the human about dessert", contextId="shared")
+        second = await guest.say("My dog is called Rex. [[pause:0.5]]", now=True, contextId="shared")
+        async with asyncio.timeout(30):
+            while not (await guest.get(second)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.05)
+        await guest.say("Cake", taskId=first["id"], now=True)
+        await guest.kill()
+    async with agent_process() as guest:
+        ends = [await guest.rested(task) for task in (first, second)]
+        assert [states(task) for task in ends] == ["completed"] * 2
+        assert "Cake" in ends[0]["artifacts"][0]["parts"][0]["text"]
+        assert "I read your message: My dog is called Rex." in ends[1]["artifacts"][0]["parts"][0]["text"]
+        known = await guest.say("What is my dog called?", contextId="shared")
+        assert "Rex" in known["artifacts"][0]["parts"][0]["text"]
+
+
 async def ledger(house):
     return len(house.ledger)
 

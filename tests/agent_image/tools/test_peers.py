@@ -14,7 +14,7 @@ from fleetwright_agent.config import AgentConfig, Layout, Peer
 from fleetwright_agent.extensions import CALL_PATH
 from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.turn.frames import Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.turn.frames import Ask, AskKind, Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
 
 COOK = Peer.model_validate({"name": "cook", "namespace": "n", "url": "http://cook", "description": "cooks"})
 
@@ -37,6 +37,10 @@ class Cook:
                 await asyncio.sleep(3600)
             finally:
                 self.cancelled.set()
+        if request.text == "something":
+            yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
+            yield Ask(AskKind.QUESTION, "How many eggs?", {"question": "How many eggs?"}, "1", "ask_human")
+            return
         yield Text("eggs, ")
         yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
         yield Done("eggs, boiled")
@@ -162,3 +166,11 @@ async def test_the_longest_path_that_a_peer_takes_is_sent(tmp_path):
 
 async def test_the_call_path_travels_under_its_key():
     assert CALL_PATH == "https://fleetwright.dev/a2a/call-path/v1"
+
+
+async def test_a_peer_that_waits_for_a_person_says_what_it_needs_and_what_it_cost(tmp_path):
+    frames = []
+    async with _kitchen(tmp_path) as (_, tool):
+        with pytest.raises(ToolError, match=r"cook needs to know more: How many eggs\?"):
+            await tool.run(_call("something", frames))
+    assert frames == [PeerCost("cook", Decimal("0.000014"))]

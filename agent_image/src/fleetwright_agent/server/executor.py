@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
-from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
+from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, TaskArtifactUpdateEvent, TaskState
+from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.config import Approvals
-from fleetwright_agent.extensions import COST
+from fleetwright_agent.config import Approvals, Extensions
+from fleetwright_agent.extensions import COST, REASONING, SKILL_HINT, TOOL_CALL
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
-from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal
+from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, tool_call
 from fleetwright_agent.server.messages import text_of
 from fleetwright_agent.server.pauses import ask_message, reply_to
 from fleetwright_agent.server.turns import Turns
@@ -30,15 +31,19 @@ from fleetwright_agent.turn.frames import (
     Done,
     Frame,
     PeerCost,
+    Reasoning,
     Reset,
+    Result,
     Text,
     ToolEnd,
     ToolStart,
     TurnRequest,
     Usage,
 )
+from fleetwright_agent.wires import attach, data_part, typed_part
 
 FLUSH_SECONDS: Final = 0.1
+_LONGEST_THOUGHT: Final = 16_000
 
 
 @dataclass(slots=True)
@@ -57,12 +62,14 @@ class FrameExecutor:
         clock: Clock,
         compaction: LastCompaction,
         approval_seconds: int = Approvals().expiry_seconds,
+        extensions: Extensions = Extensions(),  # noqa: B008 - frozen
     ) -> None:
         self.turns = turns
         self.myself = myself
         self.clock = clock
         self.compaction = compaction
         self.approval_seconds = approval_seconds
+        self.extensions = extensions
 
     def begin(self, job: Job, emit: Emit) -> "FrameWork":
         return FrameWork(self, job, emit)
@@ -76,6 +83,7 @@ class FrameWork:
 
     def __init__(self, executor: FrameExecutor, job: Job, emit: Emit, *, restarted: bool = False) -> None:
         self._executor = executor
+        self._told = executor.extensions
         self._restarted = restarted
         self._clock = executor.clock
         self._job = job
@@ -84,9 +92,11 @@ class FrameWork:
         self._bill = Bill(before=job.pause.cost if job.pause else None)
         self._said = ""
         self._unsent = ""
+        self._thought = ""
         self._shown = False
         self._whole: str | None = None
         self._ask: Ask | None = None
+        self._result: Result | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> Sequence[Event]:
@@ -118,13 +128,23 @@ class FrameWork:
             task_id=self._job.task_id,
             text=text_of(self._job.message),
             call_path=path,
-            metadata=self._job.metadata,
+            metadata=self._metadata(),
             reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,
             restarted=self._restarted,
         )
 
+    def _metadata(self) -> dict[str, Any]:
+        """What the message says; which skill is meant is said once, when the task begins."""
+        former = self._job.former
+        began = MessageToDict(former.history[0].metadata) if former and former.history else {}
+        return {**{key: began[key] for key in (SKILL_HINT,) if key in began}, **self._job.metadata}
+
     def _tell(self, frame: Frame) -> None:
+        if not isinstance(frame, Reasoning):
+            self._think()
         match frame:
+            case Reasoning(text):
+                self._thought += text
             case Text(text):
                 self._speak(text)
             case Reset():
@@ -135,10 +155,12 @@ class FrameWork:
                 self._whole = text
             case Ask():
                 self._ask = frame
+            case Result():
+                self._result = frame
             case ToolStart(name=name):
-                self._progress(f"Calling {name}.")
+                self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
-                self._progress(f"{name} {'answered' if ok else 'failed'}.")
+                self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
             case CompactionStart(tokens_before=tokens):
                 self._progress(f"Compacting the conversation of {tokens} tokens.")
             case CompactionEnd():
@@ -170,9 +192,21 @@ class FrameWork:
         if self._shown:
             self._emit(self._piece("", append=False))
 
-    def _progress(self, sentence: str) -> None:
+    def _progress(self, sentence: str, call: ToolStart | ToolEnd | None = None) -> None:
         self._flush()
-        self._emit(self._status(TaskState.TASK_STATE_WORKING, sentence))
+        message = agent_message(sentence, message_id=str(uuid4()))
+        if call is not None and self._told.tool_calls:
+            attach(message, TOOL_CALL, tool_call(call), as_part=self._told.data_parts)
+        self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
+
+    def _think(self) -> None:
+        """One message for each run of thoughts: a message for each piece would be a thousand of them."""
+        thought, self._thought = self._thought, ""
+        if thought and self._told.reasoning:
+            part = data_part(REASONING, {"text": thought[:_LONGEST_THOUGHT]})
+            message = Message(message_id=str(uuid4()), role=Role.ROLE_AGENT, parts=[part])
+            self._flush()
+            self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
 
     def _compacted(self, end: CompactionEnd) -> None:
         self._executor.compaction.seen = {
@@ -198,11 +232,8 @@ class FrameWork:
         expires = now + self._executor.approval_seconds * 1_000_000_000 if ask.kind is AskKind.APPROVAL else None
         message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires)
         if self._bill:
-            message.extensions.append(COST)
-            message.metadata.update({COST: self._cost(success=True)})
-        return status_event(
-            self._job.task_id, self._job.context_id, TaskState.TASK_STATE_INPUT_REQUIRED, at_ns=now, message=message
-        )
+            attach(message, COST, self._cost(success=True), as_part=self._told.data_parts)
+        return self._event(TaskState.TASK_STATE_INPUT_REQUIRED, message)
 
     def _cost(self, *, success: bool) -> dict[str, Any]:
         duration = round((self._clock.monotonic() - self._started) * 1000)
@@ -215,14 +246,18 @@ class FrameWork:
             return []
         piece = self._piece(text, append=False)
         piece.last_chunk = True
-        piece.artifact.extensions.append(COST)
-        piece.artifact.metadata.update({COST: self._cost(success=success)})
+        if self._result is not None:
+            piece.artifact.parts.append(typed_part(self._result.data, self._result.media_type))
+        attach(piece.artifact, COST, self._cost(success=success), as_part=self._told.data_parts)
         return [piece]
 
     def _status(self, state: TaskState, sentence: str = "", *, reason: str = "") -> Event:
         message = agent_message(sentence, message_id=str(uuid4())) if sentence else None
         if message is not None and reason:
             message.metadata["reason"] = reason
+        return self._event(state, message)
+
+    def _event(self, state: TaskState, message: Message | None) -> Event:
         return status_event(self._job.task_id, self._job.context_id, state, at_ns=self._clock.now_ns(), message=message)
 
 
@@ -231,6 +266,8 @@ def activity(frame: Frame) -> str:
     match frame:
         case Text():
             return "the answer was being written"
+        case Reasoning():
+            return "the model was thinking"
         case ToolStart(name=name):
             return f"{name} was called"
         case ToolEnd(name=name):

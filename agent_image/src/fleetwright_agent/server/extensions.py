@@ -1,19 +1,18 @@
 """The protocol extensions this runtime speaks, and what they look like on the wire.
 
-Declared, activated and emitted must stay one set: `EMITTED`. Refuses: data an extension does not define.
+Declared, activated and emitted must stay one set: `spoken`. Refuses: data an extension does not define.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 from a2a.utils.errors import InvalidParamsError
 
-from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS
-from fleetwright_agent.turn.frames import PeerCost, Usage
-
-EMITTED: Final = frozenset({COST})
+from fleetwright_agent.config import Extensions
+from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS, TOOL_CALL
+from fleetwright_agent.turn.frames import PeerCost, ToolEnd, ToolStart, Usage
 
 _MAX_HOP = 127
 
@@ -92,6 +91,20 @@ def loop_refusal(path: Sequence[str], *, myself: str) -> str | None:
     return None
 
 
-def activated(requested: Iterable[str]) -> list[str]:
+def tool_call(frame: ToolStart | ToolEnd) -> dict[str, Any]:
+    """The payload of tool-call-v1; the turn has cut arguments and results to previews."""
+    about = {"toolCallId": frame.call_id, "name": frame.name}
+    if isinstance(frame, ToolStart):
+        return {**about, "phase": "started", "args": frame.arguments}
+    ended = {"phase": "completed", "result": frame.result} if frame.ok else {"phase": "failed", "error": frame.result}
+    return {**about, **ended, "outputChars": frame.characters}
+
+
+def spoken(choice: Extensions) -> frozenset[str]:
+    """The extensions with a URI that this agent speaks; its card declares the same."""
+    return frozenset({COST, *((TOOL_CALL,) if choice.tool_calls else ())})
+
+
+def activated(requested: Iterable[str], spoken: frozenset[str]) -> list[str]:
     """The extensions a caller asked for that are spoken here, for the response header."""
-    return sorted(EMITTED.intersection(requested))
+    return sorted(spoken.intersection(requested))

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from a2a.types.a2a_pb2 import Message, Part, Role, Task
-from google.protobuf.json_format import MessageToDict, ParseDict
-from google.protobuf.struct_pb2 import Value
+from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import ANSWER, ASK, COST, HITL_MIME
+from fleetwright_agent.extensions import ANSWER, ASK, COST, HITL
 from fleetwright_agent.server.events import INTERRUPTED
 from fleetwright_agent.tools.human import approved
 from fleetwright_agent.turn.frames import Ask, AskKind, Reply
+from fleetwright_agent.wires import data_part
 
 _SECOND = 1_000_000_000
 
@@ -38,9 +38,8 @@ class Pause:
 
 def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message:
     """Text for people, data for programs."""
-    data = Part(data=ParseDict(dict(ask.payload), Value()), media_type="application/json")
-    data.metadata["mimeType"] = HITL_MIME
-    message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=[Part(text=ask.prompt), data])
+    parts = [Part(text=ask.prompt), data_part(HITL, ask.payload)]
+    message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=parts)
     about: dict[str, Any] = {"id": ask.identity, "kind": ask.kind.value, "tool": ask.tool}
     if expires_ns is not None:
         about["expires"] = _moment(expires_ns)

@@ -25,6 +25,7 @@ from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.pauses import answered_pause, newest_message, pause_of
 from fleetwright_agent.server.work import Emit, Executor, Job, Outcome, Pulse, Recovering, Work
 from fleetwright_agent.turn.frames import TurnFailed
+from fleetwright_agent.wires import attach
 
 _logger = logging.getLogger(__name__)
 
@@ -55,8 +56,7 @@ def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent
     message.metadata["reason"] = outcome.reason
     pause = pause_of(task)
     if pause is not None and pause.cost is not None:
-        message.extensions.append(COST)
-        message.metadata.update({COST: {**pause.cost, "success": False}})
+        attach(message, COST, {**pause.cost, "success": False})
     return status_event(task.id, task.context_id, outcome.state, at_ns=at_ns, message=message)
 
 
@@ -273,5 +273,6 @@ def _interrupted(live: Live) -> Job | None:
         context_id=task.context_id,
         message=message,
         metadata=MessageToDict(message.metadata),
-        pause=answered_pause(task),
+        former=task if (pause := answered_pause(task)) else None,
+        pause=pause,
     )

@@ -35,6 +35,7 @@ from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.frames import PeerCost
+from fleetwright_agent.wires import read
 
 _MOST_CHARACTERS = 50_000
 _CONNECT_SECONDS = 30.0
@@ -146,15 +147,17 @@ def _merge(task: Task, event: StreamResponse) -> None:
 
 
 def _outcome(peer: Peer, task: Task, call: ToolCall) -> str:
-    for artifact in task.artifacts:
-        spent = MessageToDict(artifact.metadata).get(COST)
-        cost = _decimal(spent.get("costUsd")) if isinstance(spent, dict) else None
+    spent = [*(read(artifact, COST) for artifact in task.artifacts), read(task.status.message, COST)]
+    for payload in spent:
+        cost = _decimal((payload or {}).get("costUsd"))
         if cost is not None:
             call.emit(PeerCost(peer.name, cost))
     text = "".join(part.text for artifact in task.artifacts for part in artifact.parts if part.text)
+    said = "".join(part.text for part in task.status.message.parts)[:500]
     if task.status.state in _ENDED:
-        said = "".join(part.text for part in task.status.message.parts)
-        raise ToolError(f"{peer.name} ended without an answer: {said[:500] or 'it gave no reason'}")
+        raise ToolError(f"{peer.name} ended without an answer: {said or 'it gave no reason'}")
+    if task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED:
+        raise ToolError(f"{peer.name} needs to know more: {said}. Ask it again, with that in the request")
     if task.status.state != TaskState.TASK_STATE_COMPLETED:
         raise ToolError(f"{peer.name} stopped answering before it was done")
     return text[:_MOST_CHARACTERS]

@@ -48,6 +48,8 @@ class TurnContext:
     tool_calls: int = 0
     spoken: bool = False
     """Whether the model call that runs now has said anything to the caller."""
+    silent: bool = False
+    """What the model says now is not for the caller."""
     observed: bool = False
     failure: TurnFailed | None = None
     """Set where an exception would be swallowed; raised before the next model call."""

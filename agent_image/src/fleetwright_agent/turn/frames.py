@@ -18,6 +18,13 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Reasoning:
+    """The next piece of what the model thinks before it answers."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
     """What was streamed so far is void: the model call that spoke it failed and is made again."""
 
@@ -101,13 +108,34 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Result:
+    """The answer as data of the shape that its skill declares; said before `Done`."""
+
+    data: Mapping[str, Any]
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The whole answer, said once, last."""
 
     text: str
 
 
-Frame = Text | Reset | ToolStart | ToolEnd | Usage | PeerCost | CompactionStart | CompactionEnd | Ask | Done
+Frame = (
+    Text
+    | Reasoning
+    | Reset
+    | ToolStart
+    | ToolEnd
+    | Usage
+    | PeerCost
+    | CompactionStart
+    | CompactionEnd
+    | Ask
+    | Result
+    | Done
+)
 
 
 class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes like this; it is not a defect

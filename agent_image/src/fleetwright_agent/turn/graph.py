@@ -28,6 +28,7 @@ from fleetwright_agent.turn.middleware.composite import TurnMiddleware
 from fleetwright_agent.turn.middleware.equipment import EquipmentLink
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
+from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
 from fleetwright_agent.turn.models import Chat
 from fleetwright_agent.turn.people import with_people
 from fleetwright_agent.turn.resumption import Start, Threads
@@ -67,6 +68,7 @@ class GraphTurn:
         links = (
             EquipmentLink(config, layout),
             CompactionLink(config.compaction, config.model, metrics),
+            TypedResultLink(config.results),
             model_calls or ModelCalls(config.model, metrics),
         )
         self._graph: Any = create_agent(

@@ -1,7 +1,7 @@
 """The chat model: an OpenAI-compatible client that streams, counts, and never runs half a tool call."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -23,6 +23,8 @@ class Chat(ChatOpenAI):
     """
 
     said: Callable[[str], None] | None = Field(default=None, exclude=True)
+    thought: Callable[[str], None] | None = Field(default=None, exclude=True)
+    """Providers have two names for what their models think; the stock client reads neither."""
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         arguments: dict[int, list[str]] = {}
@@ -42,6 +44,20 @@ class Chat(ChatOpenAI):
             yield chunk
         for pieces in arguments.values():
             _require_object("".join(pieces), spent)
+
+    def _convert_chunk_to_generation_chunk(
+        self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
+    ) -> ChatGenerationChunk | None:
+        if self.thought is not None and (text := _thought(chunk)):
+            self.thought(text)
+        return super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
+
+
+def _thought(chunk: Mapping[str, Any]) -> str:
+    choices = chunk.get("choices") or [{}]
+    delta = choices[0].get("delta") or {}
+    text = delta.get("reasoning_content") or delta.get("reasoning")
+    return text if isinstance(text, str) else ""
 
 
 def _require_object(text: str, spent: AIMessage) -> None:

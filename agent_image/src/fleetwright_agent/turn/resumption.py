@@ -39,7 +39,8 @@ def start(request: TurnRequest, stored: StateSnapshot) -> Start:
         if not (ours and request.restarted):
             raise _LOST
     if ours and request.restarted:
-        return Start(None, ended=not stored.next)
+        # Not `next`: a step whose work is done and that is not yet closed has nobody next.
+        return Start(None, ended=not stored.tasks)
     return Start(
         {"messages": [HumanMessage(request.text)], "compaction_failures": 0, "task": request.task_id}, fresh=True
     )
@@ -72,7 +73,7 @@ class Threads:
             stored = await self._state(thread)
         begin = start(request, stored)
         if begin.fresh:
-            await self._set_aside(request, stored, thread)
+            await self._set_aside(request, stored, thread, unfinished=bool(asked(stored)))
             await self._journal.forget(thread)
         elif request.restarted and (tools := await self._journal.begun(thread)):
             raise TurnFailed(
@@ -91,7 +92,8 @@ class Threads:
         known = {message.id for message in now.values.get("messages", ())}
         news = [message for message in done.values["messages"] if message.id not in known]
         if news and _spoken(news):
-            await self._set_aside(request, now, main)
+            # Whoever was in the middle of a turn when the process ended comes after this one.
+            await self._set_aside(request, now, main, unfinished=bool(now.tasks))
             await self._graph.aupdate_state(_place(main), {"messages": news}, as_node="model")
         await self._saver.adelete_thread(thread)
 
@@ -103,11 +105,11 @@ class Threads:
     async def asked(self, thread: str) -> list[Ask]:
         return asked(await self._state(thread))
 
-    async def _set_aside(self, request: TurnRequest, stored: StateSnapshot, thread: str) -> None:
-        """Whoever waits for a person in this conversation keeps their place."""
-        waiting = stored.values.get("task")
-        if waiting and waiting != request.task_id and asked(stored):
-            target = Aside(request.owner, request.context_id, waiting).thread
+    async def _set_aside(self, request: TurnRequest, stored: StateSnapshot, thread: str, *, unfinished: bool) -> None:
+        """Whoever has not come to an end in this conversation keeps their place."""
+        other = stored.values.get("task")
+        if unfinished and other and other != request.task_id:
+            target = Aside(request.owner, request.context_id, other).thread
             await self._saver.acopy_thread(thread, target)
 
     async def _state(self, thread: str) -> StateSnapshot:

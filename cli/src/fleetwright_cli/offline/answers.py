@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fleetwright_cli.offline.planning import Call, plan
+from fleetwright_cli.offline.planning import Call, demanded, plan
 from fleetwright_cli.offline.words import sentences, words
 
 _RECALL = re.compile(r"\b(remember|recall|did i|have i|i told|i said|earlier|before|my|our)\b", re.IGNORECASE)
 _SUMMARISE = re.compile(r"^\s*summari[sz]e\b", re.IGNORECASE)
+_THINK = re.compile(r"\[\[think:(\d+)\]\]")
 _LONG = re.compile(r"\[\[long:(\d+)\]\]")
 _TOGETHER = "[[together]]"
 """Every call that is left at once, instead of one after the other."""
@@ -23,7 +24,25 @@ class Answer:
     """Either words or calls."""
 
     text: str = ""
+    thought: str = ""
     calls: tuple[Call, ...] = ()
+
+
+def submission(name: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
+    """A call that the request demands, filled from the newest user message.
+
+    What cannot be read there is left out, and made up by its type when the call was refused before.
+    """
+    asked_at = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=0)
+    refused = any(message["role"] == "tool" for message in messages[asked_at + 1 :])
+    function = next(tool["function"] for tool in tools if tool["function"]["name"] == name)
+    return Answer(calls=(demanded(text_of(messages[asked_at]), function, complete=refused),))
+
+
+def thinking(asked: str, reply: Answer) -> Answer:
+    """The same reply with thoughts before it, as many words as `[[think:N]]` asks for."""
+    found = _THINK.search(asked)
+    return replace(reply, thought=" ".join(f"thought{i}" for i in range(int(found.group(1))))) if found else reply
 
 
 def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:

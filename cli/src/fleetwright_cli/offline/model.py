@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from fleetwright_cli.offline.answers import Answer, answer, text_of
+from fleetwright_cli.offline.answers import Answer, answer, submission, text_of, thinking
 from fleetwright_cli.offline.failing import Failing, pause
 
 _PROMPTS_REMEMBERED = 64
@@ -75,7 +75,7 @@ class OfflineModel:
             return _error(kind)
         if kind == "hang":
             await asyncio.sleep(_HANG_SECONDS)
-        reply = Answer() if kind == "empty" else answer(messages, body.get("tools") or [])
+        reply = Answer() if kind == "empty" else thinking(asked, _reply(body))
         usage = self._usage(body, reply)
         frame = {"id": f"chatcmpl-{_digest(body)}", "created": 0, "model": str(body.get("model", "offline"))}
         if body.get("stream"):
@@ -90,7 +90,7 @@ class OfflineModel:
         self._prompts[prompt] = None
         if len(self._prompts) > _PROMPTS_REMEMBERED:
             self._prompts.popitem(last=False)
-        said = reply.text + "".join(call.name + call.json for call in reply.calls)
+        said = reply.thought + reply.text + "".join(call.name + call.json for call in reply.calls)
         tokens_in, tokens_out = -(-len(prompt) // 4), max(1, -(-len(said) // 4))
         return {
             "prompt_tokens": tokens_in,
@@ -98,6 +98,13 @@ class OfflineModel:
             "total_tokens": tokens_in + tokens_out,
             "prompt_tokens_details": {"cached_tokens": shared // 4 // _CACHE_BLOCK * _CACHE_BLOCK},
         }
+
+
+def _reply(body: Mapping[str, Any]) -> Answer:
+    tools, choice = body.get("tools") or [], body.get("tool_choice")
+    if isinstance(choice, Mapping):
+        return submission(choice["function"]["name"], body["messages"], tools)
+    return answer(body["messages"], tools)
 
 
 def _bad_tool_name(tools: Sequence[Mapping[str, Any]]) -> Response | None:
@@ -161,6 +168,10 @@ async def _stream(
         return f"data: {json.dumps({**frame, 'object': 'chat.completion.chunk', 'choices': [choice]})}\n\n"
 
     yield event({"role": "assistant", "content": ""})
+    for word in reply.thought.split():
+        yield event({"reasoning_content": f"{word} "})
+        if wait:
+            await asyncio.sleep(wait)
     calls = _tool_calls(reply, kind)
     for call in calls:
         yield event({"tool_calls": [call]})

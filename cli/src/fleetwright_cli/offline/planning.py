@@ -53,19 +53,29 @@ def _score(step: str, function: Mapping[str, Any]) -> int:
     return _NAMED * len(said & named) + len(said & described)
 
 
+_PLAIN = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+
+
+def demanded(text: str, function: Mapping[str, Any], *, complete: bool) -> Call:
+    """A call with what a text tells; `complete` puts plain values where it tells nothing."""
+    properties = (function.get("parameters") or {}).get("properties") or {}
+    plain = {name: _PLAIN.get(declared.get("type"), "") for name, declared in properties.items()} if complete else {}
+    return Call(function["name"], plain | _read(text, function))
+
+
 def _fill(step: str, function: Mapping[str, Any]) -> dict[str, Any] | None:
-    schema = function.get("parameters") or {}
-    properties = schema.get("properties") or {}
-    required = set(schema.get("required") or ())
+    """Every required argument, or nothing."""
+    arguments = _read(step, function)
+    required = (function.get("parameters") or {}).get("required") or ()
+    return arguments if set(required) <= set(arguments) else None
+
+
+def _read(step: str, function: Mapping[str, Any]) -> dict[str, Any]:
+    properties = (function.get("parameters") or {}).get("properties") or {}
     reading = _Reading(step)
-    arguments: dict[str, Any] = {}
-    for name, declared in properties.items():
-        value = reading.value(name, declared, last=len(properties) == 1, function=function["name"])
-        if value is not None:
-            arguments[name] = value
-        elif name in required:
-            return None
-    return arguments
+    last = len(properties) == 1
+    found = {name: reading.value(name, d, last=last, function=function["name"]) for name, d in properties.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 class _Reading:

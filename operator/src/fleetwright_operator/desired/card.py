@@ -1,8 +1,8 @@
 """The agent card, A2A 1.0: compiled from the same inputs as `agent.json`, so it says what is true.
 
-Interfaces are the dialects that are spoken; skills are the mounted ones; the security scheme is the enforced one; the
-extension is the emitted one. What is served has signatures besides: they lie in a ConfigMap of their own, so that
-another key is not another revision.
+Interfaces are the dialects that are spoken; skills are the mounted and the declared ones; the security scheme is the
+enforced one; the extensions are the emitted ones. What is served has signatures besides: they lie in a ConfigMap of
+their own, so that another key is not another revision.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,21 @@ from fleetwright_operator.canonical import canonical_json, sha256_hex
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
 from fleetwright_operator.desired.older_card import superset
 from fleetwright_operator.desired.push import offers_push
-from fleetwright_operator.desired.terms import dialects, takes_api_keys
+from fleetwright_operator.desired.terms import (
+    declared_skills,
+    dialects,
+    media_type,
+    takes_api_keys,
+    tells_tool_calls,
+)
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.skill_document import SkillContent
 
 _BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
 COST_EXTENSION = "https://proto-labs.ai/a2a/ext/cost-v1"
+TOOL_CALL_EXTENSION = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 DEFAULT_VERSION = "0.1.0"
+_OUTPUT_MODES = ("text/markdown", "text/plain")
 _BEARER = {
     "bearer": {
         "httpAuthSecurityScheme": {
@@ -87,20 +95,41 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         "capabilities": {
             "streaming": True,
             "pushNotifications": offers_push(agent),
-            "extensions": [
-                {
-                    "uri": COST_EXTENSION,
-                    "description": "Tokens and US dollars of a task, in the metadata of its last artifact.",
-                }
-            ],
+            "extensions": _extensions(spec),
         },
         "securitySchemes": schemes,
         # One of them is enough.
         "securityRequirements": [{"schemes": {scheme: {}}} for scheme in schemes],
         "defaultInputModes": ["text/plain"],
-        "defaultOutputModes": ["text/markdown", "text/plain"],
-        "skills": [_skill(skill) for skill in skills] or [_chat(description)],
+        "defaultOutputModes": list(_OUTPUT_MODES),
+        "skills": _skills(spec, skills) or [_chat(description)],
     }
+
+
+def _skills(spec: Mapping[str, Any], mounted: Sequence[SkillContent]) -> list[dict[str, Any]]:
+    """The mounted ones and those that are declared; one that is both is shown as it is mounted."""
+    declared = {entry["id"]: entry for entry in declared_skills(spec)}
+    shown = {skill.name: _skill(skill) for skill in mounted}
+    shown = {**shown, **{key: _declared(entry) for key, entry in declared.items() if key not in shown}}
+    for key, entry in declared.items():
+        if "outputSchema" in entry:
+            # The text comes with it in any case.
+            shown[key]["outputModes"] = [media_type(entry), *_OUTPUT_MODES]
+    return list(shown.values())
+
+
+def _declared(entry: Mapping[str, Any]) -> dict[str, Any]:
+    name = entry.get("name", entry["id"])
+    tags = list(entry.get("tags", ())) or ["skill"]
+    return {"id": entry["id"], "name": name, "description": entry["description"], "tags": tags}
+
+
+def _extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Those that the agent speaks; what has no URI cannot be declared."""
+    declared = {COST_EXTENSION: "Tokens and US dollars of a task, in the metadata of its last artifact."}
+    if tells_tool_calls(spec):
+        declared[TOOL_CALL_EXTENSION] = "Calls of tools while a task works, in the metadata of its status messages."
+    return [{"uri": uri, "description": description} for uri, description in declared.items()]
 
 
 def _interfaces(agent: Agent, url: str) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from fleetwright_operator.desired.references import (
     header_files,
     instructions_file,
 )
-from fleetwright_operator.desired.terms import DIALECTS, dialects, takes_api_keys
+from fleetwright_operator.desired.terms import DIALECTS, declared_skills, dialects, media_type, takes_api_keys
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools, digests, pinned_list, server_entry
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.endpoints import Endpoints
@@ -70,6 +70,8 @@ def agent_config(
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
         **_people(spec),
+        **_given(spec.get("a2a", {}), "extensions"),
+        **_given({"results": _results(spec)}, "results"),
         **_asked_for(agent),
     }
 
@@ -136,6 +138,15 @@ def _peer(peer: Agent, endpoints: Endpoints) -> dict[str, Any]:
         "url": endpoints.agent(namespace, name),
         "description": peer["spec"].get("description", ""),
     }
+
+
+def _results(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The shapes of answers to skills that declare one."""
+    return [
+        {"skill": skill["id"], "outputSchema": skill["outputSchema"], "mediaType": media_type(skill)}
+        for skill in declared_skills(spec)
+        if "outputSchema" in skill
+    ]
 
 
 def _people(spec: Mapping[str, Any]) -> dict[str, Any]:

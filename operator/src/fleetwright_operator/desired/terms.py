@@ -1,5 +1,6 @@
-"""On which terms an agent lets callers in: how long their tokens live, how they may be sent, and what is spoken."""
+"""On which terms an agent deals with callers: how long tokens live, how they are sent, what is spoken and told."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -47,6 +48,21 @@ def _seconds(auth: dict[str, Any], field: str, default: int, *, least: int) -> i
 def takes_api_keys(agent: Agent) -> bool:
     """Whether clients may send their token as an API key too."""
     return bool(agent["spec"].get("auth", {}).get("apiKey", False))
+
+
+def tells_tool_calls(spec: Mapping[str, Any]) -> bool:
+    """Whether callers are told which tools are called."""
+    return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
+
+
+def declared_skills(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """What the agent says that it can do, beside the skills that are mounted."""
+    return tuple(spec.get("a2a", {}).get("skills", ()))
+
+
+def media_type(skill: Mapping[str, Any]) -> str:
+    """Of the data that a declared skill answers with."""
+    return str(skill.get("outputMediaType", "application/json"))
 
 
 def dialects(agent: Agent) -> list[str]:

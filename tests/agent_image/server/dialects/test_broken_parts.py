@@ -42,7 +42,8 @@ def door(dialect: Dialect) -> ASGIApp:
     async def is_chosen(*_: Any) -> bool:
         return False
 
-    calls = Calls(Handler(), admission=lambda _: None)  # type: ignore[arg-type] # a handler of two operations
+    handler = Handler()
+    calls = Calls(handler, admission=lambda _: None, spoken=frozenset())  # type: ignore[arg-type] # it has two operations
     rpc = JsonRpc(calls, [dialect], has_chosen_id=is_chosen)
     over_rest = [] if dialect.version == "0.1" else [dialect]
     app = Starlette(routes=[Route("/a2a", rpc.__call__, methods=["POST"]), *rest_routes(calls, over_rest)])

@@ -42,14 +42,20 @@ class Call:
 
 
 class Calls:
-    def __init__(self, handler: RequestHandler, *, admission: Admission) -> None:
+    def __init__(self, handler: RequestHandler, *, admission: Admission, spoken: frozenset[str]) -> None:
         self._handler = handler
         self._admission = admission
+        self._spoken = spoken
 
     def admit(self, operation: Operation) -> None:
         """Raises: Unavailable."""
         if busy := self._admission(operation):
             raise Unavailable(busy)
+
+    def extension_headers(self, request: Request) -> dict[str, str]:
+        """What of the requested is spoken here, told under the name it was asked under."""
+        told = {name: ", ".join(activated(_requested(request, name), self._spoken)) for name in _EXTENSION_HEADERS}
+        return {name: uris for name, uris in told.items() if uris}
 
     async def answer(self, call: Call) -> Any:
         """Raises: A2AError."""
@@ -100,12 +106,6 @@ def context_of(request: Request, dialect: Dialect) -> ServerCallContext:
         state={DIALECT: dialect.version, CHOOSES_IDS: dialect.chooses_ids},
         requested_extensions=_requested(request, *_EXTENSION_HEADERS),
     )
-
-
-def extension_headers(request: Request) -> dict[str, str]:
-    """What of the requested is spoken here, told under the name it was asked under."""
-    told = {name: ", ".join(activated(_requested(request, name))) for name in _EXTENSION_HEADERS}
-    return {name: uris for name, uris in told.items() if uris}
 
 
 def _requested(request: Request, *names: str) -> set[str]:

@@ -24,13 +24,18 @@ _REST: Final[dict[DialectName, Dialect]] = {DialectName.V1_0: V10, DialectName.V
 
 
 def routes(
-    handler: RequestHandler, dialects: Collection[DialectName], *, tasks: LiveTasks, admission: Admission
+    handler: RequestHandler,
+    dialects: Collection[DialectName],
+    *,
+    tasks: LiveTasks,
+    admission: Admission,
+    spoken: frozenset[str],
 ) -> list[Route]:
     async def has_chosen_id(owner: str, task_id: str) -> bool:
         live = await tasks.find(owner, task_id)
         return live is not None and CHOSEN_ID in live.stored().task.metadata
 
-    calls = Calls(handler, admission=admission)
+    calls = Calls(handler, admission=admission, spoken=spoken)
     rpc = JsonRpc(calls, [d for name, d in _JSON_RPC.items() if name in dialects], has_chosen_id=has_chosen_id)
     rest = [dialect for name, dialect in _REST.items() if name in dialects]
     return [

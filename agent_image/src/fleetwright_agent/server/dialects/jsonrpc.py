@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fleetwright_agent.server.dialects import versions
-from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of, extension_headers, safe
+from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of, safe
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Params, read
 from fleetwright_agent.server.dialects.streams import nothing, streamed
 from fleetwright_agent.server.dialects.v10 import V10
@@ -74,16 +74,16 @@ class JsonRpc:
             if operation in STREAMS:
                 return self._stream(request, envelope.id, dialect, await self._calls.stream(call))
             result = {"jsonrpc": "2.0", "id": envelope.id, "result": await self._calls.answer(call)}
-            return JSONResponse(result, headers=extension_headers(request))
+            return JSONResponse(result, headers=self._calls.extension_headers(request))
         except Unavailable as error:
             return _refused(dialect, envelope.id, error, status=503, headers=_LATER)
         except Exception as error:
             if operation in STREAMS and dialect.faults_in_streams:
                 return self._stream(request, envelope.id, dialect, nothing(), broken=safe(error))
-            return _refused(dialect, envelope.id, safe(error), headers=extension_headers(request))
+            return _refused(dialect, envelope.id, safe(error), headers=self._calls.extension_headers(request))
 
-    @staticmethod
     def _stream(
+        self,
         request: Request,
         request_id: RequestId,
         dialect: Dialect,
@@ -100,7 +100,7 @@ class JsonRpc:
             results(),
             fault=lambda error: _body(dialect, request_id, error),
             marked=dialect.details,
-            headers=extension_headers(request),
+            headers=self._calls.extension_headers(request),
             broken=broken,
         )
 

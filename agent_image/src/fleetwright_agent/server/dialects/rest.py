@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fleetwright_agent.server.dialects import versions
-from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of, extension_headers, safe
+from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of, safe
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params, read
 from fleetwright_agent.server.dialects.streams import streamed
 from fleetwright_agent.server.envelope import parse
@@ -63,13 +63,13 @@ class Endpoint:
             return refuse(503, error.message, headers={"Retry-After": "1"})
         except Exception as error:
             payload = fault(dialect, safe(error))
-            return JSONResponse(payload, payload["error"]["code"], headers=extension_headers(request))
+            return JSONResponse(payload, payload["error"]["code"], headers=self._calls.extension_headers(request))
 
     async def _perform(self, request: Request, dialect: Dialect) -> Response:
         asked = read(dialect, self._operation, await self._params(request))
         call = Call(dialect, self._operation, asked, context_of(request, dialect))
         self._calls.admit(self._operation)
-        headers = extension_headers(request)
+        headers = self._calls.extension_headers(request)
         if self._operation in STREAMS:
             stream = await self._calls.stream(call)
             return streamed(stream, fault=partial(fault, dialect), marked=True, headers=headers)

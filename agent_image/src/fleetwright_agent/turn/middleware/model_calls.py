@@ -13,7 +13,7 @@ from fleetwright_agent.config import Model
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.failures import Failure, classify, spent
-from fleetwright_agent.turn.frames import Purpose, Reset, Text, TurnFailed, Usage
+from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed, Usage
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.prices import cost_usd
 
@@ -67,6 +67,8 @@ class ModelCalls:
         context.spoken = False
 
         def said(text: str) -> None:
+            if context.silent:
+                return
             if not context.spoken:
                 self._metrics.llm_first_token.labels(self._model.name).observe(time.perf_counter() - started)
                 if spoken_before:
@@ -74,7 +76,11 @@ class ModelCalls:
             context.spoken = True
             context.emit(Text(text))
 
-        speaking = request.model.model_copy(update={"said": said})
+        def thought(text: str) -> None:
+            if not context.silent:
+                context.emit(Reasoning(text))
+
+        speaking = request.model.model_copy(update={"said": said, "thought": thought})
         reply = await call(request.override(model=speaking))
         self._metrics.llm_latency.labels(self._model.name).observe(time.perf_counter() - started)
         self._metrics.llm_calls.labels(self._model.name, "ok").inc()

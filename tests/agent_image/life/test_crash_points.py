@@ -1,0 +1,123 @@
+"""A crash at every write of a conversation: the memory as it lies there at each of them is given to another process.
+
+What a killed process leaves is its files as they are at that moment. Here one run is photographed before and after
+each of its writes, and every photograph is started from.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from fleetwright_agent.memory import schema
+from fleetwright_agent.memory.database import Database
+
+FILES = (schema.FILE, "tasks.db")
+GATED = {"approvals": {"tools": ["house__charge_card"]}}
+
+
+@dataclass
+class Photograph:
+    folder: Path
+    effects: int
+
+
+@dataclass
+class Camera:
+    """Takes a photograph of the memory before and after every write."""
+
+    memory: Path
+    into: Path
+    ledger: list[str]
+    taken: list[Photograph] = field(default_factory=list)
+    shots: Iterator[int] = field(default_factory=count)
+
+    def shoot(self) -> None:
+        folder = self.into / f"{next(self.shots):03}"
+        folder.mkdir(parents=True)
+        for name in FILES:
+            if (self.memory / name).exists():
+                with sqlite3.connect(self.memory / name) as source, sqlite3.connect(folder / name) as target:
+                    source.backup(target)
+                source.close()
+                target.close()
+        self.taken.append(Photograph(folder, len(self.ledger)))
+
+
+class Photographed(Database):
+    def __init__(self, memory: Path, camera: Camera) -> None:
+        super().__init__(memory / schema.FILE, schema.SCHEMA)
+        self._camera = camera
+
+    def _transaction(self, work):
+        before = self._changes()
+        self._camera.shoot()
+        result = super()._transaction(work)
+        if self._changes() == before:
+            self._camera.taken.pop()
+        else:
+            self._camera.shoot()
+        return result
+
+    def _changes(self) -> int:
+        return self._connection.total_changes if self._connection else 0
+
+
+async def finished(guest, task, states):
+    """The task at its end; whatever it asks is answered with a yes."""
+    while True:
+        found = await guest.rested(task)
+        if states(found) != "input-required":
+            return found
+        await guest.say("yes", taskId=task["id"])
+
+
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        pytest.param("Book table for 4", {}, id="a tool"),
+        pytest.param("Charge the card 30; book table for 4 [[together]]", GATED, id="two tools, of which one waits"),
+    ],
+)
+async def test_from_every_crash_a_task_comes_to_an_end_and_no_effect_happens_twice(
+    agent, states, house, mounted, tmp_path_factory, text, changes
+):
+    camera = Camera(mounted.layout.memory, tmp_path_factory.mktemp("photographs"), house.ledger)
+    async with agent(conversations=Photographed(mounted.layout.memory, camera), **changes) as guest:
+        task = await guest.say(text)
+        done = await finished(guest, task, states)
+        assert states(done) == "completed"
+    effects = len(house.ledger)
+    ends = []
+    for number, photograph in enumerate(camera.taken):
+        house.ledger.clear()
+        restored(photograph, mounted.layout.memory)
+        async with agent(**changes) as guest:
+            ended = await finished(guest, task, states) if await exists(guest, task) else None
+        if ended is None:
+            continue
+        # What was on its way when the picture was taken has arrived by the next one.
+        arrived = camera.taken[min(number + 1, len(camera.taken) - 1)].effects
+        assert len(house.ledger) + arrived <= effects, f"photograph {number}"
+        ends.append(states(ended))
+        if ends[-1] == "completed":
+            assert len(house.ledger) + arrived == effects, f"photograph {number}"
+        else:
+            assert ended["status"]["message"]["metadata"]["reason"] == "restart_tool_unknown"
+    assert len(ends) > 8
+    assert ends.count("failed") < len(ends) / 2, ends
+
+
+async def exists(guest, task):
+    return "result" in await guest.call("GetTask", {"id": task["id"]})
+
+
+def restored(photograph, memory):
+    for name in FILES:
+        for suffix in ("", "-wal", "-shm"):
+            (memory / f"{name}{suffix}").unlink(missing_ok=True)
+        if (photograph.folder / name).exists():
+            (memory / name).write_bytes((photograph.folder / name).read_bytes())

@@ -1,0 +1,144 @@
+"""What callers are told beside the answer, on every wire, and that it is what the compiled card declares."""
+
+import asyncio
+
+import pytest
+
+from fleetwright_operator.desired.card import agent_card
+
+EXT = "https://proto-labs.ai/a2a/ext/"
+COST, TOOL_CALL = f"{EXT}cost-v1", f"{EXT}tool-call-v1"
+MIME = "application/vnd.protolabs.{}+json"
+
+
+async def stream(guest, message, text):
+    events = guest.events("SendStreamingMessage", message(text))
+    return [event async for event in events]
+
+
+def messages(events):
+    statuses = [event["statusUpdate"]["status"] for event in events if "statusUpdate" in event]
+    return [status["message"] for status in statuses if "message" in status]
+
+
+def told(events):
+    """The URIs that are listed with what they describe, and those that lie in metadata."""
+    sources = [*messages(events), *(e["artifactUpdate"]["artifact"] for e in events if "artifactUpdate" in e)]
+    listed = {uri for source in sources for uri in source.get("extensions", ())}
+    carried = {uri for source in sources for uri in source.get("metadata", {}) if uri.startswith(EXT)}
+    assert listed == carried
+    return listed
+
+
+def data(source, name):
+    found = (part for part in source["parts"] if part.get("metadata", {}).get("mimeType") == MIME.format(name))
+    return [part["data"] for part in found]
+
+
+@pytest.mark.parametrize(
+    "extensions",
+    [
+        pytest.param({}, id="as it is when nothing is said"),
+        pytest.param({"toolCalls": False}, id="without the calls of tools"),
+        pytest.param({"reasoning": True, "dataParts": True}, id="with everything"),
+    ],
+)
+async def test_what_an_agent_says_is_what_its_card_declares_and_what_it_activates(agent, message, extensions):
+    spec = {"description": "d", "a2a": {"extensions": extensions}}
+    card = agent_card({"metadata": {"name": "echo"}, "spec": spec}, url="http://echo", skills=[])
+    declared = {extension["uri"] for extension in card["capabilities"]["extensions"]}
+    async with agent(extensions=extensions) as guest:
+        events = await stream(guest, message, "Book table for 4 [[think:3]]")
+        assert told(events) == declared
+        async with guest.http() as http:
+            asked = {"A2A-Extensions": f"{COST}, {TOOL_CALL}, urn:other"}
+            said = {method: message("Hello there") for method in ("SendMessage", "SendStreamingMessage")}
+            for method, params in {**said, "GetTask": {"id": "of nobody"}}.items():
+                body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+                answer = await http.post("/a2a", json=body, headers=asked)
+                assert set(answer.headers["a2a-extensions"].split(", ")) == declared
+
+
+async def test_a_call_of_a_tool_is_told_when_it_starts_and_when_it_ends(agent, message):
+    async with agent() as guest:
+        events = await stream(guest, message, "Book table for 4")
+    started, ended = (m["metadata"][TOOL_CALL] for m in messages(events) if TOOL_CALL in m.get("metadata", {}))
+    assert started["phase"] == "started"
+    assert (started["name"], started["args"]) == ("house__book_table", '{"guests": 4}')
+    assert ended["phase"] == "completed"
+    assert ended["toolCallId"] == started["toolCallId"]
+    assert (ended["result"], ended["outputChars"]) == ("A table for 4 is booked.", 24)
+    assert not any(data(m, "tool-call-v1") for m in messages(events))
+
+
+async def test_a_call_that_fails_says_why(agent, message):
+    async with agent(limits={"maxToolCalls": 1}) as guest:
+        events = await stream(guest, message, "Book table for 4, then book table for 5")
+    ends = [m["metadata"][TOOL_CALL] for m in messages(events) if TOOL_CALL in m.get("metadata", {})]
+    assert ends[-1]["phase"] == "failed"
+    assert "the limit of 1 tool calls is reached" in ends[-1]["error"]
+
+
+async def test_data_parts_repeat_what_lies_in_the_metadata(agent, message):
+    async with agent(extensions={"dataParts": True}) as guest:
+        events = await stream(guest, message, "Book table for 4")
+        for m in messages(events):
+            assert data(m, "tool-call-v1") == [m["metadata"][TOOL_CALL]]
+        artifact = [e["artifactUpdate"]["artifact"] for e in events if "artifactUpdate" in e][-1]
+        assert data(artifact, "cost-v1") == [artifact["metadata"][COST]]
+        assert artifact["parts"][0]["text"] == "Here is what I found. A table for 4 is booked."
+
+
+@pytest.mark.parametrize(
+    ("extensions", "thoughts"),
+    [
+        pytest.param({"reasoning": True}, 2, id="where it is wanted, one message for each run of thoughts"),
+        pytest.param({}, 0, id="what a model thinks is its own where nobody asked for it"),
+    ],
+)
+async def test_thoughts_are_told_apart_from_the_answer(agent, message, extensions, thoughts):
+    async with agent(extensions=extensions) as guest:
+        events = await stream(guest, message, "Book table for 4 [[think:40]]")
+    found = [thought for m in messages(events) for thought in data(m, "reasoning-v1")]
+    assert len(found) == thoughts
+    assert all(thought["text"].split() == [f"thought{i}" for i in range(40)] for thought in found)
+    texts = [p["text"] for e in events if "artifactUpdate" in e for p in e["artifactUpdate"]["artifact"]["parts"]]
+    assert not any("thought" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        pytest.param("Good morning to all of you", "completed", id="of a task that completed"),
+        pytest.param("Book table for 4 [[fail:malformed]]", "failed", id="of a task that failed"),
+    ],
+)
+async def test_every_end_tells_its_cost(agent, states, text, state):
+    async with agent() as guest:
+        task = await guest.say(text)
+    assert states(task) == state
+    cost = task["artifacts"][0]["metadata"][COST]
+    assert cost["success"] is (state == "completed")
+    assert cost["usage"]["output_tokens"] > 0
+
+
+async def test_a_cancelled_task_tells_its_cost(agent, states, house):
+    async with agent() as guest:
+        task = await guest.say("Cook a dish of 3 portions", now=True)
+        async with asyncio.timeout(30):
+            while not house.ledger:  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.02)
+        ended = (await guest.call("CancelTask", {"id": task["id"]}))["result"]
+    assert states(ended) == "canceled"
+    assert ended["artifacts"][0]["metadata"][COST]["success"] is False
+
+
+async def test_a_turn_in_which_nothing_happens_fails_and_says_what_happened_last(agent, states, house):
+    async with agent(limits={"stallSeconds": 1}) as guest:
+        slow = await guest.say("Hello there, my friend of old. [[pause:0.4]]")
+        assert states(slow) == "completed"
+        stuck = await guest.say("Cook a dish of 3 portions")
+    assert states(stuck) == "failed"
+    assert stuck["status"]["message"]["metadata"]["reason"] == "stall"
+    text = stuck["status"]["message"]["parts"][0]["text"]
+    assert text == "Nothing happened for 1 seconds; the last was that house__cook_dish was called."

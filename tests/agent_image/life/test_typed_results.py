@@ -1,0 +1,92 @@
+"""A caller that names a skill gets the answer as data of the shape that the skill declares, or the text alone."""
+
+import pytest
+
+COST = "https://proto-labs.ai/a2a/ext/cost-v1"
+BOOKING = {
+    "type": "object",
+    "properties": {"guests": {"type": "integer"}},
+    "required": ["guests"],
+    "additionalProperties": False,
+}
+UNREADABLE = {
+    "properties": {"guests": {"type": "integer"}, "paid": {"type": "boolean"}},
+    "required": ["guests", "paid"],
+}
+IMPOSSIBLE = {"properties": {"paid": {"type": "boolean", "enum": [True]}}, "required": ["paid"]}
+
+
+def skill(schema):
+    return {"results": [{"skill": "booking", "outputSchema": schema, "mediaType": "application/vnd.booking+json"}]}
+
+
+def data(task):
+    return [part for part in task["artifacts"][0]["parts"] if "data" in part]
+
+
+HINT = {"skillHint": "booking"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "found", "calls"),
+    [
+        pytest.param(BOOKING, {"guests": 4}, 3, id="data that fits is told"),
+        pytest.param(UNREADABLE, {"guests": 4, "paid": False}, 4, id="data that does not fit is mended once"),
+        pytest.param(IMPOSSIBLE, None, 4, id="after one repair the text stands alone"),
+    ],
+)
+async def test_the_answer_to_a_named_skill_is_data_too(agent, states, schema, found, calls):
+    async with agent(**skill(schema)) as guest:
+        before = await guest.metric('llm_calls_total{model="offline",outcome="ok"}')
+        task = await guest.say("Book table for 4", metadata=HINT)
+        assert await guest.metric('llm_calls_total{model="offline",outcome="ok"}') - before == calls
+    assert states(task) == "completed"
+    assert task["artifacts"][0]["parts"][0]["text"] == "Here is what I found. A table for 4 is booked."
+    wanted = [] if found is None else [found]
+    assert [part["data"] for part in data(task)] == wanted
+    for part in data(task):
+        assert part["mediaType"] == part["metadata"]["mimeType"] == "application/vnd.booking+json"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({}, id="without a name"),
+        pytest.param({"skillHint": "other"}, id="with the name of a skill that has no shape"),
+        pytest.param({"skillHint": 7}, id="with what is no name"),
+    ],
+)
+async def test_otherwise_the_text_stands_alone(agent, metadata):
+    async with agent(**skill(BOOKING)) as guest:
+        assert not data(await guest.say("Book table for 4", metadata=metadata))
+
+
+async def test_handing_in_leaves_no_trace_in_the_conversation_and_is_paid_for(agent):
+    async with agent(**skill(BOOKING)) as guest:
+        plain = await guest.say("Book table for 4")
+        # Another caller, so that neither remembers the other.
+        other = guest.by("client:other")
+        typed = await other.say("Book table for 4", metadata=HINT)
+        after = await other.say("My dog is called Rex.", contextId=typed["contextId"])
+        again = await guest.say("My dog is called Rex.", contextId=plain["contextId"])
+
+    def tokens(task):
+        return task["artifacts"][0]["metadata"][COST]["usage"]["input_tokens"]
+
+    assert tokens(typed) > tokens(plain)
+    assert abs(tokens(after) - tokens(again)) < 10
+
+
+async def test_a_task_that_waited_for_a_person_keeps_the_skill_it_was_meant_for(agent, states):
+    async with agent(**skill(BOOKING), approvals={"tools": ["house__book_table"]}) as guest:
+        task = await guest.say("Book table for 4", metadata=HINT)
+        assert states(task) == "input-required"
+        done = await guest.say("yes", taskId=task["id"])
+    assert [part["data"] for part in data(done)] == [{"guests": 4}]
+
+
+async def test_the_request_says_it_as_well_as_the_message(agent, message):
+    async with agent(**skill(BOOKING)) as guest:
+        params = message("Book table for 4", metadata={"skillHint": "other"}) | {"metadata": HINT}
+        task = (await guest.call("SendMessage", params))["result"]["task"]
+    assert [part["data"] for part in data(task)] == [{"guests": 4}]
