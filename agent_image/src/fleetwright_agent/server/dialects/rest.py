@@ -85,7 +85,8 @@ class Endpoint:
 
     async def _params(self, request: Request) -> Params:
         """The query, over it the body, over it what the path names."""
-        body = await request.body()
+        # Only bodies of POST are within a size and a time; others mean nothing and stay unread.
+        body = await request.body() if request.method == "POST" else b""
         try:
             given = parse(body) if body else {}
         except JSONParseError as error:
