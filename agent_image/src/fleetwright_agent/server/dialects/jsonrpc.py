@@ -77,10 +77,10 @@ class JsonRpc:
             return JSONResponse(result, headers=self._calls.extension_headers(request))
         except Unavailable as error:
             return _refused(dialect, envelope.id, error, status=error.status, headers=_LATER)
-        except A2AError as error:
+        except Exception as error:
             if operation in STREAMS and dialect.faults_in_streams:
-                return self._stream(request, envelope.id, dialect, nothing(), broken=error)
-            return _refused(dialect, envelope.id, error, headers=self._calls.extension_headers(request))
+                return self._stream(request, envelope.id, dialect, nothing(), broken=safe(error))
+            return _refused(dialect, envelope.id, safe(error), headers=self._calls.extension_headers(request))
 
     def _stream(
         self,
