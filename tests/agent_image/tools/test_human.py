@@ -2,7 +2,9 @@
 
 import pytest
 
+from fleetwright_agent.config import McpServer
 from fleetwright_agent.tools.human import approved, human_tools
+from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.people import with_people
 
@@ -87,3 +89,10 @@ def test_who_is_asked_what(mounted, documents, owner, changes, asking, asks):
 
 def test_the_tools_that_ask_have_no_effects_of_their_own():
     assert all(tool.repeatable and tool.asks for tool in human_tools())
+
+
+def test_an_approval_of_a_tool_that_its_server_does_not_offer_is_told():
+    server = McpServer.model_validate({"name": "house", "url": "http://h", "requireApproval": ["cok", "bake"]})
+    offers = Offers()
+    offers.put(server, offered={"cook", "bake"}, usable=2)
+    assert offers.of("house").missing == ("cok",)
