@@ -11,14 +11,18 @@ from typing import Any
 
 import pytest
 import yaml
+from a2a.client.card_resolver import parse_agent_card
+from a2a.compat.v0_3 import types as v03
 from a2a.types import AgentCard
 from a2a.utils.signing import InvalidSignaturesError, create_signature_verifier
+from google.protobuf import json_format
 from google.protobuf.json_format import ParseDict
 from jwt import PyJWK
 from jwt.exceptions import PyJWKSetError
 
 from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json
+from fleetwright_operator.desired.card import served_card, unsigned
 from fleetwright_operator.jws import new_secret, signing_key
 from fleetwright_operator.keyring import CardKey, Ring, card_signatures, key_set
 
@@ -156,3 +160,57 @@ def test_the_sdk_refuses_a_card_that_strangers_signed(verify: Verify) -> None:
 def test_signing_again_gives_the_same_bytes() -> None:
     keys, card = ring(2), golden_card("agent-full")
     assert canonical_json(signed(card, keys)) == canonical_json(signed(dict(reversed(card.items())), keys))
+
+
+GOLDEN = pytest.mark.parametrize("golden", ["agent-least", "agent-full"])
+
+
+def served(golden: str, keys: Ring) -> Card:
+    text = served_card(golden_card(golden), lambda card: card_signatures(card, ring=keys, jku="")).text
+    document: Card = json.loads(text)
+    return document
+
+
+@GOLDEN
+def test_the_sdks_find_what_was_signed_in_the_card_that_is_served_for_everybody(
+    in_javascript: Verify, golden: str
+) -> None:
+    keys = ring(1)
+    card = served(golden, keys)
+    assert set(card) > set(golden_card(golden)) | {"url", "preferredTransport"}
+    in_javascript(card, key_set(keys))
+    # What the SDK's resolver does with a card before it verifies it.
+    in_python(json_format.MessageToDict(parse_agent_card(card)), key_set(keys))
+
+
+@GOLDEN
+def test_the_served_card_is_one_of_0_3(golden: str) -> None:
+    read = v03.AgentCard.model_validate(served(golden, ring(1)))
+    old = [each for each in golden_card(golden)["supportedInterfaces"] if each["protocolVersion"] == "0.3"]
+    assert (read.protocol_version, read.url, read.preferred_transport) == ("0.3.0", old[0]["url"], "JSONRPC")
+    assert read.additional_interfaces is not None
+    assert {(each.url, each.transport) for each in read.additional_interfaces} == {
+        (each["url"], each["protocolBinding"]) for each in old
+    }
+    assert read.security_schemes is not None
+    assert {name: scheme.root.type for name, scheme in read.security_schemes.items()} == {
+        "agent-least": {"bearer": "http"},
+        "agent-full": {"bearer": "http", "apiKey": "apiKey"},
+    }[golden]
+    assert read.security is not None
+    assert {name for alternative in read.security for name in alternative} == set(read.security_schemes)
+    assert all(list(alternative.values()) == [[]] for alternative in read.security), "one of them is enough"
+
+
+def test_the_served_card_is_one_of_0_1_where_that_is_spoken() -> None:
+    card = served("agent-least", ring(1))
+    assert card["authentication"] == {"schemes": ["bearer"]}
+    assert card["capabilities"].keys() >= {"streaming", "pushNotifications", "stateTransitionHistory"}
+    assert card["url"].endswith("/a2a")
+    assert "authentication" not in served("agent-full", ring(1))
+
+
+def test_a_card_of_1_0_alone_has_nothing_for_older_readers() -> None:
+    card = golden_card("agent-push")
+    card["supportedInterfaces"] = [each for each in card["supportedInterfaces"] if each["protocolVersion"] == "1.0"]
+    assert json.loads(served_card(card, unsigned).text) == card

@@ -217,6 +217,19 @@ BAD = [
         id="a receiver is a host",
     ),
     pytest.param(AGENT, "spec.a2a", {"push": {"enabled": "yes"}}, "must be of type boolean", id="push is on or off"),
+    pytest.param(AGENT, "spec.a2a.dialects", ["0.3"], "must hold '1.0'", id="every agent speaks 1.0"),
+    pytest.param(AGENT, "spec.a2a.dialects", ["1.0", "0.9"], "supported values", id="a version that nobody speaks"),
+    pytest.param(
+        AGENT, "spec.a2a.publicURL", "agents.example.com", "absolute http", id="a public address has a scheme"
+    ),
+    pytest.param(
+        AGENT, "spec.a2a.publicURL", "https://me@agents.example.com", "without user", id="a public address has no user"
+    ),
+    pytest.param(
+        AGENT, "spec.a2a.publicURL", "http://127.0.0.1:8080/x", "others can reach", id="loopback is not public"
+    ),
+    pytest.param(AGENT, "spec.a2a.publicURL", "https://[::1]", "others can reach", id="loopback in IPv6 neither"),
+    pytest.param(AGENT, "spec.a2a.publicURL", "http://localhost", "others can reach", id="nor by its name"),
     pytest.param(SKILL, "metadata.name", "two--hyphens", "single hyphens", id="a skill's name has single hyphens"),
     pytest.param(
         SKILL,

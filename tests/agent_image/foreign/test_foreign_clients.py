@@ -1,9 +1,14 @@
 """Clients that others wrote, of every dialect and binding, against one running server. Each does the same and tells."""
 
+import base64
 import hashlib
 import json
 import subprocess
 import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,38 +26,94 @@ SEEN = {
     "streamed": ["working", "completed", "Done with hello again."],
     "got": ["completed", "Done with hello."],
     "cancelled": "canceled",
+    "asked": ["input-required", "Sure?", "completed", "Done with yes."],
+    "registered": True,
 }
-SINCE_1_0 = SEEN | {"listed": [True]}
+SINCE_1_0 = SEEN | {"listed": [True], "asked": ["input_required", *SEEN["asked"][1:]]}
 BEFORE_1_0 = SEEN | {"finals": 1}
 
 
+@dataclass
+class Receiver:
+    """Takes what is pushed, and knows where it was pushed to."""
+
+    heard: dict[str, list] = field(default_factory=dict)
+    port: int = 0
+
+    def hook(self, name):
+        return f"http://127.0.0.1:{self.port}/{name}"
+
+    def ended(self, name):
+        """The last of what was pushed there, once a task has come to its end, and the token that came with it."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            for token, body in self.heard.get(f"/{name}", []):
+                if "completed" in json.dumps(body).lower():
+                    return token, body
+            time.sleep(0.05)
+        return pytest.fail(f"nothing of an end was pushed to {name}: {self.heard}")
+
+
 @pytest.fixture(scope="session")
-def agent(tmp_path_factory, start_for_all):
+def receiver():
+    taken = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            taken.heard.setdefault(self.path, []).append((self.headers["X-A2A-Notification-Token"], body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    taken.port = server.server_port
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield taken
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def agent(tmp_path_factory, start_for_all, receiver):
     """An agent with the card that the operator would give it: its address, and the file with the keys of the card."""
     root = tmp_path_factory.mktemp("agent")
-    configuration = root / "etc/fleetwright"
     secret = new_secret()
     ring = (CardKey(signing_key(secret), secret, 0),)
     keys = root / "keys.json"
     keys.write_text(key_set(ring))
-    (root / "var/lib/fleetwright").mkdir(parents=True)
 
     def mount(port):
-        url = f"http://127.0.0.1:{port}"
-        spec = {"instructions": "Repeat.", "auth": {"apiKey": True}}
-        card = agent_card({"metadata": {"name": "echo", "namespace": "team"}, "spec": spec}, url=url, skills=[])
-        served = served_card(card, lambda unsigned: card_signatures(unsigned, ring=ring, jku=""))
-        model = {"name": "m", "baseUrl": "http://127.0.0.1:9", "contextWindow": 1000, "maxOutputTokens": 100}
-        config = {"version": 1, "revision": "0", "name": "echo", "namespace": "team", "instructions": "Repeat."}
-        caller = {"kind": "client", "name": "default", "sha256": hashlib.sha256(TOKEN.encode()).hexdigest()}
-        _write(configuration / "card/agent-card.json", served.text)
-        _write(
-            configuration / "agent.json", json.dumps({**config, "url": url, "model": {**model, "timeoutSeconds": 5}})
-        )
-        _write(configuration / "auth/callers.json", json.dumps({"version": 1, "callers": [caller]}))
+        _mount(root, url=f"http://127.0.0.1:{port}", ring=ring, receiver=receiver.port)
 
     port = start_for_all(sys.executable, str(PROGRAM), str(root), "$(PORT)", "0", before=mount)
     return f"http://127.0.0.1:{port}", str(keys)
+
+
+def _mount(root, *, url, ring, receiver):
+    spec = {"instructions": "Repeat.", "auth": {"apiKey": True}, "a2a": {"push": {}}}
+    card = agent_card({"metadata": {"name": "echo", "namespace": "team"}, "spec": spec}, url=url, skills=[])
+    served = served_card(card, lambda unsigned: card_signatures(unsigned, ring=ring, jku=""))
+    model = {"name": "m", "baseUrl": "http://127.0.0.1:9", "contextWindow": 1000, "maxOutputTokens": 100}
+    config = {
+        "version": 1,
+        "revision": "0",
+        "name": "echo",
+        "namespace": "team",
+        "instructions": "Repeat.",
+        "url": url,
+        "model": {**model, "timeoutSeconds": 5},
+        "push": {"keyFile": "push/keys", "allowedHosts": [{"host": "127.0.0.1", "port": receiver}]},
+    }
+    caller = {"kind": "client", "name": "default", "sha256": hashlib.sha256(TOKEN.encode()).hexdigest()}
+    (root / "var/lib/fleetwright").mkdir(parents=True)
+    configuration = root / "etc/fleetwright"
+    _write(configuration / "card/agent-card.json", served.text)
+    _write(configuration / "agent.json", json.dumps(config))
+    _write(configuration / "auth/callers.json", json.dumps({"version": 1, "callers": [caller]}))
+    _write(configuration / "push/keys", base64.urlsafe_b64encode(bytes(range(32))).decode())
 
 
 def _write(file, text):
@@ -70,40 +131,58 @@ BINDINGS = pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 
 
 @BINDINGS
-def test_the_python_sdk_of_1_x(agent, binding):
+def test_the_python_sdk_of_1_x(agent, receiver, binding):
     url, keys = agent
-    seen = told(sys.executable, CLIENTS / "a2a_1.py", url, TOKEN, binding, keys)
+    hook = f"python-1-{binding}"
+    seen = told(sys.executable, CLIENTS / "a2a_1.py", url, TOKEN, binding, receiver.hook(hook), keys)
     assert seen == SINCE_1_0 | {"unknown": "TaskNotFoundError", "ended": "TaskNotCancelableError"}
+    token, pushed = receiver.ended(hook)
+    assert (token, pushed["task"]["artifacts"][0]["parts"]) == ("sesame", [{"text": "Done with wait 1."}])
 
 
 @BINDINGS
-def test_the_python_sdk_of_0_3(agent, python_environment, binding):
+def test_the_python_sdk_of_0_3(agent, receiver, python_environment, binding):
     url, _ = agent
+    hook = f"python-0.3-{binding}"
     python = python_environment("a2a-0.3-client") / "python"
     error = {"JSONRPC": "A2AClientJSONRPCError", "HTTP+JSON": "A2AClientHTTPError"}[binding]
-    assert told(python, CLIENTS / "a2a_0_3.py", url, TOKEN, binding) == BEFORE_1_0 | {"unknown": error, "ended": error}
+    seen = told(python, CLIENTS / "a2a_0_3.py", url, TOKEN, binding, receiver.hook(hook))
+    assert seen == BEFORE_1_0 | {"unknown": error, "ended": error}
+    token, pushed = receiver.ended(hook)
+    assert (token, pushed["kind"], pushed["status"]["state"]) == ("sesame", "task", "completed")
 
 
 @BINDINGS
-def test_the_javascript_sdk_of_1_x(agent, javascript_clients, binding):
+def test_the_javascript_sdk_of_1_x(agent, receiver, javascript_clients, binding):
     url, keys = agent
+    hook = f"javascript-1-{binding}"
     kind = {"JSONRPC": "JsonRpc", "HTTP+JSON": "Rest"}[binding]
     errors = {"unknown": f"{kind}TaskNotFoundError", "ended": f"{kind}TaskNotCancelableError"}
-    assert told("node", javascript_clients / "a2a_1.mjs", url, TOKEN, binding, keys) == SINCE_1_0 | errors
+    seen = told("node", javascript_clients / "a2a_1.mjs", url, TOKEN, binding, receiver.hook(hook), keys)
+    assert seen == SINCE_1_0 | errors
+    token, pushed = receiver.ended(hook)
+    assert (token, pushed["task"]["status"]["state"]) == ("sesame", "TASK_STATE_COMPLETED")
 
 
 @BINDINGS
-def test_the_javascript_sdk_of_0_3(agent, javascript_clients, binding):
+def test_the_javascript_sdk_of_0_3(agent, receiver, javascript_clients, binding):
     url, _ = agent
+    hook = f"javascript-0.3-{binding}"
     kind = {"JSONRPC": "JSONRPCError", "HTTP+JSON": "Error"}[binding]
     errors = {"unknown": f"TaskNotFound{kind}", "ended": f"TaskNotCancelable{kind}"}
-    assert told("node", javascript_clients / "a2a_0_3.mjs", url, TOKEN, binding) == BEFORE_1_0 | errors
+    seen = told("node", javascript_clients / "a2a_0_3.mjs", url, TOKEN, binding, receiver.hook(hook))
+    assert seen == BEFORE_1_0 | errors
+    token, pushed = receiver.ended(hook)
+    assert (token, pushed["kind"], pushed["status"]["state"]) == ("sesame", "task", "completed")
 
 
-def test_a_client_of_0_1_written_by_hand(agent):
+def test_a_client_of_0_1_written_by_hand(agent, receiver):
     url, _ = agent
-    seen = told(sys.executable, CLIENTS / "a2a_0_1.py", url, TOKEN)
+    seen = told(sys.executable, CLIENTS / "a2a_0_1.py", url, TOKEN, receiver.hook("hand"))
     assert seen == BEFORE_1_0 | {"unknown": -32001, "ended": -32002}
+    token, pushed = receiver.ended("hand")
+    assert (token, pushed["status"]["state"], pushed["history"]) == ("sesame", "completed", [])
+    assert pushed["artifacts"][0]["parts"] == [{"type": "text", "text": "Done with wait 1."}]
 
 
 def test_the_remote_agent_of_google_adk(agent, python_environment):

@@ -13,13 +13,20 @@ from fleetwright_agent.app import create_app
 from fleetwright_agent.config import AgentConfig, Layout
 from fleetwright_agent.logs import configure
 from fleetwright_agent.server.serving import serve
-from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
 
 
 class SteeredTurn:
-    """`wait <seconds>` takes its time, `block <seconds>` everybody's, `hang` takes for ever; the rest is answered."""
+    """`wait <seconds>` takes its time, `block <seconds>` everybody's, `hang` takes for ever.
+
+    `ask <question>` asks it; the rest is answered.
+    """
 
     async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+        if request.text.startswith("ask "):
+            question = request.text.removeprefix("ask ")
+            yield Ask(AskKind.QUESTION, question, {"question": question}, identity=request.task_id)
+            return
         yield Text("Working on it. ")
         if request.text == "hang":
             await asyncio.Event().wait()

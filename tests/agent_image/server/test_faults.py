@@ -121,7 +121,11 @@ async def test_a_write_ahead_log_that_was_cut_short_loses_no_more_than_its_end(o
     there = ["result" in answer for answer in found]
     assert there == sorted(there, reverse=True), "what is lost is the end, and nothing in between"
     assert any(there)
-    assert all(answer["result"] == task for answer, task in zip(found, tasks, strict=True) if "result" in answer)
+    kept = [answer["result"] for answer in found if "result" in answer]
+    whole = [task for task in kept if task["status"]["state"] == "TASK_STATE_COMPLETED"]
+    assert whole == tasks[: len(whole)]
+    # The one whose end was cut off was running, for all that is known.
+    assert [task["status"]["state"] for task in kept[len(whole) :]] in ([], ["TASK_STATE_FAILED"])
 
 
 def _content(path: Path) -> bytes:

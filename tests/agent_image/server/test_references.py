@@ -47,6 +47,47 @@ async def test_any_other_is_refused(open_door: Any, part: dict[str, str], code: 
     assert door.turn.requests == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            {
+                "method": "message/send",
+                "params": {
+                    "message": {
+                        "kind": "message", "messageId": "m", "role": "user",
+                        "parts": [{"kind": "text", "text": "hi"}, {"kind": "file", "file": {"uri": "https://x.example/"}}],
+                    }
+                },
+            },
+            id="0.3",
+        ),
+        pytest.param(
+            {
+                "method": "tasks/send",
+                "params": {
+                    "id": "t",
+                    "message": {
+                        "role": "user",
+                        "parts": [{"type": "text", "text": "hi"}, {"type": "file", "file": {"uri": "https://x.example/"}}],
+                    },
+                },
+            },
+            id="0.1",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_file_without_a_type_is_refused_in_the_words_of_an_older_dialect(
+    open_door: Any, body: dict[str, Any]
+) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        del http.headers["A2A-Version"]
+        answer = (await http.post("/a2a", json={"jsonrpc": "2.0", "id": 1, **body})).json()
+    assert answer["error"]["code"] == -32005
+    assert "state the mimeType" in answer["error"]["message"]
+
+
 async def test_a_file_alone_is_no_request(open_door: Any) -> None:
     door = await open_door()
     part = {"url": "https://x.example.com/a", "mediaType": "text/plain"}

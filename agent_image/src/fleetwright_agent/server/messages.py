@@ -62,9 +62,8 @@ def _check_part(part: Part, input_modes: Collection[str]) -> None:
 
 def _check_reference(part: Part, stated: str) -> None:
     if not stated:
-        raise ContentTypeNotSupportedError(
-            "message.parts: a file by URL must state its mediaType; this agent takes text"
-        )
+        sentence = "message.parts: this agent takes text only: state the mediaType of a file that is named by its URL"
+        raise ContentTypeNotSupportedError(sentence)
     check_id(part.filename, field="message.parts.filename")
     check_id(part.media_type, field="message.parts.mediaType")
     try:

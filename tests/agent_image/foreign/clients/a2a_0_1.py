@@ -7,7 +7,7 @@ import time
 import urllib.request
 import uuid
 
-url, token = sys.argv[1:3]
+url, token, hook = sys.argv[1:4]
 card = json.load(urllib.request.urlopen(f"{url}/.well-known/agent.json"))
 
 
@@ -29,7 +29,7 @@ def text_of(artifact):
     return artifact["parts"][0]["text"]
 
 
-first, second, third = (uuid.uuid4().hex for _ in range(3))
+first, second, third, fourth, fifth = (uuid.uuid4().hex for _ in range(5))
 sent = call("tasks/send", task("hello", first))["result"]
 told = [
     json.loads(line.removeprefix(b"data: "))["result"]
@@ -38,12 +38,28 @@ told = [
 ]
 states = [each["status"]["state"] for each in told if "status" in each]
 got = call("tasks/get", {"id": first})["result"]
-running = threading.Thread(target=call, args=("tasks/send", task("hang", third)))
-running.start()
-while "error" in call("tasks/get", {"id": third}):
-    time.sleep(0.02)
+
+
+def begin(text, name):
+    """Sending waits for the end: somebody else does it."""
+    thread = threading.Thread(target=call, args=("tasks/send", task(text, name)))
+    thread.start()
+    while "error" in call("tasks/get", {"id": name}):
+        time.sleep(0.02)
+    return thread
+
+
+running = begin("hang", third)
 cancelled = call("tasks/cancel", {"id": third})["result"]
 running.join()
+asked = call("tasks/send", task("ask Sure?", fourth))["result"]
+answered = call("tasks/send", task("yes", fourth))["result"]
+slow = begin("wait 1", fifth)
+config = {"url": hook, "token": "sesame"}
+call("tasks/pushNotification/set", {"id": fifth, "pushNotificationConfig": config})
+found = call("tasks/pushNotification/get", {"id": fifth})["result"]
+slow.join()
+question = asked["status"]["message"]["parts"][0]["text"]
 report = {
     "card": card["name"],
     "sent": [sent["status"]["state"], text_of(sent["artifacts"][0])],
@@ -51,6 +67,13 @@ report = {
     "finals": sum(each.get("final", False) for each in told),
     "got": [got["status"]["state"], text_of(got["artifacts"][0])],
     "cancelled": cancelled["status"]["state"],
+    "asked": [
+        asked["status"]["state"],
+        question,
+        answered["status"]["state"],
+        text_of(answered["artifacts"][0]),
+    ],
+    "registered": found["pushNotificationConfig"]["url"] == hook,
     "unknown": call("tasks/get", {"id": "nobody"})["error"]["code"],
     "ended": call("tasks/cancel", {"id": first})["error"]["code"],
 }

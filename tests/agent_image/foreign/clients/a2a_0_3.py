@@ -8,19 +8,30 @@ from uuid import uuid4
 import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientError
-from a2a.types import Message, Part, Role, TaskIdParams, TaskQueryParams, TextPart, TransportProtocol
+from a2a.types import (
+    GetTaskPushNotificationConfigParams,
+    Message,
+    Part,
+    PushNotificationConfig,
+    Role,
+    TaskIdParams,
+    TaskPushNotificationConfig,
+    TaskQueryParams,
+    TextPart,
+    TransportProtocol,
+)
 
 
-def message(text):
-    return Message(message_id=uuid4().hex, role=Role.user, parts=[Part(root=TextPart(text=text))])
+def message(text, **more):
+    return Message(message_id=uuid4().hex, role=Role.user, parts=[Part(root=TextPart(text=text))], **more)
 
 
 def text_of(task):
     return task.artifacts[0].parts[0].root.text
 
 
-async def sent(client, text):
-    return [event async for event in client.send_message(message(text))][-1][0]
+async def sent(client, text, **more):
+    return [event async for event in client.send_message(message(text, **more))][-1][0]
 
 
 async def refused(call):
@@ -31,7 +42,7 @@ async def refused(call):
     return "nothing"
 
 
-async def main(url, token, transport):
+async def main(url, token, transport, hook):
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False) as http:
         card = await A2ACardResolver(http, url).get_agent_card()
 
@@ -50,6 +61,14 @@ async def main(url, token, transport):
         got = await plain.get_task(TaskQueryParams(id=task.id))
         running = await sent(client(streaming=False, polling=True), "hang")
         cancelled = await plain.cancel_task(TaskIdParams(id=running.id))
+        asked = await sent(plain, "ask Sure?")
+        question = asked.status.message.parts[0].root.text
+        answered = await sent(plain, "yes", task_id=asked.id, context_id=asked.context_id)
+        slow = await sent(client(streaming=False, polling=True), "wait 1")
+        config = PushNotificationConfig(id="mine", url=hook, token="sesame")
+        await plain.set_task_callback(TaskPushNotificationConfig(task_id=slow.id, push_notification_config=config))
+        named = GetTaskPushNotificationConfigParams(id=slow.id, push_notification_config_id="mine")
+        found = await plain.get_task_callback(named)
         report = {
             "card": card.name,
             "sent": [task.status.state.value, text_of(task)],
@@ -57,6 +76,8 @@ async def main(url, token, transport):
             "finals": finals,
             "got": [got.status.state.value, text_of(got)],
             "cancelled": cancelled.status.state.value,
+            "asked": [asked.status.state.value, question, answered.status.state.value, text_of(answered)],
+            "registered": found.push_notification_config.url == hook,
             "unknown": await refused(plain.get_task(TaskQueryParams(id="nobody"))),
             "ended": await refused(plain.cancel_task(TaskIdParams(id=task.id))),
         }

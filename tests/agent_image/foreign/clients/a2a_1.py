@@ -10,12 +10,14 @@ import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.types import (
     CancelTaskRequest,
+    GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
     ListTasksRequest,
     Message,
     Part,
     Role,
     SendMessageRequest,
+    TaskPushNotificationConfig,
     TaskState,
 )
 from a2a.utils.errors import A2AError
@@ -23,8 +25,8 @@ from a2a.utils.signing import create_signature_verifier
 from jwt import PyJWK
 
 
-def request(text):
-    message = Message(message_id=uuid4().hex, role=Role.ROLE_USER, parts=[Part(text=text)])
+def request(text, **more):
+    message = Message(message_id=uuid4().hex, role=Role.ROLE_USER, parts=[Part(text=text)], **more)
     return SendMessageRequest(message=message)
 
 
@@ -36,8 +38,8 @@ def text_of(task):
     return task.artifacts[0].parts[0].text
 
 
-async def sent(client, text):
-    return [event async for event in client.send_message(request(text))][-1].task
+async def sent(client, text, **more):
+    return [event async for event in client.send_message(request(text, **more))][-1].task
 
 
 async def refused(call):
@@ -48,7 +50,7 @@ async def refused(call):
     return "nothing"
 
 
-async def main(url, token, transport, key_set):
+async def main(url, token, transport, hook, key_set):
     keys = {key["kid"]: PyJWK(key) for key in json.loads(Path(key_set).read_text())["keys"]}
     verifier = create_signature_verifier(lambda kid, _: keys[kid], ["ES256"])
     async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30, trust_env=False) as http:
@@ -69,6 +71,14 @@ async def main(url, token, transport, key_set):
         got = await plain.get_task(GetTaskRequest(id=task.id))
         running = await sent(client(streaming=False, polling=True), "hang")
         cancelled = await plain.cancel_task(CancelTaskRequest(id=running.id))
+        asked = await sent(plain, "ask Sure?")
+        question = asked.status.message.parts[0].text
+        answered = await sent(plain, "yes", task_id=asked.id)
+        slow = await sent(client(streaming=False, polling=True), "wait 1")
+        config = TaskPushNotificationConfig(task_id=slow.id, url=hook, token="sesame")
+        registered = await plain.create_task_push_notification_config(config)
+        named = GetTaskPushNotificationConfigRequest(task_id=slow.id, id=registered.id)
+        found = await plain.get_task_push_notification_config(named)
         listed = await plain.list_tasks(ListTasksRequest(context_id=task.context_id))
         report = {
             "card": card.name,
@@ -76,6 +86,8 @@ async def main(url, token, transport, key_set):
             "streamed": [states[0], states[-1], streamed],
             "got": [state(got.status), text_of(got)],
             "cancelled": state(cancelled.status),
+            "asked": [state(asked.status), question, state(answered.status), text_of(answered)],
+            "registered": found.url == hook,
             "listed": [each.id == task.id for each in listed.tasks],
             "unknown": await refused(plain.get_task(GetTaskRequest(id="nobody"))),
             "ended": await refused(plain.cancel_task(CancelTaskRequest(id=task.id))),

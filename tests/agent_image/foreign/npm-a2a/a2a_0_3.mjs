@@ -6,7 +6,7 @@ import {
   RestTransportFactory,
 } from "a2a-js-sdk-0.3/client";
 
-const [url, token, transport] = process.argv.slice(2);
+const [url, token, transport, hook] = process.argv.slice(2);
 const fetchImpl = (address, init) =>
   fetch(address, { ...init, headers: { ...init?.headers, Authorization: `Bearer ${token}` } });
 const Factory = { JSONRPC: JsonRpcTransportFactory, "HTTP+JSON": RestTransportFactory }[transport];
@@ -16,8 +16,8 @@ const client = await new ClientFactory({
   cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
 }).createFromUrl(url);
 
-const message = (text, configuration) => ({
-  message: { kind: "message", messageId: crypto.randomUUID(), role: "user", parts: [{ kind: "text", text }] },
+const message = (text, configuration, taskId) => ({
+  message: { kind: "message", messageId: crypto.randomUUID(), role: "user", parts: [{ kind: "text", text }], taskId },
   configuration,
 });
 const text = (task) => task.artifacts[0].parts[0].text;
@@ -35,6 +35,12 @@ for await (const event of client.sendMessageStream(message("hello again"))) {
 const got = await client.getTask({ id: task.id });
 const running = await client.sendMessage(message("hang", { blocking: false }));
 const cancelled = await client.cancelTask({ id: running.id });
+const asked = await client.sendMessage(message("ask Sure?", { blocking: true }));
+const answered = await client.sendMessage(message("yes", { blocking: true }, asked.id));
+const slow = await client.sendMessage(message("wait 1", { blocking: false }));
+const pushNotificationConfig = { id: "mine", url: hook, token: "sesame" };
+await client.setTaskPushNotificationConfig({ taskId: slow.id, pushNotificationConfig });
+const found = await client.getTaskPushNotificationConfig({ id: slow.id, pushNotificationConfigId: "mine" });
 console.log(
   JSON.stringify({
     card: (await client.getAgentCard()).name,
@@ -43,6 +49,8 @@ console.log(
     finals,
     got: [got.status.state, text(got)],
     cancelled: cancelled.status.state,
+    asked: [asked.status.state, asked.status.message.parts[0].text, answered.status.state, text(answered)],
+    registered: found.pushNotificationConfig.url === hook,
     unknown: await refused(client.getTask({ id: "nobody" })),
     ended: await refused(client.cancelTask({ id: task.id })),
   }),

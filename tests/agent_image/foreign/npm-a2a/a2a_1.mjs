@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from "@a2a-js/sdk/client";
 import { AgentCard, SendMessageRequest, TaskState, verifyAgentCardSignature } from "@a2a-js/sdk";
 
-const [url, token, transport, keySet] = process.argv.slice(2);
+const [url, token, transport, hook, keySet] = process.argv.slice(2);
 console.debug = () => {};
 const fetchImpl = (address, init) =>
   fetch(address, { ...init, headers: { ...init?.headers, Authorization: `Bearer ${token}` } });
@@ -18,8 +18,10 @@ const create = (polling) =>
     AgentCard.fromJSON(served),
   );
 const client = await create(false);
-const message = (text) =>
-  SendMessageRequest.fromJSON({ message: { messageId: crypto.randomUUID(), role: "ROLE_USER", parts: [{ text }] } });
+const message = (text, taskId) =>
+  SendMessageRequest.fromJSON({
+    message: { messageId: crypto.randomUUID(), role: "ROLE_USER", parts: [{ text }], taskId },
+  });
 const state = (status) => TaskState[status.state].replace("TASK_STATE_", "").toLowerCase();
 const text = (task) => task.artifacts[0].parts[0].content.value;
 const refused = async (call) => call.then(() => "nothing", (error) => error.constructor.name);
@@ -34,6 +36,12 @@ for await (const { payload } of client.sendMessageStream(message("hello again"))
 const got = await client.getTask({ tenant: "", id: task.id });
 const running = await (await create(true)).sendMessage(message("hang"));
 const cancelled = await client.cancelTask({ tenant: "", id: running.id });
+const asked = await client.sendMessage(message("ask Sure?"));
+const answered = await client.sendMessage(message("yes", asked.id));
+const slow = await (await create(true)).sendMessage(message("wait 1"));
+const config = { tenant: "", id: "", taskId: slow.id, url: hook, token: "sesame", authentication: undefined };
+const registered = await client.createTaskPushNotificationConfig(config);
+const found = await client.getTaskPushNotificationConfig({ tenant: "", id: registered.id, taskId: slow.id });
 const listed = await client.listTasks({ tenant: "", contextId: task.contextId, pageToken: "" });
 console.log(
   JSON.stringify({
@@ -43,6 +51,8 @@ console.log(
     got: [state(got.status), text(got)],
     cancelled: state(cancelled.status),
     listed: listed.tasks.map((each) => each.id === task.id),
+    asked: [state(asked.status), asked.status.message.parts[0].content.value, state(answered.status), text(answered)],
+    registered: found.url === hook,
     unknown: await refused(client.getTask({ tenant: "", id: "nobody" })),
     ended: await refused(client.cancelTask({ tenant: "", id: task.id })),
   }),

@@ -111,9 +111,9 @@ ERRORS = [
     ),
     pytest.param(
         "tasks/send",
-        {"id": "x", "message": {"role": "user", "parts": [{"type": "file", "file": {"uri": "http://x"}}]}},
+        {"id": "x", "message": {"role": "user", "parts": [{"type": "file", "file": {"bytes": "eA=="}}]}},
         -32005,
-        "takes text only",
+        "takes text",
         id="a file for an agent that reads text",
     ),
 ]

@@ -92,6 +92,31 @@ async def test_a_task_that_a_kill_interrupted_is_told_of_as_failed_after_the_res
     assert hook.heard[-1][0]["authorization"] == "Bearer t"
 
 
+async def test_what_a_former_key_sealed_is_sealed_anew_and_needs_it_no_longer(
+    mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
+) -> None:
+    hook = await receive()
+    mount(mounted, documents, [hook])
+    file = mounted.layout.configuration / "push/keys"
+    former, newest = await asyncio.to_thread(file.read_text), "A" * 43 + "=\n"
+    async with start() as (process, http):
+        await say(http, "hang", hook.url)
+        process.kill()
+        await process.wait()
+    hook.script = [500]
+    await asyncio.to_thread(file.write_text, newest + former)
+    async with start() as (process, _):
+        await hook.until_state("FAILED")
+        process.kill()
+        await process.wait()
+    hook.script = [200]
+    hook.heard.clear()
+    await asyncio.to_thread(file.write_text, newest)
+    async with start():
+        await hook.until(1)
+    assert (hook.states, hook.heard[0][0]["authorization"]) == (["FAILED"], "Bearer t")
+
+
 async def test_told_to_leave_it_tells_of_the_tasks_that_it_ends(
     mounted: Any, documents: Any, mount: Any, receive: Any, start: Any
 ) -> None:

@@ -66,7 +66,11 @@ class Dialect:
     chooses_ids: bool = False
     """Whether callers choose the ids of their tasks."""
 
-    def sentence(self, text: str) -> str:
+    def sentence(self, error: A2AError) -> str:
+        """What is told where there are no details: the fields that are missing are named in it."""
+        missing = error.data.get("errors", ()) if isinstance(error, InvalidParamsError) and error.data else ()
+        fields = ", ".join(str(each["field"]) for each in missing)
+        text = f"Invalid params: check {fields}" if fields else error.message
         for ours, theirs in self.words.items():
             text = text.replace(ours, theirs)
         return text

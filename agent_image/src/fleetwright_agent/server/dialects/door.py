@@ -33,7 +33,7 @@ def routes(
 ) -> list[Route]:
     async def has_chosen_id(owner: str, task_id: str) -> bool:
         live = await tasks.find(owner, task_id)
-        return live is not None and CHOSEN_ID in live.task.metadata
+        return live is not None and CHOSEN_ID in live.stored().task.metadata
 
     calls = Calls(handler, admission=admission, spoken=spoken)
     rpc = JsonRpc(calls, [d for name, d in _JSON_RPC.items() if name in dialects], has_chosen_id=has_chosen_id)

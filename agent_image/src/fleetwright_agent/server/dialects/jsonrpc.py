@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from a2a.utils.constants import VERSION_HEADER
 from a2a.utils.error_handlers import build_error_details
-from a2a.utils.errors import A2AError, InvalidParamsError, MethodNotFoundError
+from a2a.utils.errors import A2AError, MethodNotFoundError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -31,14 +31,7 @@ def fault(dialect: Dialect, error: A2AError) -> Params:
     if dialect.details:
         told = {"code": code, "message": error.message}
         return told if code == INTERNAL_ERROR else told | {"data": build_error_details(error)}
-    return {"code": code, "message": dialect.sentence(_named(error))}
-
-
-def _named(error: A2AError) -> str:
-    """Where there are no details the sentence names the fields."""
-    wrong = error.data.get("errors", ()) if isinstance(error, InvalidParamsError) and error.data else ()
-    fields = ", ".join(str(each["field"]) for each in wrong)
-    return f"Invalid params: check {fields}" if fields else error.message
+    return {"code": code, "message": dialect.sentence(error)}
 
 
 class JsonRpc:

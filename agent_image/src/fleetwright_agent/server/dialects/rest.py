@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from a2a.utils.constants import A2A_JSON_MEDIA_TYPE, VERSION_HEADER
 from a2a.utils.error_handlers import build_rest_error_payload
-from a2a.utils.errors import A2AError, InvalidParamsError, InvalidRequestError
+from a2a.utils.errors import A2AError, InvalidParamsError, InvalidRequestError, JSONParseError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -86,7 +86,10 @@ class Endpoint:
     async def _params(self, request: Request) -> Params:
         """The query, over it the body, over it what the path names."""
         body = await request.body()
-        given = parse(body) if body else {}
+        try:
+            given = parse(body) if body else {}
+        except JSONParseError as error:
+            raise InvalidRequestError(error.message) from None
         if not isinstance(given, dict):
             raise InvalidRequestError("The body must be a JSON object")
         named = {ours: request.path_params[place] for place, ours in self._names.items()}
@@ -106,7 +109,7 @@ def fault(dialect: Dialect | None, error: A2AError) -> Params:
     payload: Params = build_rest_error_payload(error)
     if dialect is None or dialect.details:
         return payload
-    code, message = dialect.codes.get(type(error), INTERNAL_ERROR), dialect.sentence(error.message)
+    code, message = dialect.codes.get(type(error), INTERNAL_ERROR), dialect.sentence(error)
     return {"code": code, "message": message, **payload}
 
 

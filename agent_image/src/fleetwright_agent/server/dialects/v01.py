@@ -188,6 +188,7 @@ V01: Final = Dialect(
         "contextId": "sessionId",
         "send the message without taskId to go on in its context": "send another id with its sessionId to go on",
         "ROLE_USER": "user",
+        "mediaType": "mimeType",
         "GetTask": "tasks/get",
     },
     chooses_ids=True,

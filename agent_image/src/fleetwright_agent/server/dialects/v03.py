@@ -23,6 +23,7 @@ from fleetwright_agent.server.events import RESTING, Event
 WORDS: Final = {
     "GetTask": "tasks/get",
     "ROLE_USER": "user",
+    "mediaType": "mimeType",
 }
 CODES: Final[dict[type[errors.A2AError], int]] = {
     errors.TaskNotFoundError: -32001,

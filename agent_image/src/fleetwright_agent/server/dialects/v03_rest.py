@@ -34,8 +34,9 @@ def _send(params: Params) -> Any:
 
 
 def _set_push(params: Params) -> Any:
+    """The body is the configuration, as the protocol says, or a request around it, as the Python SDK has it."""
     task_id = params["taskId"]
-    given = _as_push({**params, "parent": f"tasks/{task_id}"})
+    given = _as_push({"parent": f"tasks/{task_id}", "config": params.get("config", params)})
     config = _translated(_converted(FromProto.task_push_notification_config_request, given))
     return V03.reads[Operation.SET_PUSH]({**config, "taskId": task_id})
 

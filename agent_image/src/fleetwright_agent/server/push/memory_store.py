@@ -1,11 +1,13 @@
 """The outbox without a disk, for the task log that ends with its process."""
 
+# ruff: noqa: ARG002 - the port fixes the arguments, also of what is nothing here
+
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from a2a.types.a2a_pb2 import Task
 
-from fleetwright_agent.server.push.port import FAR_NS, Dead, Letter, Registration
+from fleetwright_agent.server.push.port import FAR_NS, Dead, Held, Letter, Registration
 
 
 @dataclass(slots=True)
@@ -53,6 +55,13 @@ class MemoryPushStore:
 
     async def registrations(self, n: int) -> tuple[Registration, ...]:
         return tuple(each for _, each in sorted(self._registered.get(n, {}).items()))
+
+    async def sealed_otherwise(self, mark: bytes, *, after: tuple[int, str], most: int) -> tuple[Held, ...]:
+        """None: what ends with the process outlives no key."""
+        return ()
+
+    async def reseal(self, held: Held, sealed: bytes) -> None:
+        """See above."""
 
     async def remove(self, n: int, registration_id: str) -> bool:
         self._letters = {number: kept for number, kept in self._letters.items() if not _is_of(kept, n, registration_id)}

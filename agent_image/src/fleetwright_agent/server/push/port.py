@@ -30,6 +30,16 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A registration and whose it is."""
+
+    n: int
+    owner: str
+    task_id: str
+    registration: Registration
+
+
+@dataclass(frozen=True, slots=True)
 class Letter:
     """A task as it came to rest, for one registration."""
 
@@ -60,6 +70,12 @@ class PushStore(Protocol):
 
     async def registrations(self, n: int) -> tuple[Registration, ...]:
         """By their ids."""
+
+    async def sealed_otherwise(self, mark: bytes, *, after: tuple[int, str], most: int) -> tuple[Held, ...]:
+        """Registrations whose seals do not begin with the mark, in order of task and id, from behind this one on."""
+
+    async def reseal(self, held: Held, sealed: bytes) -> None:
+        """Unless it has been registered anew meanwhile."""
 
     async def remove(self, n: int, registration_id: str) -> bool:
         """With its letters; says whether there was one."""

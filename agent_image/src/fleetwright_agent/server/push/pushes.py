@@ -27,6 +27,7 @@ from fleetwright_agent.server.push.seal import Credentials, Seals, Unopenable, p
 from fleetwright_agent.server.watched import Watched
 
 _FLUSH_SECONDS: Final = 3.0
+_RESEALED_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,19 @@ class Pushes:
         listened = await self._store.listened_to()
         if added == self._added:
             self._listened = set(listened)
+        await self._reseal()
+
+    async def _reseal(self) -> None:
+        """Under the newest key, so that a former one is needed no longer; what none opens stays as it is."""
+        after, mark = (0, ""), self._seals.mark
+        while mark and (held := await self._store.sealed_otherwise(mark, after=after, most=_RESEALED_AT_ONCE)):
+            for each in held:
+                registration = each.registration
+                bound = place(each.owner, each.task_id, registration.id, registration.url)
+                with suppress(Unopenable):
+                    credentials = self._seals.open(registration.sealed, place=bound)
+                    await self._store.reseal(each, self._seals.seal(credentials, place=bound))
+                after = (each.n, registration.id)
 
     def told(self, live: Live) -> None:
         """The task has moved."""

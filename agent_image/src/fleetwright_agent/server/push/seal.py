@@ -1,10 +1,12 @@
 """Credentials of registrations at rest: sealed with a mounted key, and bound to the place they were given for.
 
 Whoever can read the memory volume learns nothing from them, and whoever can write it cannot send them elsewhere.
-A new key seals from then on; whatever a former one sealed still opens while that key is mounted.
+A new key seals from then on; whatever a former one sealed still opens while that key is mounted, and says by a mark
+which one that was.
 """
 
 import base64
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -14,6 +16,7 @@ from fleetwright_agent.server.watched import Watched
 
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
+_MARK_BYTES: Final = 4
 BEARER: Final = "Bearer"
 
 
@@ -64,6 +67,12 @@ class Seals:
     def problem(self) -> str | None:
         return self._keys.read()[1]
 
+    @property
+    def mark(self) -> bytes:
+        """With which everything begins that the newest key sealed; empty where there is no key."""
+        keys = self._keys.read()[0]
+        return _mark(keys[0]) if keys else b""
+
     def seal(self, credentials: Credentials, *, place: str) -> bytes:
         """Raises: Unopenable: there is no key."""
         if credentials == Credentials():
@@ -75,7 +84,7 @@ class Seals:
 
         nonce = os.urandom(_NONCE_BYTES)
         text = json.dumps(asdict(credentials)).encode()
-        return nonce + AESGCM(keys[0]).encrypt(nonce, text, place.encode())
+        return _mark(keys[0]) + nonce + AESGCM(keys[0]).encrypt(nonce, text, place.encode())
 
     def open(self, sealed: bytes, *, place: str) -> Credentials:
         """Raises: Unopenable."""
@@ -84,10 +93,18 @@ class Seals:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        nonce, text = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
-        for key in self._keys.read()[0] or ():
-            try:
-                return Credentials(**json.loads(AESGCM(key).decrypt(nonce, text, place.encode())))
-            except InvalidTag:
-                continue
-        raise Unopenable
+        mark, nonce, text = sealed[:_MARK_BYTES], sealed[_MARK_BYTES:_TEXT], sealed[_TEXT:]
+        key = next((key for key in self._keys.read()[0] or () if _mark(key) == mark), None)
+        if key is None:
+            raise Unopenable
+        try:
+            return Credentials(**json.loads(AESGCM(key).decrypt(nonce, text, place.encode())))
+        except InvalidTag:
+            raise Unopenable from None
+
+
+_TEXT: Final = _MARK_BYTES + _NONCE_BYTES
+
+
+def _mark(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()[:_MARK_BYTES]

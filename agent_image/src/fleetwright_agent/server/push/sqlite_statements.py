@@ -42,6 +42,13 @@ POST_LATE = (
 COUNT_OTHERS = "SELECT count(*) FROM push_configs WHERE n = ? AND id != ?"
 REGISTER = f"INSERT OR REPLACE INTO push_configs (n, {_CONFIG}) VALUES (?, ?, ?, ?, ?, ?)"
 REGISTRATIONS = f"SELECT {_CONFIG} FROM push_configs WHERE n = ? ORDER BY id"
+SEALED_OTHERWISE = (
+    "SELECT n, tasks.owner, tasks.id, push_configs.id, url, host, dialect, sealed"
+    " FROM push_configs JOIN tasks USING (n)"
+    " WHERE sealed != x'' AND substr(sealed, 1, length(:mark)) != :mark AND (n, push_configs.id) > (:n, :id)"
+    " ORDER BY n, push_configs.id LIMIT :most"
+)
+RESEAL = "UPDATE push_configs SET sealed = ? WHERE n = ? AND id = ? AND sealed = ?"
 REMOVE = "DELETE FROM push_configs WHERE n = ? AND id = ?"
 REMOVE_LETTERS = "DELETE FROM outbox WHERE n = ? AND config = ?"
 LISTENED_TO = "SELECT DISTINCT n FROM push_configs"

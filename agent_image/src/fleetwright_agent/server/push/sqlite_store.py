@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 from a2a.types.a2a_pb2 import Task
 
 from fleetwright_agent.server.push import sqlite_statements as sql
-from fleetwright_agent.server.push.port import FAR_NS, Dead, Letter, Registration
+from fleetwright_agent.server.push.port import FAR_NS, Dead, Held, Letter, Registration
 
 T = TypeVar("T")
 
@@ -46,6 +46,19 @@ class SqlitePushStore:
             return tuple(Registration(*row) for row in connection.execute(sql.REGISTRATIONS, (n,)))
 
         return await self._read(work)
+
+    async def sealed_otherwise(self, mark: bytes, *, after: tuple[int, str], most: int) -> tuple[Held, ...]:
+        values = {"mark": mark, "n": after[0], "id": after[1], "most": most}
+
+        def work(connection: sqlite3.Connection) -> tuple[Held, ...]:
+            rows = connection.execute(sql.SEALED_OTHERWISE, values)
+            return tuple(Held(n, owner, task_id, Registration(*rest)) for n, owner, task_id, *rest in rows)
+
+        return await self._read(work)
+
+    async def reseal(self, held: Held, sealed: bytes) -> None:
+        registration = held.registration
+        await self._write(sql.RESEAL, (sealed, held.n, registration.id, registration.sealed))
 
     async def remove(self, n: int, registration_id: str) -> bool:
         def work(connection: sqlite3.Connection) -> bool:

@@ -1,0 +1,148 @@
+"""HTTP+JSON through the door, in both versions that have it, wherever it is looked for."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+Open = Callable[..., Any]
+V10 = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
+V03 = {"message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hello"}]}}
+SENT = [
+    pytest.param("/a2a/message:send", "1.0", V10, "TASK_STATE_COMPLETED", id="1.0 at the address of the card"),
+    pytest.param("/message:send", "1.0", V10, "TASK_STATE_COMPLETED", id="1.0 at the root"),
+    pytest.param("/a2a/v1/message:send", None, V03, "TASK_STATE_COMPLETED", id="0.3 at the address of the card"),
+    pytest.param("/a2a/v1/message:send", "0.3", V03, "TASK_STATE_COMPLETED", id="0.3 with its version"),
+    pytest.param("/a2a/message:send", None, V03, "TASK_STATE_COMPLETED", id="0.3 without a version in the path"),
+    pytest.param("/v1/message:send", None, V03, "TASK_STATE_COMPLETED", id="0.3 at the root"),
+]
+
+
+def versioned(version: str | None) -> dict[str, str]:
+    return {"A2A-Version": version} if version else {}
+
+
+@pytest.mark.parametrize(("path", "version", "body", "state"), SENT)
+async def test_messages(open_door: Open, raw: Any, path: str, version: Any, body: Any, state: str) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        response = await caller.http.post(path, json=body, headers=versioned(version))
+        assert response.status_code == 200, response.text
+        task = response.json()["task"]
+        assert task["status"]["state"] == state
+        where = path.replace("message:send", f"tasks/{task['id']}")
+        again = (await caller.http.get(where, headers=versioned(version))).json()
+        short = (await caller.http.get(f"{where}?historyLength=1", headers=versioned(version))).json()
+    assert again == task == short
+    media_type = "application/a2a+json" if version == "1.0" else "application/json"
+    assert response.headers["content-type"] == media_type
+
+
+async def streamed(http: httpx.AsyncClient, verb: str, path: str, **options: Any) -> list[dict[str, Any]]:
+    async with http.stream(verb, path, **options) as response:
+        assert response.headers["content-type"].startswith("text/event-stream"), await response.aread()
+        return [json.loads(line[6:]) async for line in response.aiter_lines() if line.startswith("data: ")]
+
+
+async def test_streams_of_1_0(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        told = await streamed(http, "POST", "/a2a/message:stream", json=V10)
+    assert [next(iter(each)) for each in told] == [
+        "task",
+        "statusUpdate",
+        "artifactUpdate",
+        "artifactUpdate",
+        "statusUpdate",
+    ]
+    assert told[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_streams_of_0_3(open_door: Open, raw: Any) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        told = await streamed(caller.http, "POST", "/a2a/v1/message:stream", json=V03)
+    assert told[0]["task"]["status"]["state"] == "TASK_STATE_SUBMITTED"
+    assert (told[-1]["statusUpdate"]["status"]["state"], told[-1]["statusUpdate"]["final"]) == (
+        "TASK_STATE_COMPLETED",
+        True,
+    )
+
+
+async def test_lists_and_cancels_take_no_body(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        del http.headers["Content-Type"]
+        task = (await http.post("/a2a/message:send", json=V10)).json()["task"]
+        listed = (await http.get("/a2a/tasks", params={"includeArtifacts": "true", "pageSize": 1})).json()
+        assert [each["id"] for each in listed["tasks"]] == [task["id"]]
+        assert listed["tasks"][0]["artifacts"][0]["parts"][0]["text"] == "You said: hello"
+        cancelled = await http.post(f"/a2a/tasks/{task['id']}:cancel")
+    assert (cancelled.status_code, cancelled.json()["error"]["details"][0]["reason"]) == (400, "TASK_NOT_CANCELABLE")
+
+
+REFUSED = [
+    pytest.param("GET", "/a2a/tasks/x", "1.0", None, 404, "NOT_FOUND", None, id="a task nobody knows"),
+    pytest.param("GET", "/a2a/v1/tasks/x", None, None, 404, "NOT_FOUND", -32001, id="the same in 0.3"),
+    pytest.param("POST", "/a2a/message:send", "1.0", b"{", 400, "INVALID_ARGUMENT", None, id="no JSON"),
+    pytest.param("POST", "/a2a/message:send", "1.0", b"[]", 400, "INVALID_ARGUMENT", None, id="no object"),
+    pytest.param(
+        "POST",
+        "/a2a/message:send",
+        "1.0",
+        b'{"a":' * 80 + b"1" + b"}" * 80,
+        400,
+        "INVALID_ARGUMENT",
+        None,
+        id="too deep",
+    ),
+    pytest.param(
+        "POST", "/a2a/message:send", "1.0", b'{"contextId": "c"}', 400, "INVALID_ARGUMENT", None, id="a context astray"
+    ),
+    pytest.param("POST", "/a2a/message:send", "0.1", b"{}", 400, "FAILED_PRECONDITION", None, id="0.1, which has none"),
+    pytest.param("GET", "/a2a/v1/tasks/x", "1.0", None, 400, "FAILED_PRECONDITION", None, id="1.0 at a path of 0.3"),
+    pytest.param("GET", "/a2a/tasks", None, None, 400, "FAILED_PRECONDITION", None, id="a list in 0.3, which has none"),
+    pytest.param("GET", "/a2a/tasks?pageSize=x", "1.0", None, 400, "INVALID_ARGUMENT", None, id="a size in words"),
+    pytest.param("GET", "/a2a/tasks?includeArtifacts=1", "1.0", None, 400, "INVALID_ARGUMENT", None, id="half a truth"),
+    pytest.param("GET", "/a2a/v1/tasks/x?historyLength=y", None, None, 400, "INVALID_ARGUMENT", -32602, id="so in 0.3"),
+    pytest.param(
+        "POST", "/a2a/message:send", "1.0", b"a" * 2**21, 413, "INVALID_ARGUMENT", None, id="a body too large"
+    ),
+    pytest.param(
+        "GET", "/a2a/extendedAgentCard", "1.0", None, 400, "FAILED_PRECONDITION", None, id="the extended card"
+    ),
+]
+
+
+@pytest.mark.parametrize(("verb", "path", "version", "body", "status", "word", "code"), REFUSED)
+async def test_refusals(
+    open_door: Open, raw: Any, verb: str, path: str, version: Any, body: Any, status: int, word: str, code: Any
+) -> None:
+    door = await open_door()
+    async with raw(door) as caller:
+        response = await caller.http.request(verb, path, content=body, headers=versioned(version))
+    answer = response.json()
+    assert (response.status_code, answer["error"]["status"], answer["error"]["code"]) == (status, word, status), answer
+    assert answer.get("code") == code
+    assert "message" in answer["error"]
+
+
+async def test_who_calls_is_asked_in_the_shape_of_the_binding(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http(None) as http:
+        rest = await http.get("/a2a/tasks")
+        rpc = await http.post("/a2a", json={})
+    assert rest.json()["error"] == {"code": 401, "status": "UNAUTHENTICATED", "message": "A bearer token is required."}
+    assert (rpc.status_code, rpc.json()["error"]["code"]) == (401, -32600)
+
+
+async def test_what_cannot_be_taken_while_the_agent_leaves_is_unavailable(open_door: Open) -> None:
+    door = await open_door()
+    await door.app.drain()
+    async with door.http() as http:
+        for path in ("/a2a/message:send", "/a2a/message:stream"):
+            response = await http.post(path, json=V10)
+            assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+            assert response.json()["error"]["status"] == "UNAVAILABLE"
