@@ -165,6 +165,19 @@ async def test_two_calls_that_wait_are_asked_about_one_after_the_other(gated_age
     assert house.ledger == ["table for 4", "charged 30"]
 
 
+async def test_a_yes_to_an_ask_that_is_over_approves_nothing(gated_agent, states, house):
+    guest = gated_agent
+    task = await guest.say("Charge the card 30; charge the card 50 [[together]]")
+    ask = {ASK: {"id": task["status"]["message"]["metadata"][ASK]["id"]}}
+    await guest.say("no", taskId=task["id"], metadata=ask)
+    late = said_to(task, "yes") | {"metadata": ask}
+    refused = await guest.call("SendMessage", {"message": late})
+    assert refused["error"]["code"] == -32602
+    assert "is over" in refused["error"]["message"]
+    assert states(await guest.get(task)) == "input-required"
+    assert house.ledger == []
+
+
 async def test_what_a_task_cost_before_it_asked_is_in_its_bill(gated_agent):
     guest = gated_agent
     task = await guest.say("Charge the card 30")
