@@ -21,7 +21,7 @@ from fleetwright_agent.server.events import TERMINAL, copy_of, state_word
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog
 from fleetwright_agent.server.messages import CHOSEN_ID, addressed, check_message, claim_of
-from fleetwright_agent.server.pauses import Pause, answered, pause_of
+from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.shares import Shares
 from fleetwright_agent.server.watched import Watched
@@ -115,6 +115,8 @@ class Intake:
             raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
         former = live.task
         now, pause = self._clock.now_ns(), pause_of(former)
+        if answers_another(message, pause):
+            raise InvalidParamsError("The ask that this message answers is over; read the task for the one that waits")
         if pause is not None and pause.expired(now):
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
