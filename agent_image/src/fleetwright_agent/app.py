@@ -16,8 +16,8 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from fleetwright_agent.config import AgentConfig, Callers, Layout
-from fleetwright_agent.memory import schema, threads
-from fleetwright_agent.memory.database import Database, MemoryUnusable
+from fleetwright_agent.memory import schema
+from fleetwright_agent.memory.database import Database
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.auth import Authentication, parse_callers
 from fleetwright_agent.server.card import Card, card_routes, parse_card
@@ -25,7 +25,6 @@ from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.dialects.dialect import SENDS, Operation
 from fleetwright_agent.server.dialects.door import routes
 from fleetwright_agent.server.edge import Bodies, Origins
-from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.handler import LogRequestHandler
@@ -34,13 +33,13 @@ from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import LogUnusable, TaskLog
 from fleetwright_agent.server.ops import ops_app
-from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.push.pushes import Pushes, Times, build_pushes
 from fleetwright_agent.server.rates import Rates
 from fleetwright_agent.server.reachability import Look, Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.server.turns import Turns, assembled
+from fleetwright_agent.server.waiting import Waiting
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Executor
 from fleetwright_agent.tools.offers import Offers
@@ -64,6 +63,7 @@ class _Parts:
     log: TaskLog
     tasks: LiveTasks
     runs: Runs
+    waiting: Waiting
     pushes: Pushes | None
     intake: Intake
     turns: Turns
@@ -223,22 +223,6 @@ class Application:
         if interrupted:
             _logger.warning("tasks were running when the last process ended", extra={"tasks": len(interrupted)})
 
-    async def _expire(self) -> None:
-        """Ends tasks whose approval nobody gave in time."""
-        now = self._parts.clock.now_ns()
-        for stored in await self._parts.log.paused():
-            pause = pause_of(stored.task)
-            if pause is not None and pause.expired(now):
-                await self._parts.runs.expire(self._parts.tasks.add(stored))
-
-    async def _tidy(self) -> None:
-        """Drops what was set aside for tasks that will not go on."""
-        with suppress(MemoryUnusable):
-            for aside in await threads.asides(self._parts.conversations):
-                stored = await self._parts.log.find(aside.owner, aside.task_id)
-                if stored is None or stored.task.status.state in TERMINAL:
-                    await threads.forget(self._parts.conversations, aside)
-
     async def _sweep(self) -> None:
         """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
         due, retention = 0.0, self._parts.config.task_retention_seconds
@@ -246,14 +230,14 @@ class Application:
         while True:
             with suppress(LogUnusable):
                 await self._parts.runs.settle()
-                await self._expire()
+                await self._parts.waiting.expire()
             if self._parts.conversations.problem:
                 await self._parts.conversations.check()
             if self._parts.log.problem or self._parts.clock.monotonic() >= due:
                 before = self._parts.clock.now_ns() - retention * 1_000_000_000
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
-                    await self._tidy()
+                    await self._parts.waiting.tidy()
                     if self._parts.pushes:
                         await self._parts.pushes.refresh()
                     due = self._parts.clock.monotonic() + pause
@@ -326,6 +310,7 @@ def create_app(
         log=log,
         tasks=tasks,
         runs=runs,
+        waiting=Waiting(log=log, tasks=tasks, runs=runs, conversations=conversations, clock=clock),
         pushes=pushes,
         intake=Intake(log=log, tasks=tasks, runs=runs, card=card, clock=clock, metrics=metrics),
         turns=turns,
