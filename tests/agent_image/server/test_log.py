@@ -144,6 +144,15 @@ async def test_only_busy_tasks_are_found_after_a_crash(log: TaskLog) -> None:
     assert [stored.task.id for stored in await log.busy()] == ["running"]
 
 
+async def test_tasks_that_wait_are_found_from_a_moment_on(log: TaskLog) -> None:
+    await finished(log, "early", WAITING, at_ns=10)
+    await finished(log, "late", WAITING, at_ns=20)
+    await finished(log, "done", at_ns=20)
+    await accepted(log, "busy", at_ns=20)
+    assert {stored.task.id for stored in await log.paused(0)} == {"early", "late"}
+    assert [stored.task.id for stored in await log.paused(11)] == ["late"]
+
+
 async def test_pages_hold_one_owners_tasks_newest_first_with_ties_by_identifier(log: TaskLog) -> None:
     for name, at_ns in [("a", 1), ("b", 2), ("c", 2), ("d", 3)]:
         await accepted(log, name, at_ns=at_ns)

@@ -126,8 +126,8 @@ class TaskLog(Protocol):
     async def busy(self) -> tuple[Stored, ...]:
         """Tasks that were running when the process before this one ended."""
 
-    async def paused(self) -> tuple[Stored, ...]:
-        """Tasks that wait for their callers."""
+    async def paused(self, since_ns: int) -> tuple[Stored, ...]:
+        """Tasks that wait for their callers, and have not waited since before that moment."""
 
     async def sweep(self, before_ns: int) -> int:
         """Forgets tasks that ended before, with all that hangs on them; returns how many. Interrupted ones stay."""

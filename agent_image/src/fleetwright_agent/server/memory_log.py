@@ -134,9 +134,9 @@ class MemoryTaskLog:
     async def busy(self) -> tuple[Stored, ...]:
         return tuple(self._stored(n) for n, row in self._rows.items() if row.busy)
 
-    async def paused(self) -> tuple[Stored, ...]:
-        waiting = (n for n, row in self._rows.items() if not row.busy and row.task.status.state in INTERRUPTED)
-        return tuple(self._stored(n) for n in waiting)
+    async def paused(self, since_ns: int) -> tuple[Stored, ...]:
+        resting = ((n, row) for n, row in self._rows.items() if not row.busy and row.updated_ns >= since_ns)
+        return tuple(self._stored(n) for n, row in resting if row.task.status.state in INTERRUPTED)
 
     async def sweep(self, before_ns: int) -> int:
         gone = [

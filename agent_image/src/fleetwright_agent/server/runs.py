@@ -227,8 +227,10 @@ class Runs:
 
     async def expire(self, live: Live) -> None:
         """Ends a task whose approval nobody gave in time."""
-        pause = pause_of(live.task)
-        if pause is not None and await live.end(ending(live.task, unanswered(pause.tool), at_ns=self._clock.now_ns())):
+        now, pause = self._clock.now_ns(), pause_of(live.task)
+        if pause is None or not pause.expired(now):
+            return
+        if await live.end(ending(live.task, unanswered(pause.tool), at_ns=now)):
             _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
 
     async def recover(self, live: Live) -> None:

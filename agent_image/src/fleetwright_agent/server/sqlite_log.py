@@ -136,12 +136,12 @@ class SqliteTaskLog:
     async def busy(self) -> tuple[Stored, ...]:
         return await self._every(sql.BUSY_TASKS)
 
-    async def paused(self) -> tuple[Stored, ...]:
-        return await self._every(sql.PAUSED_TASKS)
+    async def paused(self, since_ns: int) -> tuple[Stored, ...]:
+        return await self._every(sql.PAUSED_TASKS, since_ns)
 
-    async def _every(self, query: str) -> tuple[Stored, ...]:
+    async def _every(self, query: str, *values: int) -> tuple[Stored, ...]:
         def work(connection: sqlite3.Connection) -> tuple[Stored, ...]:
-            return tuple(_stored(connection, row) for row in connection.execute(query).fetchall())
+            return tuple(_stored(connection, row) for row in connection.execute(query, values).fetchall())
 
         return await self._read(work)
 

@@ -40,8 +40,9 @@ ENDED = _states(TERMINAL)
 ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({ENDED})"  # noqa: S608 - an enumeration's numbers
 
 _INTERRUPTED = _states(INTERRUPTED)
-PAUSED_TASKS = f"{_ROW} WHERE busy = 0 AND state IN ({_INTERRUPTED})"
-INDEX_PAUSED = f"CREATE INDEX IF NOT EXISTS tasks_paused ON tasks (n) WHERE busy = 0 AND state IN ({_INTERRUPTED})"
+_PAUSED = f"busy = 0 AND state IN ({_INTERRUPTED})"
+PAUSED_TASKS = f"{_ROW} WHERE {_PAUSED} AND updated_ns >= ?"
+INDEX_PAUSED = f"CREATE INDEX IF NOT EXISTS paused_by_time ON tasks (updated_ns) WHERE {_PAUSED}"
 WAKE_TASK = f"UPDATE tasks SET busy = 1 WHERE n = ? AND seq = ? AND busy = 0 AND state IN ({_INTERRUPTED})"  # noqa: S608 - same
 
 

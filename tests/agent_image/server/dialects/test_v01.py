@@ -22,12 +22,12 @@ async def endless(request: TurnRequest) -> AsyncIterator[Frame]:
 
 
 async def at_work(caller: Any, task_id: str) -> None:
+    """It has begun, and has said something."""
     async with asyncio.timeout(10):
-        state = ""
-        while state != "working":
+        shown: dict[str, Any] = {}
+        while "artifacts" not in shown:
             await asyncio.sleep(0.01)
-            shown = await caller.call("tasks/get", {"id": task_id})
-            state = shown.get("result", {}).get("status", {}).get("state", "")
+            shown = (await caller.call("tasks/get", {"id": task_id})).get("result", {})
 
 
 async def test_a_session_is_a_context_and_another_task_goes_on_in_it(open_door: Open, raw: Any) -> None:

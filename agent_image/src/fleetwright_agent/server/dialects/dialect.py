@@ -55,6 +55,8 @@ class Dialect:
     """Of errors; what is not here is an internal error."""
     unavailable: int
     """The code for a message that cannot be taken right now."""
+    limited: int
+    """The code for a caller that has as much at once as it may have."""
     misplaced: Mapping[str, str]
     """Names in the params of a message that would be ignored, so that a conversation went on elsewhere; and advice."""
     words: Mapping[str, str] = field(default_factory=dict)

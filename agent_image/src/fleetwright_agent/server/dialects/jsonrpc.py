@@ -16,7 +16,7 @@ from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Params, 
 from fleetwright_agent.server.dialects.streams import nothing, streamed
 from fleetwright_agent.server.dialects.v10 import V10
 from fleetwright_agent.server.envelope import Envelope, RequestId, id_of, opened, parse
-from fleetwright_agent.server.errors import INTERNAL_ERROR, Unavailable
+from fleetwright_agent.server.errors import INTERNAL_ERROR, LimitReached, Unavailable
 
 HasChosenId = Callable[[str, str], Awaitable[bool]]
 """Whether the id of this owner's task was chosen by its caller."""
@@ -26,7 +26,8 @@ _LATER: Final = {"Retry-After": "1"}
 def fault(dialect: Dialect, error: A2AError) -> Params:
     """The error object of a JSON-RPC answer."""
     if isinstance(error, Unavailable):
-        return {"code": dialect.unavailable, "message": error.message}
+        code = dialect.limited if isinstance(error, LimitReached) else dialect.unavailable
+        return {"code": code, "message": dialect.sentence(error)}
     code = dialect.codes.get(type(error), INTERNAL_ERROR)
     if dialect.details:
         told = {"code": code, "message": error.message}

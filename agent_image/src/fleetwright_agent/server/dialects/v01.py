@@ -39,6 +39,7 @@ STATES: Final[Mapping[int, str]] = {
     TaskState.TASK_STATE_REJECTED: "failed",
     TaskState.TASK_STATE_UNSPECIFIED: "unknown",
 }
+RATE_LIMIT_EXCEEDED: Final = -32010
 RESOURCE_UNAVAILABLE: Final = -32011
 CODES: Final[dict[type[errors.A2AError], int]] = {
     errors.TaskNotFoundError: -32001,
@@ -181,6 +182,7 @@ V01: Final = Dialect(
     teller=Teller,
     codes=CODES,
     unavailable=RESOURCE_UNAVAILABLE,
+    limited=RATE_LIMIT_EXCEEDED,
     misplaced={"contextId": "is called sessionId in this dialect", "taskId": "is called id in this dialect"},
     words={
         "message.contextId": "sessionId",

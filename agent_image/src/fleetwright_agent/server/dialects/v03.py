@@ -183,6 +183,7 @@ V03: Final = Dialect(
     teller=_teller,
     codes=CODES,
     unavailable=INTERNAL_ERROR,
+    limited=INTERNAL_ERROR,
     misplaced=BESIDE_MESSAGE,
     words=WORDS,
 )

@@ -116,6 +116,7 @@ V10: Final = Dialect(
     teller=_teller,
     codes=JSON_RPC_ERROR_CODE_MAP,
     unavailable=INTERNAL_ERROR,
+    limited=INTERNAL_ERROR,
     misplaced=BESIDE_MESSAGE,
     details=True,
     faults_in_streams=False,
