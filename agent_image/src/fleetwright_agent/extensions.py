@@ -1,11 +1,14 @@
 """What agents of this fleet say to each other beside the protocol: names on the wire, said once for both sides."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 COST: Final = "https://proto-labs.ai/a2a/ext/cost-v1"
 """Metadata of the artifact that ends a task."""
 CALL_PATH: Final = "https://fleetwright.dev/a2a/call-path/v1"
 """Metadata of a message: the agents it came through, `<namespace>/<name>`, first to last."""
+TRACE: Final = "a2a.trace"
+"""Metadata of a request: the `traceId` and `spanId` of whoever follows it through the fleet."""
 MAX_CALLS: Final = 8
 """Agents a request may come through."""
 ASK: Final = "https://fleetwright.dev/a2a/ask/v1"
@@ -20,3 +23,16 @@ HITL: Final = "hitl-v1"
 """The data part that says what a person is asked, for programs. It has no URI."""
 REASONING: Final = "reasoning-v1"
 """The data part with what the model thought. It has no URI."""
+
+
+def trace_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The trace that a request belongs to, as far as it is one; it goes into logs and to peers."""
+    said = metadata.get(TRACE)
+    if not isinstance(said, Mapping):
+        return {}
+    known = {key: said.get(key) for key in ("traceId", "spanId")}
+    return {key: value for key, value in known.items() if isinstance(value, str) and _is_hex(value)}
+
+
+def _is_hex(text: str) -> bool:
+    return 0 < len(text) <= 32 and all(character in "0123456789abcdef" for character in text)

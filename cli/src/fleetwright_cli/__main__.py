@@ -63,6 +63,7 @@ def dev(folder: Path, state: Path | None, catalog: Path | None, conversation: Pa
 @click.option("--url", help="Address of an agent anywhere else, without a path.")
 @click.option("--token-file", type=click.Path(path_type=Path, exists=True), help="The bearer for --url.")
 @click.option("--context", "context_id", help="Go on with this conversation.")
+@click.option("--task", "task_id", default="", help="Answer this task, which waits for you.")
 @click.option("--wait", default=0.0, help="Seconds to wait for an agent that is not there yet.")
 @click.argument("words", nargs=-1, required=True)
 def say(
@@ -70,6 +71,7 @@ def say(
     url: str | None,
     token_file: Path | None,
     context_id: str | None,
+    task_id: str,
     wait: float,
     words: tuple[str, ...],
 ) -> None:
@@ -85,8 +87,9 @@ def say(
     else:
         raise click.UsageError("give --state DIR AGENT TEXT, or --url URL --token-file FILE TEXT")
     context_id = context_id or str(uuid.uuid4())
-    reply = send(address, text, context_id=context_id, wait=wait)
-    click.echo(f"[{reply.spent}]\n{reply.text}\n(to go on: --context {context_id})")
+    reply = send(address, text, context_id=context_id, wait=wait, task_id=task_id)
+    way_on = f"to answer: --task {reply.task_id}" if reply.waits else f"to go on: --context {reply.context_id}"
+    click.echo(f"[{reply.spent}]\n{reply.text}\n({way_on})")
     sys.exit(0 if reply.completed else 1)
 
 

@@ -30,7 +30,7 @@ def address_of(agent: str, state: Path) -> Address:
     return Address(**known[agent])
 
 
-def say(address: Address, text: str, *, context_id: str, wait: float) -> Reply:
+def say(address: Address, text: str, *, context_id: str, wait: float, task_id: str = "") -> Reply:
     """Sends the message and waits for the end of its task; for `wait` seconds an agent that is not there is waited for.
 
     Raises:
@@ -40,7 +40,7 @@ def say(address: Address, text: str, *, context_id: str, wait: float) -> Reply:
 
     async def once() -> Reply:
         async with httpx.AsyncClient(timeout=300, trust_env=False) as http:
-            return await Conversation(address, http, context_id=context_id).say(text)
+            return await Conversation(address, http, context_id=context_id).say(text, task_id=task_id)
 
     while True:
         try:

@@ -142,3 +142,12 @@ async def test_a_turn_in_which_nothing_happens_fails_and_says_what_happened_last
     assert stuck["status"]["message"]["metadata"]["reason"] == "stall"
     text = stuck["status"]["message"]["parts"][0]["text"]
     assert text == "Nothing happened for 1 seconds; the last was that house__cook_dish was called."
+
+
+async def test_the_end_of_a_task_is_logged_with_the_trace_of_its_request(agent, message, caplog):
+    caplog.set_level("INFO", logger="fleetwright_agent")
+    params = message("Hello there", metadata={"a2a.trace": {"traceId": "0af7", "spanId": "b7ad"}})
+    async with agent() as guest:
+        await guest.call("SendMessage", params | {"metadata": {"a2a.trace": {"traceId": "beef"}}})
+    (line,) = (record for record in caplog.records if record.message == "task rests")
+    assert (line.traceId, hasattr(line, "spanId")) == ("beef", False)

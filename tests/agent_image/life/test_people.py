@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -162,6 +165,19 @@ async def test_two_calls_that_wait_are_asked_about_one_after_the_other(gated_age
     assert house.ledger == ["table for 4", "charged 30"]
 
 
+async def test_a_yes_to_an_ask_that_is_over_approves_nothing(gated_agent, states, house):
+    guest = gated_agent
+    task = await guest.say("Charge the card 30; charge the card 50 [[together]]")
+    ask = {ASK: {"id": task["status"]["message"]["metadata"][ASK]["id"]}}
+    await guest.say("no", taskId=task["id"], metadata=ask)
+    late = said_to(task, "yes") | {"metadata": ask}
+    refused = await guest.call("SendMessage", {"message": late})
+    assert refused["error"]["code"] == -32602
+    assert "is over" in refused["error"]["message"]
+    assert states(await guest.get(task)) == "input-required"
+    assert house.ledger == []
+
+
 async def test_what_a_task_cost_before_it_asked_is_in_its_bill(gated_agent):
     guest = gated_agent
     task = await guest.say("Charge the card 30")
@@ -256,6 +272,56 @@ async def test_how_long_people_take_is_measured(gated_agent):
     await guest.say("no", taskId=task["id"])
     assert await guest.metric('hitl_wait_seconds_count{kind="approval"}') == before + 1
     assert await guest.metric(declined) == refused + 1
+
+
+async def test_the_command_line_shows_what_is_asked_and_answers_it(gated_agent, house, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("token-of-default\n")
+
+    async def say(*words: str) -> str:
+        command = [
+            sys.executable,
+            "-m",
+            "fleetwright_cli",
+            "say",
+            "--url",
+            gated_agent.url,
+            "--token-file",
+            token,
+            *words,
+        ]
+        process = await asyncio.create_subprocess_exec(*map(str, command), stdout=subprocess.PIPE)
+        printed, _ = await process.communicate()
+        return printed.decode()
+
+    first = await say("Charge the card 30")
+    assert first.startswith("[input-required; ")
+    assert "Approval is needed to run house__charge_card" in first
+    task = re.search(r"\(to answer: --task (\S+)\)", first)[1]
+    second = await say("--task", task, "yes")
+    assert second.startswith("[completed; ")
+    assert "The card is charged 30." in second
+    assert house.ledger == ["charged 30"]
+
+
+async def test_a_client_of_an_older_dialect_is_asked_and_answers_with_data(gated_agent, house):
+    async with gated_agent.http() as http:
+        del http.headers["A2A-Version"]
+
+        async def send(parts, **message):
+            body = {"kind": "message", "role": "user", "messageId": str(len(parts)) + str(message), "parts": parts}
+            call = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": body | message}}
+            return (await http.post("/a2a", json=call)).json()["result"]
+
+        task = await send([{"kind": "text", "text": "Charge the card 30"}])
+        assert task["status"]["state"] == "input-required"
+        text, data = task["status"]["message"]["parts"]
+        assert text["text"].startswith("Approval is needed")
+        assert (data["kind"], data["metadata"]["mimeType"]) == ("data", HITL)
+        assert data["data"]["kind"] == "approval"
+        done = await send([{"kind": "data", "data": {"approved": True}}], taskId=task["id"])
+    assert done["status"]["state"] == "completed"
+    assert house.ledger == ["charged 30"]
 
 
 def said_to(task: dict[str, Any], text: str) -> dict[str, Any]:

@@ -1,8 +1,12 @@
 """What counts as a yes, and which tools involve a person for whom."""
 
+import json
+
 import pytest
 
-from fleetwright_agent.tools.human import approved, human_tools
+from fleetwright_agent.config import McpServer
+from fleetwright_agent.tools.human import approval, approved, human_tools
+from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.people import with_people
 
@@ -87,3 +91,20 @@ def test_who_is_asked_what(mounted, documents, owner, changes, asking, asks):
 
 def test_the_tools_that_ask_have_no_effects_of_their_own():
     assert all(tool.repeatable and tool.asks for tool in human_tools())
+
+
+def test_whoever_approves_sees_all_that_will_run():
+    arguments = {"text": "x" * 5000 + "\u202egnp\U000e0001.exe", "name": "Zoë"}
+    ask = approval("house__cook", arguments, agent="team/echo")
+    assert ask.payload["detail"] == json.dumps({"text": "x" * 5000 + "@", "name": "Zoë"}, ensure_ascii=False).replace(
+        "@", "\\u202egnp\\udb40\\udc01.exe"
+    )
+    assert ask.payload["detail"] in ask.prompt
+    assert json.loads(ask.payload["detail"]) == arguments
+
+
+def test_an_approval_of_a_tool_that_its_server_does_not_offer_is_told():
+    server = McpServer.model_validate({"name": "house", "url": "http://h", "requireApproval": ["cok", "bake"]})
+    offers = Offers()
+    offers.put(server, offered={"cook", "bake"}, usable=2)
+    assert offers.of("house").missing == ("cok",)

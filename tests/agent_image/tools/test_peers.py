@@ -174,3 +174,21 @@ async def test_a_peer_that_waits_for_a_person_says_what_it_needs_and_what_it_cos
         with pytest.raises(ToolError, match=r"cook needs to know more: How many eggs\?"):
             await tool.run(_call("something", frames))
     assert frames == [PeerCost("cook", Decimal("0.000014"))]
+
+
+@pytest.mark.parametrize(
+    ("said", "passed"),
+    [
+        pytest.param(
+            {"traceId": "0af7", "spanId": "b7ad"}, {"traceId": "0af7", "spanId": "b7ad"}, id="a trace goes on"
+        ),
+        pytest.param({"traceId": "0af7", "baggage": "x"}, {"traceId": "0af7"}, id="and nothing beside it"),
+        pytest.param({"traceId": "Robert'); --"}, None, id="what is no trace stays here"),
+        pytest.param("0af7", None, id="what is no object stays here"),
+    ],
+)
+async def test_a_request_keeps_its_trace_on_its_way_to_a_peer(tmp_path, said, passed):
+    async with _kitchen(tmp_path) as (cook, tool):
+        await tool.run(_call("boil eggs", [], metadata={"a2a.trace": said}))
+    (heard,) = cook.heard
+    assert heard.metadata.get("a2a.trace") == passed

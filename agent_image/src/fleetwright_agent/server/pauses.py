@@ -95,6 +95,12 @@ def answered(message: Message, pause: Pause | None, *, owner: str, at_ns: int) -
     return kept
 
 
+def answers_another(message: Message, pause: Pause | None) -> bool:
+    """Whether it says itself that it answers another ask than the one that waits."""
+    named = MessageToDict(message.metadata).get(ASK)
+    return isinstance(named, dict) and (pause is None or named.get("id") != pause.identity)
+
+
 def reply_to(pause: Pause, message: Message) -> Reply:
     return Reply(pause.identity, value_of(message))
 

@@ -6,7 +6,7 @@ by its deadline, cancelled, or drained. Refuses: waiting for ever for work that 
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import COST
+from fleetwright_agent.extensions import COST, trace_of
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import RESTING, Event, agent_message, state_word, status_event
@@ -186,10 +186,17 @@ class Runs:
     def __len__(self) -> int:
         return len(self._running)
 
-    def start(self, live: Live, job: Job) -> None:
-        self._run(live, job, self._executor.begin)
+    def start(self, live: Live, job: Job, *, then: Callable[[], None] | None = None) -> None:
+        """Returns at once; `then` is called when the task is at rest."""
+        self._run(live, job, self._executor.begin, then)
 
-    def _run(self, live: Live, job: Job, begin: Callable[[Job, Emit], Work | None]) -> bool:
+    def _run(
+        self,
+        live: Live,
+        job: Job,
+        begin: Callable[[Job, Emit], Work | None],
+        then: Callable[[], None] | None = None,
+    ) -> bool:
         pulse = Pulse(self._clock.monotonic)
 
         def emit(event: Event) -> None:
@@ -201,9 +208,11 @@ class Runs:
             return False
         turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
         run = Run(live, work, pulse, turn=turn, timing=self._timing, clock=self._clock)
-        task = asyncio.create_task(self._observed(live, run), name=f"run {job.task_id}")
+        task = asyncio.create_task(self._observed(live, run, trace_of(job.metadata)), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
+        if then is not None:
+            task.add_done_callback(lambda _: then())
         return True
 
     def stop(self, live: Live, outcome: Outcome) -> None:
@@ -248,14 +257,14 @@ class Runs:
         if self._running:
             await asyncio.wait(set(self._running))
 
-    async def _observed(self, live: Live, run: Run) -> None:
+    async def _observed(self, live: Live, run: Run, trace: Mapping[str, str]) -> None:
         started = self._clock.monotonic()
         await run.to_rest()
         if live.unwritten:
             self._unwritten.add(live)
         seconds = self._clock.monotonic() - started
         self._metrics.task_seconds.labels(state_word(live.state)).observe(seconds)
-        _logger.info("task rests", extra={"task": live.task_id, "state": state_word(live.state)})
+        _logger.info("task rests", extra={"task": live.task_id, "state": state_word(live.state), **trace})
 
     def _count(self, state: TaskState) -> int:
         return sum(1 for live, _ in tuple(self._running.values()) if live.state == state)

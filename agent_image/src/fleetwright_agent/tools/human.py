@@ -14,7 +14,6 @@ from fleetwright_agent.turn.frames import Ask, AskKind
 
 _YES: Final = frozenset({"approve", "approved", "yes", "y", "true", "ok"})
 _SAYS: Final = ("approved", "decision", "answer")
-_PREVIEW: Final = 800
 _LONGEST: Final = 50_000
 
 
@@ -44,15 +43,19 @@ def shut(tool: Tool) -> Tool:
 
 
 def approval(name: str, arguments: Mapping[str, Any], *, agent: str) -> Ask:
-    detail = json.dumps(arguments, ensure_ascii=False)
-    shown = detail if len(detail) <= _PREVIEW else f"{detail[:_PREVIEW]} …"
+    # Nothing of it is cut or can hide: whoever says yes has seen all that will run.
+    detail = "".join(map(_visible, json.dumps(arguments, ensure_ascii=False)))
     title = f"Run {name}?"
     return Ask(
         AskKind.APPROVAL,
-        f"Approval is needed to run {name} with {shown}. Answer yes to run it; anything else declines.",
-        {"kind": "approval", "title": title, "detail": shown, "project": agent},
+        f"Approval is needed to run {name} with {detail}. Answer yes to run it; anything else declines.",
+        {"kind": "approval", "title": title, "detail": detail, "project": agent},
         tool=name,
     )
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else json.dumps(character)[1:-1]
 
 
 def human_tools() -> tuple[Tool, ...]:

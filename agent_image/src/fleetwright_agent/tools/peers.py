@@ -30,7 +30,7 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config import Layout, Peer
-from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS
+from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS, TRACE, trace_of
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
@@ -113,7 +113,8 @@ def _request(peer: Peer, call: ToolCall, path: tuple[str, ...]) -> SendMessageRe
         role=Role.ROLE_USER,
         parts=[Part(text=call.arguments["message"])],
     )
-    message.metadata.update({CALL_PATH: list(path)})
+    trace = trace_of(call.turn.metadata)
+    message.metadata.update({CALL_PATH: list(path), **({TRACE: trace} if trace else {})})
     return SendMessageRequest(
         message=message, configuration=SendMessageConfiguration(accepted_output_modes=["text/plain"])
     )

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import httpx
 from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
 from a2a.types import Message, Part, Role, SendMessageRequest, Task, TaskState
-from google.protobuf.json_format import MessageToDict
 from prometheus_client.parser import text_string_to_metric_families
 
 from fleetwright_agent.extensions import COST
+from fleetwright_agent.wires import read
 from fleetwright_cli.dev.manifests import InvalidFleet
 
 _TIMEOUT = 300.0
@@ -40,6 +40,13 @@ class Reply:
     input_tokens: int
     output_tokens: int
     cost_usd: Decimal | None
+    task_id: str = ""
+    context_id: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """For whoever began the task."""
+        return self.state == "input-required"
 
     @property
     def completed(self) -> bool:
@@ -80,17 +87,19 @@ class Conversation:
         self._http = http
         self._context_id = context_id or str(uuid.uuid4())
 
-    async def say(self, text: str) -> Reply:
-        """Sends a message and waits for the end of its task."""
+    async def say(self, text: str, *, task_id: str = "") -> Reply:
+        """Sends a message and waits for the end of its task, or until that waits; with a task, the answer to it."""
         card = await A2ACardResolver(self._http, self._address.url).get_agent_card()
         # The address was given by a person, who may come through a tunnel; a card sends our token nowhere else.
         for interface in card.supported_interfaces:
             interface.url = f"{self._address.url.rstrip('/')}{urlsplit(interface.url).path}"
         config = ClientConfig(httpx_client=self._http, streaming=False, supported_protocol_bindings=["JSONRPC"])
         client = ClientFactory(config).create(card)
-        message = Message(
-            message_id=str(uuid.uuid4()), context_id=self._context_id, role=Role.ROLE_USER, parts=[Part(text=text)]
-        )
+        message = Message(message_id=str(uuid.uuid4()), role=Role.ROLE_USER, parts=[Part(text=text)])
+        if task_id:
+            message.task_id = task_id
+        else:
+            message.context_id = self._context_id
         context = ClientCallContext(
             timeout=_TIMEOUT, service_parameters={"Authorization": f"Bearer {self._address.token}"}
         )
@@ -102,9 +111,9 @@ class Conversation:
 
 
 def _reply(task: Task) -> Reply:
-    cost: Mapping[str, Any] = {}
+    cost: Mapping[str, Any] = read(task.status.message, COST) or {}
     for artifact in task.artifacts:
-        cost = MessageToDict(artifact.metadata).get(COST, cost)
+        cost = read(artifact, COST) or cost
     usage = cost.get("usage", {})
     text = "".join(part.text for artifact in task.artifacts for part in artifact.parts)
     said = "".join(part.text for part in task.status.message.parts)
@@ -114,6 +123,8 @@ def _reply(task: Task) -> Reply:
         input_tokens=int(usage.get("input_tokens", 0)),
         output_tokens=int(usage.get("output_tokens", 0)),
         cost_usd=Decimal(str(cost["costUsd"])) if "costUsd" in cost else None,
+        task_id=task.id,
+        context_id=task.context_id,
     )
 
 
