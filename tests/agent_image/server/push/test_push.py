@@ -26,6 +26,16 @@ async def gated(request: TurnRequest) -> AsyncIterator[Frame]:
     yield Done("The whole answer.")
 
 
+def held_back(gate: asyncio.Event) -> Any:
+    """Answers once the test opens the gate."""
+
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        await gate.wait()
+        yield Done("The whole answer.")
+
+    return script
+
+
 async def at_once(request: TurnRequest) -> AsyncIterator[Frame]:
     yield Done(f"You said: {request.text}")
 
@@ -318,8 +328,8 @@ async def test_without_push_in_the_configuration_nobody_can_register(open_door: 
 async def test_credentials_lie_sealed_in_the_log_and_a_former_key_opens_them(
     open_push: Any, receive: Any, mounted: Any
 ) -> None:
-    hook = await receive()
-    door = await open_push(hook, script=gated)
+    hook, gate = await receive(), asyncio.Event()
+    door = await open_push(hook, script=held_back(gate))
     config = {
         "url": hook.url,
         "token": "token-in-clear",
@@ -331,6 +341,7 @@ async def test_credentials_lie_sealed_in_the_log_and_a_former_key_opens_them(
     assert not any(b"token-in-clear" in each or b"c-c-c" in each for each in files)
     keys = mounted.layout.configuration / "push/keys"
     keys.write_text("A" * 43 + "=\n" + keys.read_text())
+    gate.set()
     await hook.until_state("COMPLETED")
     assert hook.heard[-1][0]["authorization"] == "Bearer c-c-c"
     keys.write_text("B" * 42 + "A=\n")
@@ -341,10 +352,11 @@ async def test_credentials_lie_sealed_in_the_log_and_a_former_key_opens_them(
 async def test_with_a_lost_key_the_letter_is_dead_and_nothing_is_sent_without_credentials(
     open_push: Any, receive: Any, mounted: Any
 ) -> None:
-    hook = await receive()
-    door = await open_push(hook, script=gated, times=Times(debounce=30))
+    hook, gate = await receive(), asyncio.Event()
+    door = await open_push(hook, script=held_back(gate), times=Times(debounce=30))
     await sent(door, "hello", {"url": hook.url, "token": "t"})
     (mounted.layout.configuration / "push/keys").write_text("B" * 42 + "A=\n")
+    gate.set()
     await eventually(lambda: _is(door, "dead", 1))
     assert hook.heard == []
     assert "register it again" in (await status(door))["newest"][0]["reason"]
