@@ -18,7 +18,8 @@ from a2a.client.client import Client
 from a2a.types.a2a_pb2 import AgentCard, Message, Part, Role, SendMessageRequest
 from google.protobuf.json_format import ParseDict
 
-from fleetwright_agent.app import Application, create_app
+from fleetwright_agent.app import create_app
+from fleetwright_agent.application import Application
 from fleetwright_agent.config import AgentConfig, Layout
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.receipt import ReceiptProtocol

@@ -206,6 +206,10 @@ class Limits(_Part):
     """Of the body of one request; what is larger is refused before it is read."""
     max_requests_per_minute: int | None = Field(default=None, gt=0)
     """By one caller; without it as many as there are."""
+    max_tasks_per_caller: int = Field(default=100, gt=0)
+    """That run at once."""
+    max_streams_per_caller: int = Field(default=100, gt=0)
+    """That are open at once."""
     stall_seconds: int = Field(default=0, ge=0)
     """A turn in which nothing happens for so long has failed; 0 measures nothing."""
 

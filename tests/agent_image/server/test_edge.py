@@ -4,13 +4,14 @@ import asyncio
 import gzip
 import json
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.receipt import ReceiptProtocol
+from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
 
 Open = Callable[..., Any]
 SEND = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
@@ -195,6 +196,40 @@ async def test_each_caller_has_so_many_requests_a_minute_and_is_told_when_to_com
         seconds = 20.0
         later = [await http.post("/a2a", content=call("GetTask", {"id": "x"})) for _ in range(2)]
     assert [answer.status_code for answer in later] == [200, 429]
+
+
+async def test_each_caller_has_so_many_tasks_and_streams_at_once(open_door: Open, mounted: Any, documents: Any) -> None:
+    mounted.write(mounted.layout.config_file, documents(limits={"maxTasksPerCaller": 3, "maxStreamsPerCaller": 2}))
+    ended = asyncio.Event()
+
+    async def waits(_: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("Waiting. ")
+        await ended.wait()
+        yield Done("Waited.")
+
+    door = await open_door(waits)
+    tasks = [await door.say("go", now=True, contextId=f"c{n}") for n in range(3)]
+    async with door.http() as http, door.http("client:other") as other:
+        for method in ("SendMessage", "SendStreamingMessage", "message/send"):
+            params = {"message": SEND | ({"kind": "message", "role": "user"} if "/" in method else {})}
+            headers = {"A2A-Version": "0.3"} if "/" in method else {}
+            refused = await http.post("/a2a", content=call(method, params), headers=headers)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1"), refused.text
+            assert "3 tasks running" in refused.json()["error"]["message"]
+        assert (await http.post("/a2a/message:send", json={"message": SEND})).status_code == 429
+        one = call(params={"message": SEND, "configuration": {"returnImmediately": True}})
+        assert "result" in (await other.post("/a2a", content=one)).json()
+        follow = call("SubscribeToTask", {"id": tasks[0]["id"]})
+        async with http.stream("POST", "/a2a", content=follow), http.stream("POST", "/a2a", content=follow):
+            third = await http.post("/a2a", content=follow)
+            assert third.status_code == 429
+            assert "2 streams open" in third.json()["error"]["message"]
+        async with asyncio.timeout(5), http.stream("POST", "/a2a", content=follow) as again:
+            assert again.status_code == 200
+        ended.set()
+        for task in tasks:
+            await door.until(task["id"], "TASK_STATE_COMPLETED")
+        assert "result" in (await http.post("/a2a", content=call())).json()
 
 
 async def test_a_task_that_has_ended_is_kept_for_as_long_as_the_agent_says(

@@ -40,6 +40,18 @@ _STATUSES: Final = {
 _SENTENCE: Final = "The agent failed to handle this request; try again."
 
 
+class Unavailable(A2AError):  # noqa: N818 - a state that passes, as the caller is told
+    """Messages cannot be taken right now."""
+
+    status = 503
+
+
+class LimitReached(Unavailable):
+    """A caller has as much at once as it may have."""
+
+    status = 429
+
+
 class Refusal:
     """A refusal before a dialect is known, in the shape of the binding that is spoken at its path."""
 

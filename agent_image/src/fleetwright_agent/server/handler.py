@@ -50,6 +50,7 @@ from fleetwright_agent.server.push.pushes import Pushes
 from fleetwright_agent.server.push.registering import listed
 from fleetwright_agent.server.replies import direct_reply
 from fleetwright_agent.server.runs import Runs
+from fleetwright_agent.server.shares import Shares
 
 
 class LogRequestHandler(RequestHandler):
@@ -62,10 +63,12 @@ class LogRequestHandler(RequestHandler):
         runs: Runs,
         pushes: Pushes | None = None,
         may_reply: bool = False,
+        most_streams: int,
     ) -> None:
         """Args: `pushes` where push notifications are offered, `may_reply` where the executor may answer with a message
-        instead of a task.
+        instead of a task, `most_streams` of one caller at once.
         """
+        self._streams = Shares(most_streams, "This caller has {most} streams open, as many as it may; close one first.")
         self._intake = intake
         self._may_reply = may_reply
         self._log = log
@@ -86,9 +89,10 @@ class LogRequestHandler(RequestHandler):
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Task | Event, None]:
-        live, start = await self._take(params, context)
-        async for event in _stream(live, start=start, may_reply=self._may_reply):
-            yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
+        with self._streams.hold(context.user.user_name):
+            live, start = await self._take(params, context)
+            async for event in _stream(live, start=start, may_reply=self._may_reply):
+                yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
 
     @operation
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
@@ -124,8 +128,9 @@ class LogRequestHandler(RequestHandler):
         live = await self._find(context, params.id)
         if live.state in TERMINAL:
             raise UnsupportedOperationError(f"The task is {state_word(live.state)}; read it with GetTask")
-        async for event in _stream(live):
-            yield event
+        with self._streams.hold(context.user.user_name):
+            async for event in _stream(live):
+                yield event
 
     async def _find(self, context: ServerCallContext, task_id: str) -> Live:
         check_id(task_id, field="id")

@@ -23,6 +23,7 @@ from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskL
 from fleetwright_agent.server.messages import CHOSEN_ID, addressed, check_message, claim_of
 from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs
+from fleetwright_agent.server.shares import Shares
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Job
 
@@ -30,6 +31,8 @@ _logger = logging.getLogger(__name__)
 
 Start = Callable[[], None]
 """Starts the run of what was taken in; does nothing for a message that was sent before."""
+_Taken = tuple[Live, Job | None]
+"""The task, and what is to be done; nothing where the message was sent before."""
 
 
 class Intake:
@@ -42,13 +45,18 @@ class Intake:
         card: Watched[Card],
         clock: Clock,
         metrics: Metrics,
+        most: int,
     ) -> None:
+        """Args: `most` is how many tasks of one caller may run at once."""
         self._log = log
         self._tasks = tasks
         self._runs = runs
         self._card = card
         self._clock = clock
         self._metrics = metrics
+        self._shares = Shares(
+            most, "This caller has {most} tasks running, as many as it may; send it again when one ended."
+        )
         self._choosing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def take(self, owner: str, request: SendMessageRequest, *, begins: bool = False) -> tuple[Live, Start]:
@@ -59,14 +67,25 @@ class Intake:
         """
         card, _ = self._card.read()
         check_message(request, input_modes=card.input_modes if card else frozenset())
-        claim = claim_of(owner, request)
+        release = self._shares.take(owner)
+        try:
+            live, job = await self._taken(claim_of(owner, request), request, begins=begins)
+        except BaseException:
+            release()
+            raise
+        if job is None:
+            release()
+            return live, _nothing
+        return live, lambda: self._runs.start(live, job, then=release)
+
+    async def _taken(self, claim: Claim, request: SendMessageRequest, *, begins: bool) -> _Taken:
         if request.message.task_id and begins:
             return await self._begin_or_follow(claim, request)
         if request.message.task_id:
             return await self._follow(claim, request)
         return await self._begin(claim, request)
 
-    async def _begin_or_follow(self, claim: Claim, request: SendMessageRequest) -> tuple[Live, Start]:
+    async def _begin_or_follow(self, claim: Claim, request: SendMessageRequest) -> _Taken:
         """A caller that chooses ids gives its messages none: what is said to a task at a pause is always new."""
         task_id = request.message.task_id
         async with self._choosing.setdefault((claim.owner, task_id), asyncio.Lock()):
@@ -78,16 +97,16 @@ class Intake:
                 claim = claim_of(claim.owner, request)
             return await self._follow(claim, request)
 
-    async def _begin(self, claim: Claim, request: SendMessageRequest) -> tuple[Live, Start]:
+    async def _begin(self, claim: Claim, request: SendMessageRequest) -> _Taken:
         now = self._clock.now_ns()
         task = _new_task(request, at_ns=now)
         answer = await self._log.accept(claim, task, at_ns=now)
         if isinstance(answer, Known):
             return await self._again(claim.owner, answer)
         live = self._tasks.add(Stored(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
-        return live, self._starter(live, task.history[0])
+        return live, _job(live, task.history[0])
 
-    async def _follow(self, claim: Claim, request: SendMessageRequest) -> tuple[Live, Start]:
+    async def _follow(self, claim: Claim, request: SendMessageRequest) -> _Taken:
         message = request.message
         live = await self._tasks.find(claim.owner, message.task_id)
         if live is None:
@@ -113,31 +132,31 @@ class Intake:
             )
         if pause is not None:
             self._answered(live, pause, kept, now)
-        return live, self._starter(live, kept, pause, former)
+        return live, _job(live, kept, pause, former)
 
     def _answered(self, live: Live, pause: Pause, message: Message, now_ns: int) -> None:
         self._metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
         stamp = MessageToDict(message.metadata)[ANSWER]
         _logger.info("a person answered", extra={"task": live.task_id, "kind": pause.kind.value, **stamp})
 
-    async def _again(self, owner: str, known: Known) -> tuple[Live, Start]:
+    async def _again(self, owner: str, known: Known) -> _Taken:
         live = await self._tasks.find(owner, known.task_id)
         if live is None:
             raise TaskNotFoundError
-        return live, _nothing
+        return live, None
 
-    def _starter(self, live: Live, message: Message, pause: Pause | None = None, former: Task | None = None) -> Start:
-        task = live.task
-        job = Job(
-            owner=live.owner,
-            task_id=task.id,
-            context_id=task.context_id,
-            message=message,
-            metadata=MessageToDict(message.metadata),
-            former=former,
-            pause=pause,
-        )
-        return lambda: self._runs.start(live, job)
+
+def _job(live: Live, message: Message, pause: Pause | None = None, former: Task | None = None) -> Job:
+    task = live.task
+    return Job(
+        owner=live.owner,
+        task_id=task.id,
+        context_id=task.context_id,
+        message=message,
+        metadata=MessageToDict(message.metadata),
+        former=former,
+        pause=pause,
+    )
 
 
 _ADVICE_ENDED = "send the message without taskId to go on in its context"

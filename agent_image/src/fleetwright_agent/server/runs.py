@@ -186,10 +186,17 @@ class Runs:
     def __len__(self) -> int:
         return len(self._running)
 
-    def start(self, live: Live, job: Job) -> None:
-        self._run(live, job, self._executor.begin)
+    def start(self, live: Live, job: Job, *, then: Callable[[], None] | None = None) -> None:
+        """Returns at once; `then` is called when the task is at rest."""
+        self._run(live, job, self._executor.begin, then)
 
-    def _run(self, live: Live, job: Job, begin: Callable[[Job, Emit], Work | None]) -> bool:
+    def _run(
+        self,
+        live: Live,
+        job: Job,
+        begin: Callable[[Job, Emit], Work | None],
+        then: Callable[[], None] | None = None,
+    ) -> bool:
         pulse = Pulse(self._clock.monotonic)
 
         def emit(event: Event) -> None:
@@ -204,6 +211,8 @@ class Runs:
         task = asyncio.create_task(self._observed(live, run, trace_of(job.metadata)), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
+        if then is not None:
+            task.add_done_callback(lambda _: then())
         return True
 
     def stop(self, live: Live, outcome: Outcome) -> None:

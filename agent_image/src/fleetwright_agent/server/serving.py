@@ -16,7 +16,7 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from fleetwright_agent.app import Application
+from fleetwright_agent.application import Application
 from fleetwright_agent.server.receipt import ReceiptProtocol
 
 _logger = logging.getLogger(__name__)

@@ -83,6 +83,18 @@ async def test_lists_and_cancels_take_no_body(open_door: Open) -> None:
     assert (cancelled.status_code, cancelled.json()["error"]["details"][0]["reason"]) == (400, "TASK_NOT_CANCELABLE")
 
 
+CALLS = [("GET", "/a2a/tasks", 200), ("DELETE", "/a2a/tasks/x/pushNotificationConfigs/y", 400)]
+
+
+async def test_a_body_where_none_belongs_is_not_looked_at(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        for verb, path, status in CALLS:
+            response = await http.request(verb, path, content=b"no JSON")
+            assert response.status_code == status
+            assert "not JSON" not in response.text
+
+
 REFUSED = [
     pytest.param("GET", "/a2a/tasks/x", "1.0", None, 404, "NOT_FOUND", None, id="a task nobody knows"),
     pytest.param("GET", "/a2a/v1/tasks/x", None, None, 404, "NOT_FOUND", -32001, id="the same in 0.3"),

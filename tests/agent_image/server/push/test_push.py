@@ -10,6 +10,8 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskPushNotificationConfig, TaskState
 
+from fleetwright_agent.server.memory_log import MemoryTaskLog
+from fleetwright_agent.server.push.memory_store import MemoryPushStore
 from fleetwright_agent.server.push.pushes import Times
 from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
 
@@ -354,6 +356,34 @@ async def test_without_its_keys_the_agent_is_not_ready_and_says_why(open_push: A
     async with door.ops() as http:
         ready = await http.get("/readyz")
     assert (ready.status_code, ready.text) == (503, "keys is not valid: its lines must be URL-safe base64\n")
+
+
+class SlowStore(MemoryPushStore):
+    """Takes its time to register, and says when it has begun."""
+
+    def __init__(self, log: MemoryTaskLog) -> None:
+        super().__init__(log._ended)
+        self.registering = asyncio.Event()
+
+    async def register(self, *args: Any, **options: Any) -> bool:
+        self.registering.set()
+        await asyncio.sleep(0.2)
+        return await super().register(*args, **options)
+
+
+async def test_a_look_during_a_registration_does_not_lose_it(open_push: Any, receive: Any) -> None:
+    log = MemoryTaskLog()
+    log.pushes = store = SlowStore(log)
+    hook = await receive()
+    door = await open_push(hook, script=gated, log=log)
+    task = await door.say("hello", now=True)
+    config = {"taskId": task["id"], "url": hook.url}
+    registering = asyncio.ensure_future(door.call("CreateTaskPushNotificationConfig", config))
+    await store.registering.wait()
+    await door.app._parts.pushes.refresh()
+    await registering
+    await hook.until_state("WORKING")
+    await hook.until_state("COMPLETED")
 
 
 async def test_a_failed_and_a_cancelled_task_are_told(open_push: Any, receive: Any) -> None:

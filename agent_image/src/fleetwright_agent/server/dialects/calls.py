@@ -18,7 +18,7 @@ from a2a.utils.errors import A2AError
 from starlette.requests import Request
 
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
-from fleetwright_agent.server.errors import internal
+from fleetwright_agent.server.errors import Unavailable, internal
 from fleetwright_agent.server.extensions import activated
 from fleetwright_agent.server.messages import CHOOSES_IDS
 from fleetwright_agent.server.push.payload import DIALECT
@@ -27,10 +27,6 @@ _logger = logging.getLogger(__name__)
 Admission = Callable[[Operation], str | None]
 """Why an operation cannot be had right now, for the caller; nothing when it can."""
 _EXTENSION_HEADERS: Final = (HTTP_EXTENSION_HEADER, LEGACY_HTTP_EXTENSION_HEADER)
-
-
-class Unavailable(A2AError):  # noqa: N818 - a state that passes, as the caller is told
-    """Messages cannot be taken right now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fleetwright_agent.server.dialects import versions
-from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of, safe
+from fleetwright_agent.server.dialects.calls import Call, Calls, context_of, safe
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Params, read
 from fleetwright_agent.server.dialects.streams import nothing, streamed
 from fleetwright_agent.server.dialects.v10 import V10
 from fleetwright_agent.server.envelope import Envelope, RequestId, id_of, opened, parse
-from fleetwright_agent.server.errors import INTERNAL_ERROR
+from fleetwright_agent.server.errors import INTERNAL_ERROR, Unavailable
 
 HasChosenId = Callable[[str, str], Awaitable[bool]]
 """Whether the id of this owner's task was chosen by its caller."""
@@ -76,11 +76,11 @@ class JsonRpc:
             result = {"jsonrpc": "2.0", "id": envelope.id, "result": await self._calls.answer(call)}
             return JSONResponse(result, headers=self._calls.extension_headers(request))
         except Unavailable as error:
-            return _refused(dialect, envelope.id, error, status=503, headers=_LATER)
-        except A2AError as error:
+            return _refused(dialect, envelope.id, error, status=error.status, headers=_LATER)
+        except Exception as error:
             if operation in STREAMS and dialect.faults_in_streams:
-                return self._stream(request, envelope.id, dialect, nothing(), broken=error)
-            return _refused(dialect, envelope.id, error, headers=self._calls.extension_headers(request))
+                return self._stream(request, envelope.id, dialect, nothing(), broken=safe(error))
+            return _refused(dialect, envelope.id, safe(error), headers=self._calls.extension_headers(request))
 
     def _stream(
         self,

@@ -15,11 +15,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from fleetwright_agent.server.dialects import versions
-from fleetwright_agent.server.dialects.calls import Call, Calls, Unavailable, context_of
+from fleetwright_agent.server.dialects.calls import Call, Calls, context_of, safe
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params, read
 from fleetwright_agent.server.dialects.streams import streamed
 from fleetwright_agent.server.envelope import parse
-from fleetwright_agent.server.errors import INTERNAL_ERROR, RPC_PATH, refuse
+from fleetwright_agent.server.errors import INTERNAL_ERROR, RPC_PATH, Unavailable, refuse
 
 _TASK: Final = {"task": "id"}
 _OF_TASK: Final = {"task": "taskId"}
@@ -60,9 +60,9 @@ class Endpoint:
             dialect = self._dialect(request)
             return await self._perform(request, dialect)
         except Unavailable as error:
-            return refuse(503, error.message, headers={"Retry-After": "1"})
-        except A2AError as error:
-            payload = fault(dialect, error)
+            return refuse(error.status, error.message, headers={"Retry-After": "1"})
+        except Exception as error:
+            payload = fault(dialect, safe(error))
             return JSONResponse(payload, payload["error"]["code"], headers=self._calls.extension_headers(request))
 
     async def _perform(self, request: Request, dialect: Dialect) -> Response:
@@ -85,7 +85,8 @@ class Endpoint:
 
     async def _params(self, request: Request) -> Params:
         """The query, over it the body, over it what the path names."""
-        body = await request.body()
+        # Only bodies of POST are within a size and a time; others mean nothing and stay unread.
+        body = await request.body() if request.method == "POST" else b""
         try:
             given = parse(body) if body else {}
         except JSONParseError as error:

@@ -114,13 +114,14 @@ class Pushes:
         identifier = draft.id or live.task_id
         sealed = self._seals.seal(draft.credentials, place=place(live.owner, live.task_id, identifier, draft.url))
         registration = Registration(identifier, draft.url, draft.host, draft.dialect, sealed)
-        # From before the commit on: the task may move as soon as it is there.
-        self._listened.add(live.n)
-        self._added += 1
+        # From before the commit on, for the task may move as soon as it is there; and again after it, for meanwhile
+        # somebody may have looked who did not see it yet.
+        self._listen(live.n)
         if not await self._store.register(live.n, registration, at_ns=self._clock.now_ns(), most=MOST_OF_TASK):
             raise UnsupportedOperationError(
                 f"The task has {MOST_OF_TASK} push notification configurations already; delete one first"
             )
+        self._listen(live.n)
         self._courier.wake()
         return shown(live.task_id, identifier, draft.url, draft.credentials)
 
@@ -158,6 +159,10 @@ class Pushes:
 
     def report(self) -> dict[str, Any]:
         return self._courier.report()
+
+    def _listen(self, n: int) -> None:
+        self._listened.add(n)
+        self._added += 1
 
     def _shown(self, live: Live, found: Registration) -> TaskPushNotificationConfig:
         try:

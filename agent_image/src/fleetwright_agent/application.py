@@ -1,0 +1,135 @@
+"""An agent as a process serves it: the A2A door, the operations door, and its life from start over drain to end."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import asdict
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from fleetwright_agent.door import door
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.parts import Parts
+from fleetwright_agent.server.dialects.dialect import SENDS, Operation
+from fleetwright_agent.server.heartbeat import Heartbeat
+from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.ops import ops_app
+from fleetwright_agent.server.reachability import Look
+from fleetwright_agent.upkeep import Upkeep
+
+_logger = logging.getLogger(__name__)
+
+
+class Application:
+    def __init__(self, parts: Parts, *, metrics: Metrics, heartbeat: Heartbeat) -> None:
+        self._parts = parts
+        self._waiting_for: str | None = "the agent is starting"
+        self._leaving = False
+        self._background: list[asyncio.Task[None]] = []
+        self._upkeep = Upkeep(parts)
+        self.a2a = door(parts, metrics=metrics, admission=self._admission)
+        self.heartbeat = heartbeat
+        self.ops: ASGIApp = ops_app(
+            metrics=metrics, not_ready=self.not_ready, status=self.status, heartbeat=self.heartbeat
+        )
+
+    async def start(self) -> None:
+        """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
+        self.heartbeat.begin()
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _opened(self) -> bool:
+        try:
+            await self._parts.log.open()
+            if self._parts.pushes:
+                await self._parts.pushes.refresh()
+            await self._upkeep.recover()
+        except LogUnusable as error:
+            self._waiting_for = str(error)
+            return False
+        return True
+
+    async def _open_later(self) -> None:
+        """Another process may let go of the file, the volume get room, a person mend what was damaged."""
+        await asyncio.sleep(self._parts.retry_seconds)
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _begin(self) -> None:
+        await self._parts.conversations.check()
+        self._beside(self._upkeep.run())
+        self._beside(self._parts.reachability.watch())
+        if self._parts.pushes:
+            self._beside(self._parts.pushes.run())
+        if not self._leaving:
+            self._waiting_for = None
+
+    def _beside(self, part: Coroutine[Any, Any, None]) -> None:
+        """Runs it beside the requests, until the end."""
+        task = asyncio.create_task(part)
+        task.add_done_callback(self._ended)
+        self._background.append(task)
+
+    async def drain(self) -> None:
+        """Takes no more messages, lets running tasks end for a while, ends the rest."""
+        self._leaving, self._waiting_for = True, "the agent is shutting down"
+        _logger.info("draining", extra={"running": len(self._parts.runs)})
+        await self._parts.runs.drain(self._parts.config.drain_seconds)
+        if self._parts.pushes:
+            await self._parts.pushes.flush()
+
+    async def aclose(self) -> None:
+        self.heartbeat.end()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        if self._parts.pushes:
+            await self._parts.pushes.aclose()
+        await self._parts.turns.aclose()
+        await self._parts.conversations.aclose()
+        await self._parts.log.aclose()
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """What runs beside the requests never ends by itself: where it does, somebody has to hear of it."""
+        if not task.cancelled() and (error := task.exception()):
+            _logger.error("a part of the agent broke", exc_info=error)
+            self._waiting_for = "a part of the agent broke; restart it, and see its log"
+
+    def not_ready(self) -> str | None:
+        """Why traffic should not come here, for people; nothing when it should."""
+        parts = self._parts
+        stored = parts.log.problem or parts.conversations.problem
+        sealed = parts.pushes.problem if parts.pushes else None
+        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
+
+    def status(self) -> dict[str, Any]:
+        parts, reason = self._parts, self.not_ready()
+        card, _ = parts.card.read()
+        return {
+            "name": parts.config.name,
+            "namespace": parts.config.namespace,
+            "revision": parts.config.revision,
+            "cardDigest": card.digest if card else None,
+            "runningTasks": len(parts.runs),
+            "lastCompaction": parts.compaction.seen,
+            "mcpServers": [self._server(look) for look in parts.reachability.report],
+            **({"push": parts.pushes.report()} if parts.pushes else {}),
+            "ready": reason is None,
+            "reason": reason,
+        }
+
+    def _server(self, look: Look) -> dict[str, Any]:
+        """What is known of its tools is known from the first turn on."""
+        offer = self._parts.offers.of(look.name)
+        return {**asdict(look), **(asdict(offer) if offer else {})}
+
+    def _admission(self, operation: Operation) -> str | None:
+        if self._waiting_for is not None and operation in SENDS:
+            return "The agent takes no messages right now; send it again."
+        return None

@@ -1,0 +1,43 @@
+"""The A2A port, from the outside in: origin, caller, rate, body, and then the protocol."""
+
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.parts import Parts
+from fleetwright_agent.server.auth import Authentication
+from fleetwright_agent.server.card import card_routes
+from fleetwright_agent.server.dialects.calls import Admission
+from fleetwright_agent.server.dialects.door import routes
+from fleetwright_agent.server.edge import Bodies, Origins
+from fleetwright_agent.server.extensions import spoken
+from fleetwright_agent.server.handler import LogRequestHandler
+from fleetwright_agent.server.rates import Rates
+
+
+def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
+    """`admission` says why an operation cannot be had right now."""
+    handler = LogRequestHandler(
+        parts.intake,
+        log=parts.log,
+        tasks=parts.tasks,
+        runs=parts.runs,
+        pushes=parts.pushes,
+        may_reply=parts.may_reply,
+        most_streams=parts.config.limits.max_streams_per_caller,
+    )
+    extensions = spoken(parts.config.extensions)
+    calls = routes(handler, parts.config.dialects, tasks=parts.tasks, admission=admission, spoken=extensions)
+    app: ASGIApp = Starlette(routes=[*calls, *card_routes(parts.card)])
+    app = Bodies(app, limit=parts.config.limits.max_request_bytes)
+    if per_minute := parts.config.limits.max_requests_per_minute:
+        app = Rates(app, per_minute=per_minute, clock=parts.clock)
+    app = Authentication(
+        app,
+        callers=parts.callers,
+        realm=parts.config.name,
+        metrics=metrics,
+        clock=parts.clock,
+        api_keys=parts.config.accept_api_key,
+    )
+    return Origins(app, allowed=parts.config.allowed_origins)

@@ -1,0 +1,40 @@
+"""What an agent is made of: each part once, for its door, its life and its upkeep. Refuses: doing anything."""
+
+from dataclasses import dataclass
+
+from fleetwright_agent.config import AgentConfig, Callers
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.server.card import Card
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.executor import LastCompaction
+from fleetwright_agent.server.intake import Intake
+from fleetwright_agent.server.live import LiveTasks
+from fleetwright_agent.server.log import TaskLog
+from fleetwright_agent.server.push.pushes import Pushes
+from fleetwright_agent.server.reachability import Reachability
+from fleetwright_agent.server.runs import Runs
+from fleetwright_agent.server.turns import Turns
+from fleetwright_agent.server.watched import Watched
+from fleetwright_agent.tools.offers import Offers
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the application is made of."""
+
+    config: AgentConfig
+    log: TaskLog
+    tasks: LiveTasks
+    runs: Runs
+    pushes: Pushes | None
+    intake: Intake
+    turns: Turns
+    conversations: Database
+    callers: Watched[Callers]
+    card: Watched[Card]
+    compaction: LastCompaction
+    reachability: Reachability
+    offers: Offers
+    clock: Clock
+    retry_seconds: float
+    may_reply: bool
