@@ -21,7 +21,6 @@ from fleetwright_agent.server.reachability import Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.server.turns import Turns, assembled
-from fleetwright_agent.server.waiting import Waiting
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Executor
 from fleetwright_agent.tools.offers import Offers
@@ -102,7 +101,6 @@ def create_app(
         log=log,
         tasks=tasks,
         runs=runs,
-        waiting=Waiting(log=log, tasks=tasks, runs=runs, conversations=conversations, clock=clock),
         pushes=pushes,
         intake=Intake(
             log=log, tasks=tasks, runs=runs, card=card, clock=clock, metrics=metrics, most=limits.max_tasks_per_caller

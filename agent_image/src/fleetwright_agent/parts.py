@@ -14,7 +14,6 @@ from fleetwright_agent.server.push.pushes import Pushes
 from fleetwright_agent.server.reachability import Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.turns import Turns
-from fleetwright_agent.server.waiting import Waiting
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.tools.offers import Offers
 
@@ -27,7 +26,6 @@ class Parts:
     log: TaskLog
     tasks: LiveTasks
     runs: Runs
-    waiting: Waiting
     pushes: Pushes | None
     intake: Intake
     turns: Turns

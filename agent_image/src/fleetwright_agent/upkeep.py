@@ -10,6 +10,7 @@ from typing import Final
 
 from fleetwright_agent.parts import Parts
 from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.waiting import Waiting
 
 _logger = logging.getLogger(__name__)
 _SWEEP_SECONDS: Final = 3600
@@ -18,6 +19,13 @@ _SWEEP_SECONDS: Final = 3600
 class Upkeep:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._waiting = Waiting(
+            log=parts.log,
+            tasks=parts.tasks,
+            runs=parts.runs,
+            conversations=parts.conversations,
+            clock=parts.clock,
+        )
 
     async def recover(self) -> None:
         # In the order of their acceptance, which is the order of turns within a conversation.
@@ -33,14 +41,14 @@ class Upkeep:
         while True:
             with suppress(LogUnusable):
                 await self._parts.runs.settle()
-                await self._parts.waiting.expire()
+                await self._waiting.expire()
             if self._parts.conversations.problem:
                 await self._parts.conversations.check()
             if self._parts.log.problem or self._parts.clock.monotonic() >= due:
                 before = self._parts.clock.now_ns() - retention * 1_000_000_000
                 with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
                     forgotten = await self._parts.log.sweep(before)
-                    await self._parts.waiting.tidy()
+                    await self._waiting.tidy()
                     if self._parts.pushes:
                         await self._parts.pushes.refresh()
                     due = self._parts.clock.monotonic() + pause
