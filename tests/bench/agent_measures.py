@@ -183,7 +183,7 @@ async def identity(stage: Stage) -> list[Row]:
     """The check of a token against as many digests as an agent can have, without HTTP."""
     from prometheus_client import CollectorRegistry
 
-    from fleetwright_agent.config import Callers
+    from fleetwright_agent.callers import Callers
     from fleetwright_agent.metrics import Metrics
     from fleetwright_agent.server.auth import Authentication, parse_callers
     from fleetwright_agent.server.clock import Clock

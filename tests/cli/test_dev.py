@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetwright_agent.config import Layout
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import load
 from fleetwright_agent.server.push.seal import parse_keys
 from fleetwright_cli.dev.conversation import total

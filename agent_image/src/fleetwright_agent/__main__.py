@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fleetwright_agent.bridge import command as bridge
-from fleetwright_agent.config import Layout
 from fleetwright_agent.fetch import command as fetch
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.logs import LEVELS, configure
 from fleetwright_agent.mounted import ConfigurationError, check_memory, load
 from fleetwright_agent.probe import command as probe

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory import schema
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.metrics import Metrics

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    AwareDatetime,
     BaseModel,
     ConfigDict,
     Field,
@@ -272,78 +270,3 @@ class AgentConfig(_Part):
         if bool(self.instructions.strip()) == (self.instructions_file is not None):
             raise ValueError("exactly one of instructions and instructionsFile is needed")
         return self
-
-
-class Layout(BaseModel):
-    """Where the contract's files lie. `root` is `/` in a pod and a folder of its own everywhere else."""
-
-    model_config = ConfigDict(frozen=True)
-
-    root: Path = Path("/")
-
-    @property
-    def configuration(self) -> Path:
-        return self.root / "etc/fleetwright"
-
-    @property
-    def config_file(self) -> Path:
-        return self.configuration / "agent.json"
-
-    @property
-    def card_file(self) -> Path:
-        return self.configuration / "card/agent-card.json"
-
-    @property
-    def auth(self) -> Path:
-        return self.configuration / "auth"
-
-    @property
-    def callers_file(self) -> Path:
-        return self.auth / "callers.json"
-
-    def peer_token_file(self, namespace: str, name: str) -> Path:
-        return self.auth / f"peer.{namespace}.{name}"
-
-    def skill(self, name: str) -> Path:
-        return self.configuration / "skills" / name
-
-    def secret(self, relative: str) -> Path:
-        """A file named by the configuration; a path that leads out of the folder is refused.
-
-        Raises:
-            ValueError: The path is absolute or climbs.
-        """
-        if Path(relative).is_absolute() or ".." in Path(relative).parts:
-            raise ValueError(f"{relative!r} must be a path below the configuration folder")
-        return self.configuration / relative
-
-    @property
-    def memory(self) -> Path:
-        return self.root / "var/lib/fleetwright"
-
-
-class CallerKind(StrEnum):
-    CLIENT = "client"
-    AGENT = "agent"
-
-
-class Caller(_Part):
-    """A digest that is accepted, and who holds its token. The owner of what that caller makes."""
-
-    name: str = Field(min_length=1, max_length=253)
-    """`default` for a client, `<namespace>/<name>` for an agent."""
-    kind: CallerKind
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    expires: AwareDatetime | None = None
-    """From then on the token is refused; never where this is not said."""
-
-    @property
-    def owner(self) -> str:
-        return f"{self.kind}:{self.name}"
-
-
-class Callers(_Part):
-    """The shape of `auth/callers.json`, read again when the file changes."""
-
-    version: Literal[1]
-    callers: tuple[Caller, ...] = ()

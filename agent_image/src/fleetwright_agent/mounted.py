@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.layout import Layout
 
 
 class ConfigurationError(Exception):

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from fleetwright_agent.config import AgentConfig, Callers
+from fleetwright_agent.callers import Callers
+from fleetwright_agent.config import AgentConfig
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock

@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fleetwright_agent.config import Layout, McpServer
+from fleetwright_agent.config import McpServer
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.frames import TurnRequest

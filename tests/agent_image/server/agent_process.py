@@ -10,7 +10,8 @@ from pathlib import Path
 import uvloop
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.logs import configure
 from fleetwright_agent.server.serving import serve
 from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest

@@ -15,7 +15,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from fleetwright_agent.config import Layout, McpServer
+from fleetwright_agent.config import McpServer
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.mcp_wire import McpUnreachable
 from fleetwright_agent.tools.offers import Offer, Offers

@@ -17,7 +17,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from fleetwright_agent.config import Layout, McpServer
+from fleetwright_agent.config import McpServer
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.mcp_wire import McpUnreachable
 from fleetwright_agent.tools.offers import Offer, Offers

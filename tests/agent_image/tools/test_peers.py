@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.config import AgentConfig, Layout, Peer
+from fleetwright_agent.config import AgentConfig, Peer
 from fleetwright_agent.extensions import CALL_PATH
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.frames import Ask, AskKind, Done, PeerCost, Text, TurnFailed, TurnRequest, Usage

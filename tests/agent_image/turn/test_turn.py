@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwright_agent.config import Layout
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.frames import (
     CompactionEnd,
     Reset,

@@ -14,7 +14,7 @@ os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
 import uvloop
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.config import Layout
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.logs import configure
 from fleetwright_agent.mounted import load
 from fleetwright_agent.server.memory_log import MemoryTaskLog

@@ -7,7 +7,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import ConfigurationError, check_memory, check_secrets, load
 
 

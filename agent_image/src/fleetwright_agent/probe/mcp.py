@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fleetwright_agent.config import Layout, McpServer
+from fleetwright_agent.config import McpServer
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import ConfigurationError, first_fault
 
 _SECONDS = 20.0

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleetwright_agent.config import Caller, CallerKind, Callers
+from fleetwright_agent.callers import Caller, CallerKind, Callers
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.errors import refuse

@@ -17,7 +17,8 @@ from mcp.shared.exceptions import McpError
 from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, TextContent
 from mcp.types import Tool as Listed
 
-from fleetwright_agent.config import Layout, McpServer
+from fleetwright_agent.config import McpServer
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.tools.mcp_listing import every_page, offered_name, tool_digest
 from fleetwright_agent.tools.mcp_session import SessionActor
 from fleetwright_agent.tools.mcp_wire import CALL_SECONDS, Arrival, McpUnreachable

@@ -15,7 +15,8 @@ from typing import cast
 
 import httpx
 
-from fleetwright_agent.config import Layout, McpServer, Transport
+from fleetwright_agent.config import McpServer, Transport
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.egress import EgressPolicy, UnusableUrl
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 

@@ -29,8 +29,9 @@ from a2a.types import (
 from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.config import Layout, Peer
+from fleetwright_agent.config import Peer
 from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS, TRACE, trace_of
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError

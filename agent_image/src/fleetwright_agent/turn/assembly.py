@@ -2,7 +2,8 @@
 
 import httpx2
 
-from fleetwright_agent.config import AgentConfig, Layout
+from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.journal import Journal

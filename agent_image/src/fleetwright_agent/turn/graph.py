@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from langchain.agents import create_agent
 from langchain_core.runnables import RunnableConfig
 
-from fleetwright_agent.config import AgentConfig, CallerKind, Layout
+from fleetwright_agent.callers import CallerKind
+from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.journal import Journal

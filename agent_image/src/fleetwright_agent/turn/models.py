@@ -10,7 +10,8 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
-from fleetwright_agent.config import Layout, Model
+from fleetwright_agent.config import Model
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.failures import MalformedToolCall, MissingKey
 
 _CONNECT_SECONDS = 10.0

@@ -7,7 +7,8 @@ import ssl
 
 import httpx2
 
-from fleetwright_agent.config import Header, Layout, Model
+from fleetwright_agent.config import Header, Model
+from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.failures import MissingKey, UntrustedAuthority
 
 

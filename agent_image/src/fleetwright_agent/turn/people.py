@@ -6,7 +6,8 @@ says that callers may; an agent never approves by its own credential (PA-045, PA
 
 from collections.abc import Mapping
 
-from fleetwright_agent.config import AgentConfig, Approver, CallerKind
+from fleetwright_agent.callers import CallerKind
+from fleetwright_agent.config import AgentConfig, Approver
 from fleetwright_agent.tools.human import gated, human_tools, shut
 from fleetwright_agent.tools.mcp_listing import offered_name
 from fleetwright_agent.tools.port import Tool

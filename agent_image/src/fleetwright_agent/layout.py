@@ -1,0 +1,53 @@
+"""Where the contract's files lie. Refuses: reading them."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Layout(BaseModel):
+    """Where the contract's files lie. `root` is `/` in a pod and a folder of its own everywhere else."""
+
+    model_config = ConfigDict(frozen=True)
+
+    root: Path = Path("/")
+
+    @property
+    def configuration(self) -> Path:
+        return self.root / "etc/fleetwright"
+
+    @property
+    def config_file(self) -> Path:
+        return self.configuration / "agent.json"
+
+    @property
+    def card_file(self) -> Path:
+        return self.configuration / "card/agent-card.json"
+
+    @property
+    def auth(self) -> Path:
+        return self.configuration / "auth"
+
+    @property
+    def callers_file(self) -> Path:
+        return self.auth / "callers.json"
+
+    def peer_token_file(self, namespace: str, name: str) -> Path:
+        return self.auth / f"peer.{namespace}.{name}"
+
+    def skill(self, name: str) -> Path:
+        return self.configuration / "skills" / name
+
+    def secret(self, relative: str) -> Path:
+        """A file named by the configuration; a path that leads out of the folder is refused.
+
+        Raises:
+            ValueError: The path is absolute or climbs.
+        """
+        if Path(relative).is_absolute() or ".." in Path(relative).parts:
+            raise ValueError(f"{relative!r} must be a path below the configuration folder")
+        return self.configuration / relative
+
+    @property
+    def memory(self) -> Path:
+        return self.root / "var/lib/fleetwright"
