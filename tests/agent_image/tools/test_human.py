@@ -24,6 +24,7 @@ from fleetwright_agent.turn.people import with_people
         pytest.param({"decision": "approve"}, True, id="so is a decision"),
         pytest.param({"answer": "Yes"}, True, id="so is an answer"),
         pytest.param({"approved": False, "decision": "declined"}, False, id="an object that declines is a no"),
+        pytest.param({"approved": False, "answer": "yes"}, False, id="an object that says both is a no"),
         pytest.param("no", False, id="no is a no"),
         pytest.param("", False, id="silence is a no"),
         pytest.param("yes, but only half of it", False, id="more than a yes is a no"),

@@ -20,7 +20,8 @@ _LONGEST: Final = 50_000
 def approved(value: object) -> bool:
     """Whether a reply allows what was asked for; whatever is not plainly a yes is a no (PA-044)."""
     if isinstance(value, Mapping):
-        return any(approved(value[key]) for key in _SAYS if key in value)
+        said = [value[key] for key in _SAYS if key in value]
+        return bool(said) and all(map(approved, said))
     if isinstance(value, str):
         return value.strip().lower() in _YES
     return value is True
