@@ -1,6 +1,7 @@
 """The manifests themselves, whole: what a change of the code changes in a cluster is seen here first."""
 
 import ipaddress
+import json
 from dataclasses import replace
 
 import pytest
@@ -197,6 +198,25 @@ def test_an_ephemeral_memory_has_no_claim(objects, settings):
     assert not [body for body in manifests if body["kind"] == "PersistentVolumeClaim"]
     volumes = manifests[-1]["spec"]["template"]["spec"]["volumes"]
     assert {"name": "memory", "emptyDir": {"sizeLimit": "10Mi"}} in volumes
+
+
+def test_a_card_that_tells_strangers_little_has_an_extended_one_for_callers(full, priced):
+    secretive = replace(full, agent=_with(full.agent, a2a={"publicCard": "Minimal"}))
+    children = agent_children(secretive, priced)
+    (config_map,) = [each for each in children.serving if each["metadata"]["name"] == "poet-card"]
+    public, extended = (json.loads(config_map["data"][key]) for key in (names.CARD_KEY, names.EXTENDED_CARD_KEY))
+    assert [skill["id"] for skill in public["skills"]] == ["chat"]
+    assert [skill["id"] for skill in extended["skills"]] == ["haiku"]
+    assert "haiku" not in config_map["data"][names.CARD_KEY]
+    for card in (public, extended):
+        assert card["capabilities"]["extendedAgentCard"] is True
+        assert card["signatures"]
+    (volume,) = [each for each in children.template["spec"]["volumes"] if each["name"] == "card"]
+    assert [item["path"] for item in volume["configMap"]["items"]] == ["agent-card.json", "extended-agent-card.json"]
+
+
+def _with(agent, **spec):
+    return {**agent, "spec": {**agent["spec"], **spec}}
 
 
 def test_names_that_are_too_long_for_a_volume_do_not_collide(objects, settings):

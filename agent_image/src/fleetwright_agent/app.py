@@ -110,6 +110,7 @@ def create_app(
         conversations=conversations,
         callers=Watched(layout.callers_file, parse_callers),
         card=card,
+        extended=Watched(layout.extended_card_file, parse_card),
         compaction=compaction,
         reachability=Reachability(config.mcp_servers),
         offers=offers,

@@ -23,6 +23,7 @@ def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
         tasks=parts.tasks,
         runs=parts.runs,
         pushes=parts.pushes,
+        extended=parts.extended,
         may_reply=parts.may_reply,
         most_streams=parts.config.limits.max_streams_per_caller,
     )

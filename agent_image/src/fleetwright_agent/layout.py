@@ -25,6 +25,10 @@ class Layout(BaseModel):
         return self.configuration / "card/agent-card.json"
 
     @property
+    def extended_card_file(self) -> Path:
+        return self.configuration / "card/extended-agent-card.json"
+
+    @property
     def auth(self) -> Path:
         return self.configuration / "auth"
 

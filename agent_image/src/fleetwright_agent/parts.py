@@ -33,6 +33,7 @@ class Parts:
     conversations: Database
     callers: Watched[Callers]
     card: Watched[Card]
+    extended: Watched[Card]
     compaction: LastCompaction
     reachability: Reachability
     offers: Offers

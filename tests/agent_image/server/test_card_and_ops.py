@@ -69,6 +69,29 @@ async def test_a_changed_card_is_served_at_once_and_a_damaged_one_never(open_doo
         assert (await ops.get("/readyz")).text == "agent-card.json is not valid: it is not JSON\n"
 
 
+async def test_the_extended_card_is_read_by_callers_in_the_words_of_their_dialect(
+    open_door: Open, mounted: Any
+) -> None:
+    public = json.loads(mounted.layout.card_file.read_text())
+    skills = [{"id": "secret", "name": "Secret", "description": "Known to callers.", "tags": ["x"]}]
+    native = public["supportedInterfaces"][0]
+    interfaces = [native, {**native, "protocolVersion": "0.3"}]
+    extended = {**public, "skills": skills, "supportedInterfaces": interfaces}
+    mounted.write(mounted.layout.extended_card_file, extended)
+    door = await open_door()
+    answer = await door.call("GetExtendedAgentCard", {})
+    assert [skill["id"] for skill in answer["result"]["skills"]] == ["secret"]
+    async with door.http() as http:
+        rest = await http.get("/a2a/extendedAgentCard")
+        assert [skill["id"] for skill in rest.json()["skills"]] == ["secret"]
+        body = {"jsonrpc": "2.0", "id": 1, "method": "agent/getAuthenticatedExtendedCard"}
+        older = await http.post("/a2a", json=body, headers={"A2A-Version": "0.3"})
+        assert [skill["id"] for skill in older.json()["result"]["skills"]] == ["secret"], older.text
+    async with door.http(None) as stranger:
+        assert (await stranger.get("/a2a/extendedAgentCard")).status_code == 401
+        assert "secret" not in (await stranger.get("/.well-known/agent-card.json")).text
+
+
 async def test_the_status_tells_what_only_the_agent_knows(open_door: Open, mounted: Any) -> None:
     async def script(request: TurnRequest) -> AsyncIterator[Frame]:
         yield CompactionEnd("compacted", 900, 300)

@@ -10,6 +10,8 @@ from datetime import UTC
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Any
 
+from a2a.types.a2a_pb2 import AgentCard
+from google.protobuf.json_format import ParseDict
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -29,6 +31,10 @@ class Card:
     """`sha256:<hex>` of the file, as the operator spells it in the Agent's status."""
     input_modes: frozenset[str]
     """Media types that the card says callers may send."""
+
+    def message(self) -> AgentCard:
+        """What of it the protocol's own version knows."""
+        return ParseDict(json.loads(self.raw), AgentCard(), ignore_unknown_fields=True)
 
 
 def parse_card(raw: bytes) -> Card:

@@ -1,7 +1,7 @@
 """The protocol's operations on the task log: send, stream, get, list, cancel, subscribe, push.
 
 Every task, context, list and push configuration belongs to the caller that made it; what is not yours does not exist.
-Refuses: extended cards, which this agent's card does not offer.
+Refuses: knowing a dialect.
 """
 
 # ruff: noqa: ARG002 - the protocol's interface fixes the arguments, also of what is refused
@@ -38,6 +38,7 @@ from a2a.utils.errors import (
 )
 from a2a.utils.task import apply_history_length, validate_history_length
 
+from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.errors import operation
 from fleetwright_agent.server.events import TERMINAL, Event, state_word
 from fleetwright_agent.server.intake import Intake, Start
@@ -51,6 +52,7 @@ from fleetwright_agent.server.push.registering import listed
 from fleetwright_agent.server.replies import direct_reply
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.shares import Shares
+from fleetwright_agent.server.watched import Watched
 
 
 class LogRequestHandler(RequestHandler):
@@ -64,9 +66,10 @@ class LogRequestHandler(RequestHandler):
         pushes: Pushes | None = None,
         may_reply: bool = False,
         most_streams: int,
+        extended: Watched[Card] | None = None,
     ) -> None:
         """Args: `pushes` where push notifications are offered, `may_reply` where the executor may answer with a message
-        instead of a task, `most_streams` of one caller at once.
+        instead of a task, `most_streams` of one caller at once, `extended` the card for callers, if there is one.
         """
         self._streams = Shares(most_streams, "This caller has {most} streams open, as many as it may; close one first.")
         self._intake = intake
@@ -75,6 +78,7 @@ class LogRequestHandler(RequestHandler):
         self._tasks = tasks
         self._runs = runs
         self._pushes = pushes
+        self._extended = extended
 
     @operation
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
@@ -192,7 +196,10 @@ class LogRequestHandler(RequestHandler):
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
     ) -> AgentCard:
-        raise ExtendedAgentCardNotConfiguredError
+        card = self._extended.read()[0] if self._extended else None
+        if card is None:
+            raise ExtendedAgentCardNotConfiguredError
+        return card.message()
 
 
 async def _stream(

@@ -16,6 +16,7 @@ from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, Provider, with_pr
 from fleetwright_operator.bearer import Bearer, Token
 from fleetwright_operator.catalog import Catalog
 from fleetwright_operator.desired.callers import Tokens, client_names
+from fleetwright_operator.desired.card import served_card, unsigned
 from fleetwright_operator.desired.deployment import is_suspended
 from fleetwright_operator.desired.mounted_files import CONFIG_MAP
 from fleetwright_operator.desired.push import offers_push
@@ -149,11 +150,14 @@ def _agent(
         tokens=edges,
     )
     _require_obeyable(name, rendered.config)
+    card = served_card(rendered.card, unsigned)
     files = {
         "agent.json": _json(rendered.config),
-        "card/agent-card.json": _json(rendered.card),
+        "card/agent-card.json": card.text,
         "auth/callers.json": _json(rendered.callers),
     }
+    if card.extended:
+        files["card/extended-agent-card.json"] = card.extended
     files |= {f"auth/{key}": token for key, token in rendered.peer_tokens.items()}
     for skill, content in rendered.skill_files.items():
         files |= {f"skills/{skill}/{path}": text for path, text in content.items()}

@@ -17,6 +17,7 @@ from fleetwright_operator.desired.push import offers_push
 from fleetwright_operator.desired.terms import (
     declared_skills,
     dialects,
+    keeps_skills_from_strangers,
     media_type,
     takes_api_keys,
     tells_tool_calls,
@@ -57,6 +58,8 @@ class ServedCard:
     """What the agent serves, byte for byte."""
 
     text: str
+    extended: str | None = None
+    """To callers; nothing where everybody reads the whole card."""
 
     @property
     def digest(self) -> str:
@@ -70,13 +73,25 @@ def unsigned(_: Mapping[str, Any]) -> list[Mapping[str, str]]:
 
 
 def served_card(card: Mapping[str, Any], sign: Sign) -> ServedCard:
+    if card["capabilities"].get("extendedAgentCard"):
+        return ServedCard(_signed(_minimal(card), sign), extended=_signed(card, sign))
+    return ServedCard(_signed(card, sign))
+
+
+def _signed(card: Mapping[str, Any], sign: Sign) -> str:
     signatures = list(sign(card))
-    return ServedCard(canonical_json({**superset(card), **({"signatures": signatures} if signatures else {})}))
+    return canonical_json({**superset(card), **({"signatures": signatures} if signatures else {})})
+
+
+def _minimal(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the agent is and how it is called, and nothing of what it can do."""
+    return {**card, "skills": [_chat(card["description"])]}
 
 
 def card_config_map(owner: Owner, card: ServedCard) -> Manifest:
     head = manifest("v1", "ConfigMap", name=names.agent_card(owner.name), owner=owner)
-    return {**head, "data": {names.CARD_KEY: card.text}}
+    extended = {names.EXTENDED_CARD_KEY: card.extended} if card.extended else {}
+    return {**head, "data": {names.CARD_KEY: card.text, **extended}}
 
 
 def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dict[str, Any]:
@@ -96,6 +111,7 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
             "streaming": True,
             "pushNotifications": offers_push(agent),
             "extensions": _extensions(spec),
+            **({"extendedAgentCard": True} if keeps_skills_from_strangers(agent) else {}),
         },
         "securitySchemes": schemes,
         # One of them is enough.

@@ -55,6 +55,11 @@ def tells_tool_calls(spec: Mapping[str, Any]) -> bool:
     return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
 
 
+def keeps_skills_from_strangers(agent: Agent) -> bool:
+    """Whether the card that everybody reads names no skills; callers read them on the extended one."""
+    return bool(agent["spec"].get("a2a", {}).get("publicCard") == "Minimal")
+
+
 def declared_skills(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """What the agent says that it can do, beside the skills that are mounted."""
     return tuple(spec.get("a2a", {}).get("skills", ()))
