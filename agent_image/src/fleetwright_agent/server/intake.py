@@ -24,6 +24,7 @@ from fleetwright_agent.server.messages import CHOSEN_ID, addressed, check_messag
 from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.shares import Shares
+from fleetwright_agent.server.sizes import is_full
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Job
 
@@ -114,6 +115,8 @@ class Intake:
         if message.context_id not in ("", live.task.context_id):
             raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
         former = live.task
+        if is_full(former, message):
+            raise UnsupportedOperationError(f"The task is as long as a task may be; {_ADVICE_ENDED}")
         now, pause = self._clock.now_ns(), pause_of(former)
         if answers_another(message, pause):
             raise InvalidParamsError("The ask that this message answers is over; read the task for the one that waits")

@@ -14,6 +14,7 @@ from a2a.types.a2a_pb2 import Message, Task, TaskState
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, join
 from fleetwright_agent.server.log import Accepted, Claim, Known, NotResting, Record, Stored, TaskLog
+from fleetwright_agent.server.sizes import Room
 
 _TAIL = 512
 
@@ -33,6 +34,7 @@ class Live:
         self._unwritten: Record | None = None
         self._readers = 0
         self._waiting: set[asyncio.Future[None]] = set()
+        self._room: Room | None = None
 
     @property
     def n(self) -> int:
@@ -63,9 +65,10 @@ class Live:
 
     def append(self, event: Event) -> None:
         """Visible at once, on disk soon. What comes after the task's end is dropped."""
-        if self._sealed:
+        fitting = None if self._sealed else self._fit(event)
+        if fitting is None:
             return
-        record = Record(self._seq + 1, self._clock.now_ns(), event)
+        record = Record(self._seq + 1, self._clock.now_ns(), fitting)
         self._log.append(self._n, record)
         self._publish(record)
 
@@ -89,14 +92,20 @@ class Live:
         """
         self._sealed = True
         now = self._clock.now_ns()
-        records = tuple(Record(self._seq + i, now, event) for i, event in enumerate(events, start=1))
+        fitting = [event for event in map(self._fit, events) if event is not None]
+        records = tuple(Record(self._seq + i, now, event) for i, event in enumerate(fitting, start=1))
         final = copy_of(self._head)
-        for event in events:
+        for event in fitting:
             fold(final, event)
         await self._log.rest(self._n, records, final)
         self._busy = False
         for record in records:
             self._publish(record)
+
+    def _fit(self, event: Event) -> Event | None:
+        if self._room is None:
+            self._room = Room(self._head)
+        return self._room.fit(event)
 
     async def end(self, event: Event) -> bool:
         """Ends an interrupted task; nothing happens when it has been continued meanwhile. Visible after the commit."""

@@ -1,0 +1,76 @@
+"""Tasks that would grow without end."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from a2a.types.a2a_pb2 import Artifact, Message, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
+
+from fleetwright_agent.server.sizes import MOST_MESSAGES, MOST_OF_ARTIFACTS, TRUNCATED, Room, is_full
+from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+
+Open = Callable[..., Any]
+
+
+def piece(text: str, *, append: bool = True, identity: str = "a") -> TaskArtifactUpdateEvent:
+    artifact = Artifact(artifact_id=identity, parts=[Part(text=text)])
+    return TaskArtifactUpdateEvent(task_id="t", context_id="c", artifact=artifact, append=append)
+
+
+def test_pieces_fit_until_there_is_no_room_the_last_is_cut_and_the_rest_left_out() -> None:
+    room = Room(Task(), most=100)
+    texts = []
+    for _ in range(6):
+        event = room.fit(piece("x" * 20))
+        texts.append(event.artifact.parts[0].text if isinstance(event, TaskArtifactUpdateEvent) else None)
+    assert texts[:3] == ["x" * 20] * 3
+    assert texts[3] is not None
+    assert 0 < len(texts[3]) < 20
+    assert texts[4:] == [None, None]
+
+
+def test_a_whole_answer_takes_the_place_of_its_pieces_and_says_where_it_was_cut() -> None:
+    room = Room(Task(), most=100)
+    room.fit(piece("x" * 60))
+    whole = room.fit(piece("y" * 500, append=False))
+    assert isinstance(whole, TaskArtifactUpdateEvent)
+    assert 50 < len(whole.artifact.parts[0].text) <= 100
+    assert whole.artifact.metadata[TRUNCATED] is True
+
+
+def test_characters_are_cut_whole() -> None:
+    whole = Room(Task(), most=50).fit(piece("é" * 100, append=False))
+    assert isinstance(whole, TaskArtifactUpdateEvent)
+    assert set(whole.artifact.parts[0].text) == {"é"}
+
+
+def test_what_is_no_artifact_always_fits() -> None:
+    status = TaskStatusUpdateEvent(task_id="t")
+    assert Room(Task(), most=0).fit(status) is status
+
+
+@pytest.mark.parametrize(
+    ("task", "full"),
+    [
+        pytest.param(Task(history=[Message()] * (MOST_MESSAGES - 1)), False, id="one message is left"),
+        pytest.param(Task(history=[Message()] * MOST_MESSAGES), True, id="as many as there may be"),
+        pytest.param(Task(history=[Message(parts=[Part(text="x" * 9_000_000)])]), True, id="one that is very long"),
+    ],
+)
+def test_a_task_takes_so_many_messages(task: Task, full: bool) -> None:
+    assert is_full(task, Message()) is full
+
+
+async def test_an_answer_without_end_is_stored_and_told_up_to_its_bound(open_door: Open) -> None:
+    async def endless(_: TurnRequest) -> AsyncIterator[Frame]:
+        for _ in range(12):
+            yield Text("x" * 1_000_000)
+        yield Done("x" * 12_000_000)
+
+    door = await open_door(endless)
+    task = await door.say("go")
+    assert task["status"]["state"] == TaskState.Name(TaskState.TASK_STATE_COMPLETED)
+    (artifact,) = task["artifacts"]
+    assert len(artifact["parts"][0]["text"]) <= MOST_OF_ARTIFACTS
+    assert artifact["metadata"][TRUNCATED] is True
+    assert await door.get(task["id"]) == task
