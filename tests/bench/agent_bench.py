@@ -1,6 +1,6 @@
 """`make bench-agent`: the runtime's server beside a bare one of the a2a-sdk, in one run.
 
-    python -m tests.bench.agent_bench [--parts start,rates,chunks,memory,streams,identity,hostile]
+    python -m tests.bench.agent_bench [--parts start,rates,chunks,memory,requests,streams,identity,hostile]
 
 Says what it measured and ends with 0, whether the bars hold or not.
 """
@@ -17,7 +17,7 @@ from tests.bench.agent_measures import Stage
 from tests.bench.echo.environment import python_of
 from tests.bench.table import Row, tell
 
-PARTS = ("start", "rates", "chunks", "memory", "streams", "hostile", "identity")
+PARTS = ("start", "rates", "chunks", "memory", "requests", "streams", "hostile", "identity")
 
 
 async def run(stage: Stage, parts: list[str]) -> list[Row]:

@@ -19,11 +19,11 @@ def message(text: str, *, method: str = "SendMessage", wait: bool = True) -> byt
 class Wire:
     """Enter it, and it is connected."""
 
-    def __init__(self, port: int, token: str) -> None:
+    def __init__(self, port: int, token: str, *, version: str = "A2A-Version: 1.0\r\n") -> None:
         self._port = port
         self._head = (
-            "POST /a2a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
-            f"Authorization: Bearer {token}\r\nContent-Length: "
+            "POST /a2a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"{version}Authorization: Bearer {token}\r\nContent-Length: "
         ).encode()
 
     async def __aenter__(self) -> Self:
@@ -35,12 +35,16 @@ class Wire:
 
     async def post(self, body: bytes) -> bytes:
         """The answer's body. Raises: RuntimeError, where it is no result."""
-        self._send(body)
-        head = await self._reader.readuntil(b"\r\n\r\n")
-        answer = await self._reader.readexactly(_length(head))
+        head, answer = await self.exchange(body)
         if b"200 OK" not in head or b'"result"' not in answer:
             raise RuntimeError(f"{head!r} {answer[:300]!r}")
         return answer
+
+    async def exchange(self, body: bytes) -> tuple[bytes, bytes]:
+        """Head and body of the answer, whatever it says."""
+        self._send(body)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        return head, await self._reader.readexactly(_length(head))
 
     async def stream(self, body: bytes) -> AsyncIterator[bytes]:
         """The events of a stream, as they come."""
