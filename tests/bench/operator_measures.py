@@ -65,7 +65,11 @@ async def burst(stage: Stage, *, agents: int = 1000, many: int = 10_000) -> list
         Row("GETs for an Agent", float(stage.gets_per_agent), "", 0),
     ]  # fmt: skip
     if many:
+        passes, cpu = await operator.total("fleetwright_reconcile_total"), operator.cpu_seconds()
         _, longer = await stage.create([f"many-{number:05}" for number in range(many)])
+        passes = await operator.total("fleetwright_reconcile_total") - passes
+        rows.append(Row(f"burst of {many}, passes for an Agent", passes / many, ""))
+        rows.append(Row(f"burst of {many}, CPU for an Agent", 1000 * (operator.cpu_seconds() - cpu) / many, "ms"))
         rows.append(Row(f"burst of {many}, seconds, beside {agents}", longer, "s", 12 * many / (10 * agents), seconds))
     await operator.stop()
     return rows
