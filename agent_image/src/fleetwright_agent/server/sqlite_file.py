@@ -65,15 +65,24 @@ def open_writer(path: Path) -> sqlite3.Connection:
         connection = _connect(path)
         _prepare(connection)
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
+        if not is_damage(error):
             raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
         raise LogUnusable(_evidence_text(_keep_aside(path))) from error
     return connection
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether it says that the file is not what was written."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+
+
 def open_reader(path: Path) -> sqlite3.Connection:
-    connection = _connect(path)
-    connection.execute("PRAGMA query_only = 1")
+    """Raises: LogUnusable."""
+    try:
+        connection = _connect(path)
+        connection.execute("PRAGMA query_only = 1")
+    except sqlite3.Error as error:
+        raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
     return connection
 
 
