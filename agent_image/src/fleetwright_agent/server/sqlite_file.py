@@ -45,7 +45,12 @@ CREATE TABLE claims (
 ) WITHOUT ROWID;
 CREATE INDEX claims_by_task ON claims (n);
 """
-_SCHEMAS = (TASKS, push.SCHEMA)
+_NUMBERS = """
+CREATE TABLE numbers (last INTEGER NOT NULL);
+INSERT INTO numbers SELECT coalesce(max(n), 0) FROM tasks;
+"""
+"""What hangs on a task knows it by its number, so a number that was forgotten is never given again."""
+_SCHEMAS = (TASKS, push.SCHEMA, _NUMBERS)
 """By version: what each added to the one before."""
 _VERSION = len(_SCHEMAS)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -111,6 +116,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {_VERSION}; COMMIT;")
     # Says nothing about a row: a file without it is not of another version.
     connection.execute(INDEX_PAUSED)
+    for statement in push.FORGET_ORPHANS:
+        connection.execute(statement)
 
 
 def _keep_aside(path: Path) -> Path:

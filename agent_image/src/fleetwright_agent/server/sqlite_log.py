@@ -74,6 +74,7 @@ class SqliteTaskLog:
                 return known
             snapshot = task.SerializeToString()
             row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
+            connection.execute(sql.NEXT_NUMBER)
             n = connection.execute(sql.INSERT_TASK, row).lastrowid
             assert n is not None  # noqa: S101 - SQLite numbers every row it inserts; this tells the type checker
             connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, n))

@@ -21,7 +21,7 @@ from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.push.courier import PAUSES, Courier, place
-from fleetwright_agent.server.push.port import PushStore, Registration
+from fleetwright_agent.server.push.port import NoTask, PushStore, Registration
 from fleetwright_agent.server.push.receivers import ATTEMPT_SECONDS, Receivers, Unwelcome
 from fleetwright_agent.server.push.registering import MOST_OF_TASK, credentials_of, shown
 from fleetwright_agent.server.push.seal import Credentials, Seals, Unopenable, parse_keys
@@ -111,14 +111,18 @@ class Pushes:
         return Draft(config.id, config.url, target.text, dialect, credentials)
 
     async def register(self, live: Live, draft: Draft) -> TaskPushNotificationConfig:
-        """Raises: UnsupportedOperationError."""
+        """Raises: UnsupportedOperationError, TaskNotFoundError."""
         identifier = draft.id or live.task_id
         sealed = self._seals.seal(draft.credentials, place=place(live.owner, live.task_id, identifier, draft.url))
         registration = Registration(identifier, draft.url, draft.host, draft.dialect, sealed)
         # From before the commit on, for the task may move as soon as it is there; and again after it, for meanwhile
         # somebody may have looked who did not see it yet.
         self._listen(live.n)
-        if not await self._store.register(live.n, registration, at_ns=self._clock.now_ns(), most=MOST_OF_TASK):
+        try:
+            fits = await self._store.register(live.n, registration, at_ns=self._clock.now_ns(), most=MOST_OF_TASK)
+        except NoTask:
+            raise TaskNotFoundError from None
+        if not fits:
             raise UnsupportedOperationError(
                 f"The task has {MOST_OF_TASK} push notification configurations already; delete one first"
             )
