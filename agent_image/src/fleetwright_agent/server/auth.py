@@ -133,6 +133,8 @@ class Authentication:
             # The scheme must be named; that a token was sent but not accepted is all a caller learns.
             error = "" if caller.reason == "missing" else ', error="invalid_token"'
             challenge = f'Bearer realm="{self._realm}"{error}'
+            if self._api_keys:
+                challenge += f', ApiKey realm="{self._realm}", header="X-API-Key"'
             response = refuse(401, caller.sentence, headers={"WWW-Authenticate": challenge})
             await response(scope, receive, send)
             return
