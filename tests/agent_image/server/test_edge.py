@@ -362,6 +362,15 @@ async def test_a_moment_beyond_the_logs_own_is_later_than_every_task(open_door: 
     assert answer["result"].get("tasks", []) == []
 
 
+async def test_nobody_on_its_way_may_keep_or_hold_back_a_stream(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        answer = await http.post("/a2a", content=call("SendStreamingMessage"))
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert "no-store" in answer.headers["cache-control"]
+    assert answer.headers["x-accel-buffering"] == "no"
+
+
 async def test_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> None:
     from fleetwright_agent.server.edge import Bodies
 
