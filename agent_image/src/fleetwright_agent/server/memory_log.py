@@ -45,6 +45,10 @@ class MemoryTaskLog:
     async def open(self) -> None:
         """Nothing to open."""
 
+    async def known(self, claim: Claim) -> Known | None:
+        task_id = self._claims.get(claim)
+        return None if task_id is None else Known(task_id)
+
     async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
         if known := self._claims.get(claim):
             return Known(known)

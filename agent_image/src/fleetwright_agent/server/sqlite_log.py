@@ -68,6 +68,9 @@ class SqliteTaskLog:
             raise
         self._writer, self._reader, self._unusable = Writer(connection), Reader(reader), None
 
+    async def known(self, claim: Claim) -> Known | None:
+        return await self._read(partial(_claimed, claim=claim))
+
     async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
         def work(connection: sqlite3.Connection) -> Accepted | Known:
             if known := _claimed(connection, claim):

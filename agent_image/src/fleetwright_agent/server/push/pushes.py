@@ -29,6 +29,7 @@ from fleetwright_agent.server.watched import Watched
 
 _FLUSH_SECONDS: Final = 3.0
 _RESEALED_AT_ONCE: Final = 100
+_FULL: Final = f"The task has {MOST_OF_TASK} push notification configurations already; delete one first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +124,16 @@ class Pushes:
         except NoTask:
             raise TaskNotFoundError from None
         if not fits:
-            raise UnsupportedOperationError(
-                f"The task has {MOST_OF_TASK} push notification configurations already; delete one first"
-            )
+            raise UnsupportedOperationError(_FULL)
         self._listen(live.n)
         self._courier.wake()
         return shown(live.task_id, identifier, draft.url, draft.credentials)
+
+    async def check_room(self, live: Live, draft: Draft) -> None:
+        """Raises: UnsupportedOperationError."""
+        others = [each for each in await self._store.registrations(live.n) if each.id != (draft.id or live.task_id)]
+        if len(others) >= MOST_OF_TASK:
+            raise UnsupportedOperationError(_FULL)
 
     async def registered(self, live: Live) -> list[TaskPushNotificationConfig]:
         return [self._shown(live, each) for each in await self._store.registrations(live.n)]
