@@ -149,7 +149,9 @@ class Pushes:
     async def remove(self, live: Live, identifier: str) -> None:
         """Nothing more is sent; asking twice is fine."""
         await self._store.remove(live.n, identifier or live.task_id)
-        self._hush(live.n)
+        if self._hush(live.n):
+            # What was about to be said was also meant for others.
+            self.told(live)
 
     async def flush(self) -> None:
         await self._courier.flush(_FLUSH_SECONDS)
@@ -198,12 +200,14 @@ class Pushes:
             flights = [self._courier.update(live.owner, each, live.task) for each in registrations]
             await asyncio.gather(*(flight for flight in flights if flight is not None))
 
-    def _hush(self, n: int) -> None:
-        """What comes now says more than what was about to be said."""
-        if timer := self._timers.pop(n, None):
+    def _hush(self, n: int) -> bool:
+        """What comes now says more than what was about to be said; whether there was anything."""
+        timer, update = self._timers.pop(n, None), self._updates.get(n)
+        if timer:
             timer.cancel()
-        if update := self._updates.get(n):
+        if update:
             update.cancel()
+        return timer is not None or update is not None
 
 
 def policy_of(push: Push) -> EgressPolicy:
