@@ -17,6 +17,10 @@ class LogUnusable(Exception):  # noqa: N818 - states a fact about the log, and r
     """The log cannot be opened or written; the text tells a person what to do and is no caller's business."""
 
 
+class AtRest(LogUnusable):
+    """The task rests in the log already, by whatever end came first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One message of one owner: the same content under the same identifier is the same request, sent again."""
@@ -116,7 +120,8 @@ class TaskLog(Protocol):
         """Writes the last records and the whole task, and frees it. Returns after the commit.
 
         Raises:
-            LogUnusable: Nothing was written.
+            AtRest: So it was before; nothing was written.
+            LogUnusable: Nothing was written, as far as the log knows.
         """
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:

@@ -7,9 +7,9 @@ from a2a.types.a2a_pb2 import Task, TaskState
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, copy_of, fold
 from fleetwright_agent.server.log import (
     Accepted,
+    AtRest,
     Claim,
     Known,
-    LogUnusable,
     NotResting,
     Page,
     Position,
@@ -88,7 +88,7 @@ class MemoryTaskLog:
     async def rest(self, n: int, records: tuple[Record, ...], task: Task) -> None:
         row = self._rows.get(n)
         if row is None or not row.busy:
-            raise LogUnusable(f"task number {n} is at rest already")
+            raise AtRest(f"task number {n} is at rest already")
         row.task, row.busy = copy_of(task), False
         row.seq, row.updated_ns = records[-1].seq, records[-1].at_ns
         self.pushes.post_rest(n, owner=row.owner, at_ns=row.updated_ns, task=copy_of(task))

@@ -17,6 +17,7 @@ from fleetwright_agent.server import sqlite_statements as sql
 from fleetwright_agent.server.events import Event, replay
 from fleetwright_agent.server.log import (
     Accepted,
+    AtRest,
     Claim,
     Known,
     LogUnusable,
@@ -212,7 +213,7 @@ def _rest(connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...]
     last, snapshot = records[-1], task.SerializeToString()
     row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, n)
     if connection.execute(sql.REST_TASK, row).rowcount != 1:
-        raise LogUnusable(f"task number {n} is at rest already")
+        raise AtRest(f"task number {n} is at rest already")
     post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
 
 
