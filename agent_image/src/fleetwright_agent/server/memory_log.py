@@ -12,6 +12,7 @@ from fleetwright_agent.server.log import (
     Known,
     NotResting,
     Page,
+    Paused,
     Position,
     Query,
     Record,
@@ -122,12 +123,7 @@ class MemoryTaskLog:
         total = len(found)
         if (after := query.after) is not None:
             found = [f for f in found if (f[0].updated_ns, f[0].task_id) < (after.updated_ns, after.task_id)]
-        shown = found[: query.size]
-        return Page(
-            tasks=tuple(self._stored(n) for _, n in shown),
-            following=shown[-1][0] if len(found) > len(shown) else None,
-            total=total,
-        )
+        return Page.of(((position, self._stored(n)) for position, n in found), size=query.size, total=total)
 
     @staticmethod
     def _matches(row: _Row, query: Query) -> bool:
@@ -141,9 +137,10 @@ class MemoryTaskLog:
     async def busy(self) -> tuple[Stored, ...]:
         return tuple(self._stored(n) for n, row in self._rows.items() if row.busy)
 
-    async def paused(self, since_ns: int) -> tuple[Stored, ...]:
-        resting = ((n, row) for n, row in self._rows.items() if not row.busy and row.updated_ns >= since_ns)
-        return tuple(self._stored(n) for n, row in resting if row.task.status.state in INTERRUPTED)
+    async def paused(self, since_ns: int) -> tuple[Paused, ...]:
+        resting = (row for row in self._rows.values() if not row.busy and row.updated_ns >= since_ns)
+        waiting = (row for row in resting if row.task.status.state in INTERRUPTED)
+        return tuple(Paused.of(row.owner, row.task) for row in waiting)
 
     async def sweep(self, before_ns: int) -> int:
         gone = [

@@ -7,6 +7,7 @@ gathered with it, so order holds.
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +24,7 @@ from fleetwright_agent.server.log import (
     LogUnusable,
     NotResting,
     Page,
+    Paused,
     Position,
     Query,
     Record,
@@ -130,23 +132,24 @@ class SqliteTaskLog:
 
         def work(connection: sqlite3.Connection) -> Page:
             total = connection.execute(sql.count(where), values).fetchone()[0]
-            rows = connection.execute(sql.select_page(where, after=query.after is not None), values).fetchall()
-            tasks = tuple(_stored(connection, row) for row in rows[: query.size])
-            more = len(rows) > query.size
-            following = Position(rows[query.size - 1][4], tasks[-1].task.id) if more else None
-            return Page(tasks=tasks, following=following, total=total)
+            # One at a time: what does not fit on the page is not loaded.
+            with closing(connection.execute(sql.select_page(where, after=query.after is not None), values)) as rows:
+                stored = ((row[4], _stored(connection, row)) for row in rows)
+                found = ((Position(updated_ns, each.task.id), each) for updated_ns, each in stored)
+                return Page.of(found, size=query.size, total=total)
 
         return await self._read(work)
 
     async def busy(self) -> tuple[Stored, ...]:
-        return await self._every(sql.BUSY_TASKS)
-
-    async def paused(self, since_ns: int) -> tuple[Stored, ...]:
-        return await self._every(sql.PAUSED_TASKS, since_ns)
-
-    async def _every(self, query: str, *values: int) -> tuple[Stored, ...]:
         def work(connection: sqlite3.Connection) -> tuple[Stored, ...]:
-            return tuple(_stored(connection, row) for row in connection.execute(query, values).fetchall())
+            return tuple(_stored(connection, row) for row in connection.execute(sql.BUSY_TASKS).fetchall())
+
+        return await self._read(work)
+
+    async def paused(self, since_ns: int) -> tuple[Paused, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[Paused, ...]:
+            rows = connection.execute(sql.PAUSED_TASKS, (since_ns,))
+            return tuple(Paused.of(owner, Task.FromString(snapshot)) for owner, snapshot in rows)
 
         return await self._read(work)
 
