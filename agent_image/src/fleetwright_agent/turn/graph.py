@@ -139,6 +139,7 @@ class GraphTurn:
         found = await asyncio.gather(*(server.tools() for server in self._servers), return_exceptions=True)
         tools = {tool.name: tool for tool in self._tools}
         unreachable: dict[str, str] = {}
+        uncertain: set[str] = set()
         for server, listed in zip(self._servers, found, strict=True):
             if isinstance(listed, McpUnreachable | ToolError):
                 unreachable[server.name] = str(listed)
@@ -150,7 +151,8 @@ class GraphTurn:
                 raise listed
             else:
                 tools |= {tool.name: tool for tool in listed}
-        return with_people(tools, self._config, request.owner), unreachable
+                uncertain |= {tool.name for tool in listed if server.is_uncertain}
+        return with_people(tools, self._config, request.owner, uncertain=uncertain), unreachable
 
     async def _remember(self, request: TurnRequest, answer: str) -> None:
         try:
