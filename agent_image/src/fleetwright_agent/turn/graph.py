@@ -6,7 +6,7 @@ one conversation; different conversations run side by side on the one graph.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 
 from langchain.agents import create_agent
@@ -81,7 +81,7 @@ class GraphTurn:
         )
         self._threads = Threads(self._graph, saver, journal)
 
-    async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+    async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         frames: asyncio.Queue[Any] = asyncio.Queue()
         work = asyncio.create_task(self._work(request, frames))
         work.add_done_callback(lambda _: frames.put_nowait(_END))
