@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,8 +15,10 @@ from a2a.types import (
     Part,
     Role,
     SendMessageRequest,
+    StreamResponse,
     TaskArtifactUpdateEvent,
     TaskState,
+    TaskStatusUpdateEvent,
 )
 
 Open = Callable[..., Any]
@@ -228,6 +230,56 @@ async def test_an_executor_that_breaks_the_rules_fails_its_task_and_tells_nothin
     assert task["status"]["state"] == "TASK_STATE_FAILED"
     assert task["status"]["message"]["metadata"]["reason"] == "internal"
     assert "secret detail" not in str(task)
+
+
+async def reuses_its_artifact(context: RequestContext, queue: EventQueue) -> None:
+    event = TaskArtifactUpdateEvent(task_id=context.task_id, context_id=context.context_id)
+    event.artifact.CopyFrom(new_text_artifact("answer", "one "))
+    await queue.enqueue_event(event)
+    event.artifact.parts[0].text, event.append = "two", True
+    await queue.enqueue_event(event)
+    event.artifact.parts[0].text = "three"
+    await updater(context, queue).complete()
+
+
+async def reuses_its_status(context: RequestContext, queue: EventQueue) -> None:
+    event = TaskStatusUpdateEvent(task_id=context.task_id, context_id=context.context_id)
+    event.status.state = TaskState.TASK_STATE_COMPLETED
+    event.status.message.CopyFrom(new_text_message("one two", role=Role.ROLE_AGENT))
+    await queue.enqueue_event(event)
+    event.status.message.parts[0].text = "three"
+
+
+async def reuses_its_reply(context: RequestContext, queue: EventQueue) -> None:
+    reply = new_text_message("one two", role=Role.ROLE_AGENT)
+    await queue.enqueue_event(reply)
+    reply.parts[0].text = "three"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(reuses_its_artifact, id="an artifact"),
+        pytest.param(reuses_its_status, id="a status"),
+        pytest.param(reuses_its_reply, id="a message"),
+    ],
+)
+async def test_what_was_said_stays_said_when_the_executor_goes_on_writing_to_it(
+    open_door: Open, script: Callable[..., Any]
+) -> None:
+    door = await open_door(executor=Scripted(script))
+    task = await door.until((await door.say("hello", now=True))["id"], "TASK_STATE_COMPLETED")
+    async with door.client() as client:
+        told = [event async for event in client.send_message(_request("hello"))]
+    streamed = [part.text for event in told for part in _parts(event)]
+    assert "three" not in str(task)
+    assert "".join(streamed) == "one two"
+
+
+def _parts(event: StreamResponse) -> Sequence[Part]:
+    if event.HasField("message"):
+        return event.message.parts
+    return [*event.artifact_update.artifact.parts, *event.status_update.status.message.parts]
 
 
 async def test_what_comes_after_the_end_is_not_heard(open_door: Open) -> None:
