@@ -140,6 +140,52 @@ async def test_a_tool_that_needs_approval_runs_on_a_yes_and_on_nothing_else(gate
     assert stamp["messageId"] == done["history"][-1]["messageId"]
 
 
+WRITTEN = [
+    pytest.param({"approvals": {"tools": ["house__pay.bill"]}}, id="as server and tool"),
+    pytest.param({"approvals": {"tools": ["house__pay_bill_a3d7f887"]}}, id="as the model calls it"),
+    pytest.param({"server": {"requireApproval": ["pay.bill"]}}, id="beside its server"),
+]
+
+
+@pytest.mark.parametrize("changes", WRITTEN)
+async def test_a_tool_whose_name_no_model_may_say_needs_the_approval_that_was_written(agent, states, house, changes):
+    async with agent(**changes) as guest:
+        task = await guest.say("Pay the bill 30")
+        assert states(task) == "input-required"
+        assert house.ledger == []
+        assert states(await guest.say("Book table for 2")) == "completed"
+        assert states(await guest.say("yes", taskId=task["id"])) == "completed"
+        assert await guest.missing() == []
+    assert house.ledger == ["table for 2", "paid 30"]
+
+
+MISSPELT = [
+    pytest.param({"approvals": {"tools": ["house__chrge_card"]}}, id="among the approvals"),
+    pytest.param({"server": {"requireApproval": ["chrge_card"]}}, id="beside its server"),
+]
+
+
+@pytest.mark.parametrize("changes", MISSPELT)
+async def test_where_a_tool_that_needs_approval_is_misspelt_every_tool_of_its_server_does(
+    agent, states, house, changes
+):
+    async with agent(**changes) as guest:
+        task = await guest.say("Charge the card 30")
+        assert states(task) == "input-required"
+        assert states(await guest.say("Book table for 2")) == "input-required"
+        assert house.ledger == []
+        assert await guest.missing() == ["chrge_card"]
+        assert states(await guest.say("yes", taskId=task["id"])) == "completed"
+    assert house.ledger == ["charged 30"]
+
+
+async def test_a_tool_that_is_denied_and_needs_approval_makes_no_other_need_it(agent, states, house):
+    async with agent(server={"deny": ["charge_card"], "requireApproval": ["charge_card"]}) as guest:
+        assert states(await guest.say("Book table for 2")) == "completed"
+        assert await guest.missing() == []
+    assert house.ledger == ["table for 2"]
+
+
 async def test_who_approved_is_ours_to_say_and_is_logged(gated_agent, caplog):
     caplog.set_level("INFO", logger="fleetwright_agent")
     guest = gated_agent

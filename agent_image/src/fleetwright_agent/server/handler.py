@@ -49,7 +49,7 @@ from fleetwright_agent.server.messages import CHOOSES_IDS, check_id
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.pushes import Pushes
 from fleetwright_agent.server.push.registering import listed
-from fleetwright_agent.server.replies import direct_reply
+from fleetwright_agent.server.replies import HELD, direct_reply
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.shares import Shares
 from fleetwright_agent.server.watched import Watched
@@ -219,12 +219,13 @@ async def _stream(
         if start is not None:
             start()
         if may_reply:
+            yield HELD
             await live.moved()
             if reply := direct_reply(live.task):
                 yield reply
                 return
         yield first
-        if live.state in TERMINAL:
+        if isinstance(first, Task) and first.status.state in TERMINAL:
             return
         async for event in events:
             yield event

@@ -25,6 +25,7 @@ class Live:
         self._n = stored.n
         self._told = told
         self._seq = stored.seq
+        self._asked = stored.seq
         self._head = stored.task
         self._log = log
         self._clock = clock
@@ -78,6 +79,7 @@ class Live:
         answer = await self._log.resume(claim, self.stored(), record)
         if isinstance(answer, Accepted):
             self._busy, self._sealed = True, False
+            self._asked = record.seq
             self._publish(record)
         return answer
 
@@ -144,8 +146,8 @@ class Live:
         return self.task
 
     async def moved(self) -> None:
-        """Returns when something happened to it after its first record."""
-        while self._busy and self._seq == 1:
+        """Returns when something happened to it after what its caller said last."""
+        while self._busy and self._seq == self._asked:
             await self._changed()
 
     async def read(self) -> AsyncGenerator[Task | Event, None]:
