@@ -39,8 +39,8 @@ class Upkeep:
         due, retention = 0.0, self._parts.config.task_retention_seconds
         pause = min(_SWEEP_SECONDS, retention / 4)
         while True:
+            await self._parts.runs.settle()
             with suppress(LogUnusable):
-                await self._parts.runs.settle()
                 await self._waiting.expire()
             if self._parts.conversations.problem:
                 await self._parts.conversations.check()

@@ -14,7 +14,10 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types import Part
+from a2a.types.a2a_pb2 import TaskState
 
+from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.memory_log import MemoryTaskLog
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
 
@@ -234,6 +237,41 @@ async def test_readers_that_vanish_in_a_storm_leave_nothing_behind_and_their_tas
     async with asyncio.timeout(20):
         while len(asyncio.all_tasks()) > before + 2:  # noqa: ASYNC110 - tasks tell nobody that they are gone
             await asyncio.sleep(0.05)
+
+
+class Torn(MemoryTaskLog):
+    """Fails to write ends: the first for good, for it is there all the same, the others once each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed: set[int] = set()
+        self.looks = 0
+
+    async def rest(self, n: int, records: Any, task: Any) -> None:
+        if n not in self.failed:
+            self.failed.add(n)
+            if n == 1:
+                await super().rest(n, records, task)
+            raise LogUnusable("disk I/O error")
+        await super().rest(n, records, task)
+
+    async def paused(self, since_ns: int) -> Any:
+        self.looks += 1
+        return await super().paused(since_ns)
+
+
+async def test_an_end_that_is_in_the_log_already_keeps_no_other_from_being_written(open_door: Open) -> None:
+    log = Torn()
+    door = await open_door(log=log, retry_seconds=0.02)
+    tasks = [await door.say(f"hello {number}") for number in range(4)]
+    assert {task["status"]["state"] for task in tasks} == {"TASK_STATE_FAILED"}
+    looks = log.looks
+    async with asyncio.timeout(10):
+        while log.looks <= looks + 1 or await log.busy():  # noqa: ASYNC110 - a log tells nobody
+            await asyncio.sleep(0.02)
+    kept = [await log.find("client:default", task["id"]) for task in tasks]
+    completed, failed = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_FAILED
+    assert [stored.task.status.state for stored in kept if stored] == [completed, failed, failed, failed]
 
 
 STEPS = 6

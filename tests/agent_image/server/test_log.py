@@ -149,8 +149,9 @@ async def test_tasks_that_wait_are_found_from_a_moment_on(log: TaskLog) -> None:
     await finished(log, "late", WAITING, at_ns=20)
     await finished(log, "done", at_ns=20)
     await accepted(log, "busy", at_ns=20)
-    assert {stored.task.id for stored in await log.paused(0)} == {"early", "late"}
-    assert [stored.task.id for stored in await log.paused(11)] == ["late"]
+    assert {paused.task_id for paused in await log.paused(0)} == {"early", "late"}
+    (late,) = await log.paused(11)
+    assert (late.owner, late.task_id, late.status.state) == ("me", "late", WAITING)
 
 
 async def test_pages_hold_one_owners_tasks_newest_first_with_ties_by_identifier(log: TaskLog) -> None:
@@ -164,6 +165,23 @@ async def test_pages_hold_one_owners_tasks_newest_first_with_ties_by_identifier(
     assert ([s.task.id for s in second.tasks], second.following) == (["b", "a"], None)
     since = await log.page(Query(owner="me", size=9, since_ns=3))
     assert [s.task.id for s in since.tasks] == ["d"]
+
+
+async def test_a_page_of_large_tasks_is_shorter_and_the_next_goes_on_behind_it(log: TaskLog) -> None:
+    for name, megabytes in [("a", 3), ("b", 3), ("c", 5), ("d", 0)]:
+        n = await accepted(log, name)
+        final = new(name)
+        final.status.state = COMPLETED
+        final.artifacts.append(Artifact(artifact_id="a", parts=[Part(text="x" * megabytes * 2**20)]))
+        await log.rest(n, (Record(2, 9, ended(name)),), final)
+    pages, after = [], None
+    while not pages or after:
+        page = await log.page(Query(owner="me", size=9, after=after))
+        pages.append([stored.task.id for stored in page.tasks])
+        after = page.following
+        assert page.total == 4
+    assert pages == [["d", "c"], ["b", "a"]]
+    assert [s.task.id for s in (await log.page(Query(owner="me", size=1))).tasks] == ["d"]
 
 
 async def test_old_ended_tasks_are_forgotten_and_their_claims_with_them(log: TaskLog) -> None:

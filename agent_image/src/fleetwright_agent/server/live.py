@@ -7,13 +7,14 @@ Runners and readers hold it, the registry only knows it weakly: a task at rest t
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from a2a.types.a2a_pb2 import Message, Task, TaskState
 
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, join
-from fleetwright_agent.server.log import Accepted, Claim, Known, NotResting, Record, Stored, TaskLog
+from fleetwright_agent.server.log import Accepted, AtRest, Claim, Known, NotResting, Record, Stored, TaskLog
 from fleetwright_agent.server.sizes import Room
 
 _TAIL = 512
@@ -137,7 +138,9 @@ class Live:
             LogUnusable: It still cannot be.
         """
         if self._unwritten is not None:
-            await self._log.rest(self._n, (self._unwritten,), self.task)
+            # A commit may have reached the disk and have failed all the same: the end that is there counts.
+            with suppress(AtRest):
+                await self._log.rest(self._n, (self._unwritten,), self.task)
             self._unwritten = None
 
     async def rested(self) -> Task:

@@ -4,17 +4,25 @@ What every implementation keeps: a claim and the first record share one commit; 
 that is not busy; `busy` alone says which tasks a restart interrupted. Refuses: A2A decisions of any kind.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, Self
 
-from a2a.types.a2a_pb2 import Task, TaskState
+from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
 
 from fleetwright_agent.server.events import Event
 from fleetwright_agent.server.push.port import PushStore
 
+MOST_OF_PAGE: Final = 4 * 1024 * 1024
+"""Bytes of tasks, from which on a page of a list takes no further one."""
+
 
 class LogUnusable(Exception):  # noqa: N818 - states a fact about the log, and reads so where it is raised
     """The log cannot be opened or written; the text tells a person what to do and is no caller's business."""
+
+
+class AtRest(LogUnusable):
+    """The task rests in the log already, by whatever end came first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,34 @@ class Page:
     """Where the next page starts; nothing on the last one."""
     total: int
 
+    @classmethod
+    def of(cls, found: Iterable[tuple[Position, Stored]], *, size: int, total: int) -> Self:
+        """The first of them: so many, or fewer where they are large. At least one, however large."""
+        tasks: list[Stored] = []
+        last, room = None, MOST_OF_PAGE
+        for position, stored in found:
+            if len(tasks) == size or room <= 0:
+                return cls(tuple(tasks), last, total)
+            tasks.append(stored)
+            last, room = position, room - stored.task.ByteSize()
+        return cls(tuple(tasks), None, total)
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """What a task that waits for its caller says of that, without the rest of it."""
+
+    owner: str
+    task_id: str
+    status: TaskStatus
+
+    @classmethod
+    def of(cls, owner: str, task: Task) -> Self:
+        # A part of a message keeps all of it in memory; a copy does not.
+        status = TaskStatus()
+        status.CopyFrom(task.status)
+        return cls(owner, task.id, status)
+
 
 class TaskLog(Protocol):
     @property
@@ -116,7 +152,8 @@ class TaskLog(Protocol):
         """Writes the last records and the whole task, and frees it. Returns after the commit.
 
         Raises:
-            LogUnusable: Nothing was written.
+            AtRest: So it was before; nothing was written.
+            LogUnusable: Nothing was written, as far as the log knows.
         """
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
@@ -129,7 +166,7 @@ class TaskLog(Protocol):
     async def busy(self) -> tuple[Stored, ...]:
         """Tasks that were running when the process before this one ended."""
 
-    async def paused(self, since_ns: int) -> tuple[Stored, ...]:
+    async def paused(self, since_ns: int) -> tuple[Paused, ...]:
         """Tasks that wait for their callers, and have not waited since before that moment."""
 
     async def sweep(self, before_ns: int) -> int:

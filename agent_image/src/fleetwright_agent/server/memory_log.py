@@ -7,11 +7,12 @@ from a2a.types.a2a_pb2 import Task, TaskState
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, copy_of, fold
 from fleetwright_agent.server.log import (
     Accepted,
+    AtRest,
     Claim,
     Known,
-    LogUnusable,
     NotResting,
     Page,
+    Paused,
     Position,
     Query,
     Record,
@@ -88,7 +89,7 @@ class MemoryTaskLog:
     async def rest(self, n: int, records: tuple[Record, ...], task: Task) -> None:
         row = self._rows.get(n)
         if row is None or not row.busy:
-            raise LogUnusable(f"task number {n} is at rest already")
+            raise AtRest(f"task number {n} is at rest already")
         row.task, row.busy = copy_of(task), False
         row.seq, row.updated_ns = records[-1].seq, records[-1].at_ns
         self.pushes.post_rest(n, owner=row.owner, at_ns=row.updated_ns, task=copy_of(task))
@@ -122,12 +123,7 @@ class MemoryTaskLog:
         total = len(found)
         if (after := query.after) is not None:
             found = [f for f in found if (f[0].updated_ns, f[0].task_id) < (after.updated_ns, after.task_id)]
-        shown = found[: query.size]
-        return Page(
-            tasks=tuple(self._stored(n) for _, n in shown),
-            following=shown[-1][0] if len(found) > len(shown) else None,
-            total=total,
-        )
+        return Page.of(((position, self._stored(n)) for position, n in found), size=query.size, total=total)
 
     @staticmethod
     def _matches(row: _Row, query: Query) -> bool:
@@ -141,9 +137,10 @@ class MemoryTaskLog:
     async def busy(self) -> tuple[Stored, ...]:
         return tuple(self._stored(n) for n, row in self._rows.items() if row.busy)
 
-    async def paused(self, since_ns: int) -> tuple[Stored, ...]:
-        resting = ((n, row) for n, row in self._rows.items() if not row.busy and row.updated_ns >= since_ns)
-        return tuple(self._stored(n) for n, row in resting if row.task.status.state in INTERRUPTED)
+    async def paused(self, since_ns: int) -> tuple[Paused, ...]:
+        resting = (row for row in self._rows.values() if not row.busy and row.updated_ns >= since_ns)
+        waiting = (row for row in resting if row.task.status.state in INTERRUPTED)
+        return tuple(Paused.of(row.owner, row.task) for row in waiting)
 
     async def sweep(self, before_ns: int) -> int:
         gone = [

@@ -7,6 +7,7 @@ by its deadline, cancelled, or drained. Refuses: waiting for ever for work that 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -276,14 +277,11 @@ class Runs:
             await live.rest((ending(live.task, RESTARTED, at_ns=self._clock.now_ns()),))
 
     async def settle(self) -> None:
-        """Writes the ends that could not be written when they happened.
-
-        Raises:
-            LogUnusable: They still cannot be.
-        """
+        """Writes the ends that could not be written when they happened; what still cannot be is left for later."""
         for live in tuple(self._unwritten):
-            await live.settle()
-            self._unwritten.discard(live)
+            with suppress(LogUnusable):
+                await live.settle()
+                self._unwritten.discard(live)
 
     async def drain(self, seconds: float) -> None:
         """Lets running tasks finish for a while, then ends them; returns when all are at rest."""

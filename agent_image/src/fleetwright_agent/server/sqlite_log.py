@@ -7,6 +7,7 @@ gathered with it, so order holds.
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -17,11 +18,13 @@ from fleetwright_agent.server import sqlite_statements as sql
 from fleetwright_agent.server.events import Event, replay
 from fleetwright_agent.server.log import (
     Accepted,
+    AtRest,
     Claim,
     Known,
     LogUnusable,
     NotResting,
     Page,
+    Paused,
     Position,
     Query,
     Record,
@@ -129,23 +132,24 @@ class SqliteTaskLog:
 
         def work(connection: sqlite3.Connection) -> Page:
             total = connection.execute(sql.count(where), values).fetchone()[0]
-            rows = connection.execute(sql.select_page(where, after=query.after is not None), values).fetchall()
-            tasks = tuple(_stored(connection, row) for row in rows[: query.size])
-            more = len(rows) > query.size
-            following = Position(rows[query.size - 1][4], tasks[-1].task.id) if more else None
-            return Page(tasks=tasks, following=following, total=total)
+            # One at a time: what does not fit on the page is not loaded.
+            with closing(connection.execute(sql.select_page(where, after=query.after is not None), values)) as rows:
+                stored = ((row[4], _stored(connection, row)) for row in rows)
+                found = ((Position(updated_ns, each.task.id), each) for updated_ns, each in stored)
+                return Page.of(found, size=query.size, total=total)
 
         return await self._read(work)
 
     async def busy(self) -> tuple[Stored, ...]:
-        return await self._every(sql.BUSY_TASKS)
-
-    async def paused(self, since_ns: int) -> tuple[Stored, ...]:
-        return await self._every(sql.PAUSED_TASKS, since_ns)
-
-    async def _every(self, query: str, *values: int) -> tuple[Stored, ...]:
         def work(connection: sqlite3.Connection) -> tuple[Stored, ...]:
-            return tuple(_stored(connection, row) for row in connection.execute(query, values).fetchall())
+            return tuple(_stored(connection, row) for row in connection.execute(sql.BUSY_TASKS).fetchall())
+
+        return await self._read(work)
+
+    async def paused(self, since_ns: int) -> tuple[Paused, ...]:
+        def work(connection: sqlite3.Connection) -> tuple[Paused, ...]:
+            rows = connection.execute(sql.PAUSED_TASKS, (since_ns,))
+            return tuple(Paused.of(owner, Task.FromString(snapshot)) for owner, snapshot in rows)
 
         return await self._read(work)
 
@@ -212,7 +216,7 @@ def _rest(connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...]
     last, snapshot = records[-1], task.SerializeToString()
     row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, n)
     if connection.execute(sql.REST_TASK, row).rowcount != 1:
-        raise LogUnusable(f"task number {n} is at rest already")
+        raise AtRest(f"task number {n} is at rest already")
     post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
 
 

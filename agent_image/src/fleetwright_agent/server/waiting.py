@@ -6,6 +6,8 @@ However many wait, a look costs what has changed since the one before. Refuses: 
 from contextlib import suppress
 from typing import Final
 
+from a2a.types.a2a_pb2 import Task
+
 from fleetwright_agent.memory import threads
 from fleetwright_agent.memory.database import Database, MemoryUnusable
 from fleetwright_agent.server.clock import Clock
@@ -36,10 +38,10 @@ class Waiting:
             LogUnusable: The log cannot be read or written; the next look finds them again.
         """
         now = self._clock.now_ns()
-        for stored in await self._log.paused(self._looked_ns - _OVERLAP_NS):
-            pause = pause_of(stored.task)
+        for paused in await self._log.paused(self._looked_ns - _OVERLAP_NS):
+            pause = pause_of(Task(status=paused.status))
             if pause is not None and pause.expires_ns is not None:
-                self._ends[stored.owner, stored.task.id] = pause.expires_ns
+                self._ends[paused.owner, paused.task_id] = pause.expires_ns
         self._looked_ns = now
         for key in [key for key, end in self._ends.items() if end <= now]:
             live = await self._tasks.find(*key)
