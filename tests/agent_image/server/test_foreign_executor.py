@@ -282,6 +282,45 @@ def _parts(event: StreamResponse) -> Sequence[Part]:
     return [*event.artifact_update.artifact.parts, *event.status_update.status.message.parts]
 
 
+OLDER = {"A2A-Version": ""}
+ASKED = {"message": {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "x"}]}}
+AUTH = "auth-required"
+
+
+async def waits_for_a_credential(context: RequestContext, queue: EventQueue) -> None:
+    await updater(context, queue).requires_auth()
+    await works(context, queue)
+
+
+async def rests_without_a_credential(context: RequestContext, queue: EventQueue) -> None:
+    await updater(context, queue).requires_auth()
+
+
+@pytest.mark.parametrize(
+    ("script", "wanted"),
+    [
+        pytest.param(
+            waits_for_a_credential,
+            [(AUTH, False), ("working", False), ("completed", True)],
+            id="whoever gets its credential meanwhile goes on",
+        ),
+        pytest.param(
+            rests_without_a_credential, [(AUTH, False), (AUTH, True)], id="whoever returns without one has come to rest"
+        ),
+    ],
+)
+async def test_waiting_for_a_credential_ends_no_stream(
+    open_door: Open, script: Callable[..., Any], wanted: Any
+) -> None:
+    door = await open_door(executor=Scripted(script))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": ASKED}
+    async with door.http() as http:
+        text = (await http.post("/a2a", json=body, headers=OLDER)).text
+    told = [json.loads(line[6:])["result"] for line in text.splitlines() if line.startswith("data: ")]
+    assert [(each["status"]["state"], each["final"]) for each in told if each["kind"] == "status-update"] == wanted
+    assert told[-1]["status"]["state"] == wanted[-1][0]
+
+
 async def test_what_comes_after_the_end_is_not_heard(open_door: Open) -> None:
     async def goes_on(context: RequestContext, queue: EventQueue) -> None:
         await works(context, queue)
