@@ -234,7 +234,7 @@ async def identity(stage: Stage) -> list[Row]:
 
     from fleetwright_agent.callers import Callers
     from fleetwright_agent.metrics import Metrics
-    from fleetwright_agent.server.auth import Authentication, parse_callers
+    from fleetwright_agent.server.auth import Authentication, MountedTokens, parse_callers
     from fleetwright_agent.server.clock import Clock
     from fleetwright_agent.server.watched import Watched
 
@@ -249,7 +249,7 @@ async def identity(stage: Stage) -> list[Row]:
         """Whoever got here was let in."""
 
     metrics = Metrics(CollectorRegistry())
-    check = Authentication(nothing, callers=watched, realm="echo", metrics=metrics, clock=Clock())
+    check = Authentication(nothing, identity=MountedTokens(watched, realm="echo", clock=Clock()), metrics=metrics)
     headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
     scope = {"type": "http", "method": "POST", "path": "/a2a", "headers": headers}
     micros = 1e6 * await _mean(lambda: check(scope, nothing, nothing), 5000)  # type: ignore[arg-type] # nothing is read or sent

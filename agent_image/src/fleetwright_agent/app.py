@@ -9,7 +9,7 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory import schema
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.server.auth import parse_callers
+from fleetwright_agent.server.auth import Identity, MountedTokens, parse_callers
 from fleetwright_agent.server.card import parse_card
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
@@ -61,8 +61,11 @@ def create_app(
     stalled_seconds: float = STALLED_SECONDS,
     dead_seconds: float = DEAD_SECONDS,
     push_times: Times | None = None,
+    identity: Identity | None = None,
 ) -> Application:
-    """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk."""
+    """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk, and `identity` another
+    way to prove who calls.
+    """
     clock = clock or Clock()
     metrics = metrics or Metrics(CollectorRegistry())
     metrics.declare(config.model.name)
@@ -96,7 +99,7 @@ def create_app(
     tasks = LiveTasks(log, clock, told=pushes.told if pushes else unheard)
     limits = config.limits
     runs = Runs(worker, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
-    card = Watched(layout.card_file, parse_card)
+    card, callers = Watched(layout.card_file, parse_card), Watched(layout.callers_file, parse_callers)
     parts = Parts(
         config=config,
         log=log,
@@ -108,7 +111,8 @@ def create_app(
         ),
         turns=turns,
         conversations=conversations,
-        callers=Watched(layout.callers_file, parse_callers),
+        callers=callers,
+        identity=identity or MountedTokens(callers, realm=config.name, clock=clock, api_keys=config.accept_api_key),
         card=card,
         extended=Watched(layout.extended_card_file, parse_card),
         compaction=compaction,

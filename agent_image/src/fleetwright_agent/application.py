@@ -26,7 +26,7 @@ class Application:
         self._parts = parts
         self._waiting_for: str | None = "the agent is starting"
         self._leaving = False
-        self._background: list[asyncio.Task[None]] = []
+        self._background: set[asyncio.Task[None]] = set()
         self._upkeep = Upkeep(parts)
         self.a2a = door(parts, metrics=metrics, admission=self._admission)
         self.heartbeat = heartbeat
@@ -73,8 +73,8 @@ class Application:
     def _beside(self, part: Coroutine[Any, Any, None]) -> None:
         """Runs it beside the requests, until the end."""
         task = asyncio.create_task(part)
+        self._background.add(task)
         task.add_done_callback(self._ended)
-        self._background.append(task)
 
     async def drain(self) -> None:
         """Takes no more messages, lets running tasks end for a while, ends the rest."""
@@ -96,7 +96,8 @@ class Application:
         await self._parts.log.aclose()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """What runs beside the requests never ends by itself: where it does, somebody has to hear of it."""
+        """What runs beside the requests and breaks: somebody has to hear of it."""
+        self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
             _logger.error("a part of the agent broke", exc_info=error)
             self._waiting_for = "a part of the agent broke; restart it, and see its log"

@@ -33,12 +33,5 @@ def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
     app = Bodies(app, limit=parts.config.limits.max_request_bytes)
     if per_minute := parts.config.limits.max_requests_per_minute:
         app = Rates(app, per_minute=per_minute, clock=parts.clock)
-    app = Authentication(
-        app,
-        callers=parts.callers,
-        realm=parts.config.name,
-        metrics=metrics,
-        clock=parts.clock,
-        api_keys=parts.config.accept_api_key,
-    )
+    app = Authentication(app, identity=parts.identity, metrics=metrics)
     return Origins(app, allowed=parts.config.allowed_origins)

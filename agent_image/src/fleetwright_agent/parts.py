@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fleetwright_agent.callers import Callers
 from fleetwright_agent.config import AgentConfig
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.server.auth import Identity
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.executor import LastCompaction
@@ -32,6 +33,7 @@ class Parts:
     turns: Turns
     conversations: Database
     callers: Watched[Callers]
+    identity: Identity
     card: Watched[Card]
     extended: Watched[Card]
     compaction: LastCompaction

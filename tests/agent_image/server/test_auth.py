@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from starlette.datastructures import Headers
 
+from fleetwright_agent.callers import Caller, CallerKind
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.server.auth import parse_callers
+from fleetwright_agent.server.auth import Refusal, parse_callers
 from fleetwright_agent.server.clock import Clock
 
 Open = Callable[..., Any]
@@ -209,6 +211,41 @@ async def test_where_api_keys_are_taken(
     if reason:
         assert metrics.registry.get_sample_value("fleetwright_auth_failures_total", {"reason": reason}) == 1
         assert "token-of" not in answer.text
+
+
+async def test_a_refusal_names_every_way_that_is_accepted(open_door: Open, mounted: Any, documents: Any) -> None:
+    mounted.write(mounted.layout.config_file, documents(acceptApiKey=True))
+    door = await open_door()
+    async with door.http(None) as http:
+        answer = await http.post("/a2a", json=CALL)
+    assert answer.headers["www-authenticate"] == 'Bearer realm="echo", ApiKey realm="echo", header="X-API-Key"'
+
+
+class Signed:
+    """Another way to prove who calls, such as a token that somebody signed."""
+
+    schemes = ('Signed realm="elsewhere"',)
+
+    def identify(self, headers: Headers) -> Caller | Refusal:
+        if headers.get("authorization") != "Signed by-somebody-we-trust":
+            return Refusal("unknown", "The signature is not accepted.")
+        return Caller(name="team/signed", kind=CallerKind.AGENT, sha256="0" * 64)
+
+
+async def test_another_way_to_prove_who_calls_takes_the_place_of_tokens(open_door: Open) -> None:
+    door = await open_door(identity=Signed())
+    async with door.http() as http:
+        refused = await http.post("/a2a", json=CALL)
+        assert (refused.status_code, refused.headers["www-authenticate"]) == (
+            401,
+            'Signed realm="elsewhere", error="invalid_token"',
+        )
+        http.headers["Authorization"] = "Signed by-somebody-we-trust"
+        said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+        sent = await http.post("/a2a", json={**CALL, "method": "SendMessage", "params": {"message": said}})
+        assert sent.status_code == 200
+    assert door.turn is not None
+    assert [request.owner for request in door.turn.requests] == ["agent:team/signed"]
 
 
 async def test_where_api_keys_are_not_taken_the_header_counts_for_nothing(open_door: Open) -> None:

@@ -42,6 +42,7 @@ SINCE = [
     pytest.param({"If-Modified-Since": "Sun, 01 Mar 2026 12:00:00 GMT"}, 304, id="it has not changed since"),
     pytest.param({"If-Modified-Since": "Sun, 01 Mar 2026 11:59:59 GMT"}, 200, id="it has changed since"),
     pytest.param({"If-Modified-Since": "yesterday"}, 200, id="a date that is none"),
+    pytest.param({"If-Modified-Since": "Mon, 01 Jan 99999999999 00:00:00 GMT"}, 200, id="a date beyond all dates"),
     pytest.param(
         {"If-Modified-Since": "Sun, 01 Mar 2026 12:00:00 GMT", "If-None-Match": '"old"'}, 200, id="a tag counts more"
     ),

@@ -309,6 +309,68 @@ async def test_a_request_in_time_keeps_its_connection_beyond_the_deadline_of_hea
     writer.close()
 
 
+class Impatient(ReceiptProtocol):
+    request_seconds = 0.3
+
+
+@pytest.mark.parametrize(
+    "first_line",
+    [
+        pytest.param("POST /a2a HTTP/1.1", id="a call without a token"),
+        pytest.param("GET /.well-known/agent-card.json HTTP/1.1", id="a card with a body"),
+    ],
+)
+async def test_strangers_hold_no_connection_by_a_body_that_never_ends(open_door: Open, first_line: str) -> None:
+    door = await open_door(protocol=Impatient)
+    host, port = door.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"{first_line}\r\nHost: x\r\nContent-Length: 100000\r\n\r\n".encode())
+
+    async def drips() -> None:
+        while True:
+            writer.write(b" ")
+            await asyncio.sleep(0.02)
+
+    dripping = asyncio.create_task(drips())
+    async with asyncio.timeout(3):
+        answer = await reader.read()  # Ends because the server closes.
+    dripping.cancel()
+    assert answer.startswith((b"HTTP/1.1 401", b"HTTP/1.1 200"))
+    writer.close()
+
+
+async def test_a_message_that_runs_is_answered_for_again_also_at_the_limit(
+    open_door: Open, mounted: Any, documents: Any
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(limits={"maxTasksPerCaller": 1}))
+
+    async def waits(_: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("Waiting. ")
+        await asyncio.sleep(60)
+
+    door = await open_door(waits)
+    task = await door.say("go", now=True, messageId="again")
+    assert (await door.say("go", now=True, messageId="again"))["id"] == task["id"]
+    async with door.http() as http:
+        assert (await http.post("/a2a", content=call())).status_code == 429
+
+
+async def test_a_moment_beyond_the_logs_own_is_later_than_every_task(open_door: Open) -> None:
+    door = await open_door()
+    await door.say("hello")
+    answer = await door.call("ListTasks", {"statusTimestampAfter": "9999-01-01T00:00:00Z"})
+    assert answer["result"].get("tasks", []) == []
+
+
+async def test_nobody_on_its_way_may_keep_or_hold_back_a_stream(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        answer = await http.post("/a2a", content=call("SendStreamingMessage"))
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert "no-store" in answer.headers["cache-control"]
+    assert answer.headers["x-accel-buffering"] == "no"
+
+
 async def test_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> None:
     from fleetwright_agent.server.edge import Bodies
 

@@ -15,6 +15,7 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types import Part
 
+from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
 
 Open = Callable[..., Any]
@@ -98,6 +99,23 @@ async def test_a_damaged_log_that_a_person_moved_away_needs_no_restart(open_door
     async with door.ops() as ops:
         assert "is damaged and was kept as" in (await ops.get("/readyz")).text
         next(path.parent.glob("tasks.db.damaged-*")).unlink()
+        async with asyncio.timeout(10):
+            while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
+                await asyncio.sleep(0.02)
+    assert (await door.say("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_log_that_cannot_be_read_for_a_moment_needs_no_restart(open_door: Open, mounted: Any) -> None:
+    log = SqliteTaskLog(mounted.layout.memory / "tasks.db")
+    door = await open_door(log=log, retry_seconds=0.02)
+    failing = True
+    await log._read(lambda c: c.set_progress_handler(lambda: failing, 1))
+    async with door.ops() as ops:
+        async with asyncio.timeout(10):
+            while "cannot be read" not in (await ops.get("/readyz")).text:  # noqa: ASYNC110 - it asks from outside
+                await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
+        failing = False
         async with asyncio.timeout(10):
             while (await ops.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it asks from outside
                 await asyncio.sleep(0.02)

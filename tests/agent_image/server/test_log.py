@@ -254,3 +254,37 @@ async def test_a_disk_that_is_full_is_told_and_forgiven_when_it_has_room_again(t
     assert isinstance(stored, Stored)
     assert not stored.busy
     await log.aclose()
+
+
+async def test_a_read_that_fails_is_told_and_forgiven_by_the_next_that_succeeds(tmp_path: Path) -> None:
+    log = await open_at(tmp_path / "tasks.db")
+    await accepted(log, "t")
+    failing = True
+    await log._read(lambda c: c.set_progress_handler(lambda: failing, 1))
+    with pytest.raises(LogUnusable):
+        await log.find("me", "t")
+    assert "cannot be read" in (log.problem or "")
+    failing = False
+    assert await log.find("me", "t") is not None
+    assert log.problem is None
+    await log.aclose()
+
+
+async def test_damage_that_a_read_meets_is_told_until_the_restart(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    log = await open_at(path)
+    for n in range(200):
+        await finished(log, f"t{n}")
+    await log.aclose()
+    log = await open_at(path)
+    size = path.stat().st_size
+    with path.open("r+b") as raw:
+        raw.seek(4096 * 10)
+        raw.write(b"\xff" * (size - 4096 * 10))
+    with pytest.raises(LogUnusable, match="damaged"):
+        await log.page(Query(owner="me", size=100))
+    await log._read(lambda c: c.execute("SELECT 1").fetchone())
+    assert "restart the agent" in (log.problem or "")
+    await log.aclose()
+    with pytest.raises(LogUnusable, match="kept as"):
+        await SqliteTaskLog(path).open()

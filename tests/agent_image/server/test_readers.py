@@ -99,7 +99,7 @@ async def test_work_that_ignores_its_cancellation_is_not_waited_for_for_ever() -
     _, live = await live_task(MemoryTaskLog())
     work = Stubborn()
     runs = Runs(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
-    runs.start(live, Job(owner="o", task_id="t", context_id="c", message=Message()))
+    runs.take_up(live, Job(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)()
     await asyncio.sleep(0)
     runs.stop(live, CANCELED)
     try:
@@ -108,6 +108,86 @@ async def test_work_that_ignores_its_cancellation_is_not_waited_for_for_ever() -
         assert task.status.state == TaskState.TASK_STATE_CANCELED
     finally:
         work.released = True
+    for left in asyncio.all_tasks() - {asyncio.current_task()}:
+        left.cancel()
+
+
+class Counting:
+    """Work that ends at once, and is counted."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+
+    def begin(self, job: Job, emit: Emit) -> "Counted":
+        return Counted(self, job)
+
+
+class Counted:
+    def __init__(self, executor: Counting, job: Job) -> None:
+        self._executor = executor
+        self._job = job
+
+    async def run(self) -> Sequence[Event]:
+        self._executor.begun.append(self._job.task_id)
+        return (status_event(self._job.task_id, "c", COMPLETED, at_ns=2),)
+
+    def cut(self, outcome: Outcome) -> Sequence[Event]:
+        return (status_event(self._job.task_id, "c", outcome.state, at_ns=2),)
+
+
+async def another_task(log: MemoryTaskLog, tasks: LiveTasks, name: str) -> Any:
+    task = Task(id=name, context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED))
+    answer = await log.accept(Claim("o", name, b"1"), task, at_ns=1)
+    assert isinstance(answer, Accepted)
+    return tasks.add(Stored(n=answer.n, owner="o", seq=1, busy=True, task=task))
+
+
+async def test_a_task_can_be_cancelled_before_its_work_begins() -> None:
+    _, live = await live_task(MemoryTaskLog())
+    work = Counting()
+    runs = Runs(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    begin = runs.take_up(live, Job(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)
+    await runs.cancel(live)
+    assert (await live.rested()).status.state == TaskState.TASK_STATE_CANCELED
+    begin()
+    await asyncio.sleep(0)
+    assert work.begun == []
+
+
+async def test_messages_of_a_conversation_begin_in_the_order_of_their_acceptance() -> None:
+    log, work = MemoryTaskLog(), Counting()
+    tasks, first = await live_task(log)
+    second = await another_task(log, tasks, "second")
+    runs = Runs(work, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    jobs = [Job(owner="o", task_id=name, context_id="c", message=Message()) for name in ("t", "second")]
+    begins = [runs.take_up(live, job, then=lambda: None) for live, job in zip((first, second), jobs, strict=True)]
+    for begin in reversed(begins):
+        await asyncio.sleep(0.01)
+        begin()
+    await asyncio.gather(first.rested(), second.rested())
+    assert work.begun == ["t", "second"]
+
+
+async def test_work_that_was_given_up_does_not_hold_up_its_conversation() -> None:
+    log, stubborn = MemoryTaskLog(), Stubborn()
+    tasks, first = await live_task(log)
+    second = await another_task(log, tasks, "second")
+    counting = Counting()
+
+    class Either:
+        def begin(self, job: Job, emit: Emit) -> Any:
+            return (stubborn if job.task_id == "t" else counting).begin(job, emit)
+
+    runs = Runs(Either(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.05)
+    for live, name in ((first, "t"), (second, "second")):
+        runs.take_up(live, Job(owner="o", task_id=name, context_id="c", message=Message()), then=lambda: None)()
+    await asyncio.sleep(0.01)
+    runs.stop(first, CANCELED)
+    try:
+        async with asyncio.timeout(5):
+            assert (await second.rested()).status.state == COMPLETED
+    finally:
+        stubborn.released = True
     for left in asyncio.all_tasks() - {asyncio.current_task()}:
         left.cancel()
 

@@ -8,8 +8,9 @@ Refuses: ambiguous credentials, guessing, remembering a list that is gone.
 import hashlib
 import hmac
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from pydantic import ValidationError
 from starlette.datastructures import Headers
@@ -103,42 +104,28 @@ def token_of(headers: Headers) -> str | Refusal:
     return token
 
 
-class Authentication:
-    """ASGI middleware: lets known callers in and says who they are."""
+class Identity(Protocol):
+    """How a request proves who sends it; another way to prove it is another of these."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        callers: Watched[Callers],
-        realm: str,
-        metrics: Metrics,
-        clock: Clock,
-        api_keys: bool = False,
-    ) -> None:
-        self._app = app
+    @property
+    def schemes(self) -> Sequence[str]:
+        """The schemes that are accepted, each as a challenge names it, with its parameters."""
+
+    def identify(self, headers: Headers) -> Caller | Refusal:
+        """Who calls, as the owner of what the call makes; it is believed."""
+
+
+class MountedTokens:
+    """Tokens against the digests that the operator mounts; the default."""
+
+    def __init__(self, callers: Watched[Callers], *, realm: str, clock: Clock, api_keys: bool = False) -> None:
+        self._callers = callers
         self._clock = clock
         self._api_keys = api_keys
-        self._callers = callers
-        self._realm = realm
-        self._metrics = metrics
+        keys = [f'ApiKey realm="{realm}", header="X-API-Key"'] if api_keys else []
+        self.schemes: Sequence[str] = [f'Bearer realm="{realm}"', *keys]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in PUBLIC and scope["method"] in _READS:
-            await self._app(scope, receive, send)
-            return
-        caller = self._identify(Headers(scope=scope))
-        if isinstance(caller, Refusal):
-            self._metrics.auth_failures.labels(caller.reason).inc()
-            # The scheme must be named; that a token was sent but not accepted is all a caller learns.
-            error = "" if caller.reason == "missing" else ', error="invalid_token"'
-            challenge = f'Bearer realm="{self._realm}"{error}'
-            response = refuse(401, caller.sentence, headers={"WWW-Authenticate": challenge})
-            await response(scope, receive, send)
-            return
-        await self._app({**scope, "user": CallerUser(caller.owner)}, receive, send)
-
-    def _identify(self, headers: Headers) -> Caller | Refusal:
+    def identify(self, headers: Headers) -> Caller | Refusal:
         credential = credential_of(headers, api_keys=self._api_keys)
         if isinstance(credential, Refusal):
             return credential
@@ -151,3 +138,27 @@ class Authentication:
         if caller.expires is not None and caller.expires.timestamp() * 1e9 <= self._clock.now_ns():
             return Refusal("expired", "The token has run out: read the present one and send that.")
         return caller
+
+
+class Authentication:
+    """ASGI middleware: lets known callers in and says who they are."""
+
+    def __init__(self, app: ASGIApp, *, identity: Identity, metrics: Metrics) -> None:
+        self._app = app
+        self._identity = identity
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in PUBLIC and scope["method"] in _READS:
+            await self._app(scope, receive, send)
+            return
+        caller = self._identity.identify(Headers(scope=scope))
+        if isinstance(caller, Refusal):
+            self._metrics.auth_failures.labels(caller.reason).inc()
+            first, *others = self._identity.schemes
+            # The schemes must be named; that a token was sent but not accepted is all a caller learns.
+            error = "" if caller.reason == "missing" else ', error="invalid_token"'
+            headers = {"WWW-Authenticate": ", ".join([f"{first}{error}", *others])}
+            await refuse(401, caller.sentence, headers=headers)(scope, receive, send)
+            return
+        await self._app({**scope, "user": CallerUser(caller.owner)}, receive, send)

@@ -83,6 +83,6 @@ def _known(asked: Headers, digest: str, modified: int) -> bool:
         return "*" in tags or f'"{digest}"' in tags
     try:
         since = parsedate_to_datetime(asked.get("if-modified-since", ""))
-    except ValueError:
+        return since.replace(tzinfo=since.tzinfo or UTC).timestamp() >= modified
+    except (ValueError, OverflowError):
         return False
-    return since.replace(tzinfo=since.tzinfo or UTC).timestamp() >= modified

@@ -95,8 +95,11 @@ class LogRequestHandler(RequestHandler):
     ) -> AsyncGenerator[Task | Event, None]:
         with self._streams.hold(context.user.user_name):
             live, start = await self._take(params, context)
-            async for event in _stream(live, start=start, may_reply=self._may_reply):
-                yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
+            try:
+                async for event in _stream(live, start=start, may_reply=self._may_reply):
+                    yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
+            finally:
+                start()  # Whoever left before the first word has sent the message all the same.
 
     @operation
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
@@ -185,6 +188,8 @@ class LogRequestHandler(RequestHandler):
         pushes = self._offered()
         config = params.configuration.task_push_notification_config
         draft = await pushes.draft(config, dialect=dialect_of(context))
+        if params.message.task_id and (known := await self._tasks.find(context.user.user_name, params.message.task_id)):
+            await pushes.check_room(known, draft)
         live, start = await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
         try:
             await pushes.register(live, draft)

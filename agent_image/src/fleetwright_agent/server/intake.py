@@ -17,6 +17,7 @@ from fleetwright_agent.extensions import ANSWER
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.errors import LimitReached
 from fleetwright_agent.server.events import TERMINAL, copy_of, state_word
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog
@@ -31,7 +32,7 @@ from fleetwright_agent.server.work import Job
 _logger = logging.getLogger(__name__)
 
 Start = Callable[[], None]
-"""Starts the run of what was taken in; does nothing for a message that was sent before."""
+"""Lets what was taken in begin; does nothing the second time, and for a message that was sent before."""
 _Taken = tuple[Live, Job | None]
 """The task, and what is to be done; nothing where the message was sent before."""
 
@@ -68,16 +69,23 @@ class Intake:
         """
         card, _ = self._card.read()
         check_message(request, input_modes=card.input_modes if card else frozenset())
-        release = self._shares.take(owner)
+        claim = claim_of(owner, request)
         try:
-            live, job = await self._taken(claim_of(owner, request), request, begins=begins)
+            release = self._shares.take(owner)
+        except LimitReached:
+            # What was sent before is answered for all the same.
+            if known := await self._log.known(claim):
+                return (await self._again(owner, known))[0], _nothing
+            raise
+        try:
+            live, job = await self._taken(claim, request, begins=begins)
         except BaseException:
             release()
             raise
         if job is None:
             release()
             return live, _nothing
-        return live, lambda: self._runs.start(live, job, then=release)
+        return live, self._runs.take_up(live, job, then=release)
 
     async def _taken(self, claim: Claim, request: SendMessageRequest, *, begins: bool) -> _Taken:
         if request.message.task_id and begins:
@@ -87,12 +95,16 @@ class Intake:
         return await self._begin(claim, request)
 
     async def _begin_or_follow(self, claim: Claim, request: SendMessageRequest) -> _Taken:
-        """A caller that chooses ids gives its messages none: what is said to a task at a pause is always new."""
+        """A caller that chooses ids gives its messages none: what is said to a task at a pause is new, if it is not
+        word for word what the task began with.
+        """
         task_id = request.message.task_id
         async with self._choosing.setdefault((claim.owner, task_id), asyncio.Lock()):
             live = await self._tasks.find(claim.owner, task_id)
             if live is None:
                 return await self._begin(claim, request)
+            if known := await self._log.known(claim):
+                return await self._again(claim.owner, known)
             if live.resting and live.state not in TERMINAL:
                 request.message.message_id = str(uuid4())
                 claim = claim_of(claim.owner, request)

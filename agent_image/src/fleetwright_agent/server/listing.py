@@ -1,6 +1,7 @@
 """ListTasks: from its parameters to a query of the log and back to a page. Pure."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task
 from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
@@ -17,6 +18,9 @@ from fleetwright_agent.server.events import copy_of
 from fleetwright_agent.server.log import Page, Position, Query
 from fleetwright_agent.server.messages import check_id
 
+_LATEST_NS: Final = 2**63 - 1
+"""What the log can compare; the protocol's moments go on for another seven thousand years."""
+
 
 def query_of(owner: str, params: ListTasksRequest) -> Query:
     """Raises: InvalidParamsError."""
@@ -31,7 +35,7 @@ def query_of(owner: str, params: ListTasksRequest) -> Query:
         size=size,
         context_id=params.context_id,
         state=params.status,
-        since_ns=max(since, 0),
+        since_ns=min(max(since, 0), _LATEST_NS),
         after=_position(params.page_token) if params.page_token else None,
     )
 

@@ -100,6 +100,9 @@ class TaskLog(Protocol):
     async def open(self) -> None:
         """Raises: LogUnusable."""
 
+    async def known(self, claim: Claim) -> Known | None:
+        """The task that this very message was sent for before."""
+
     async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
         """Makes the task busy with `task` as its record 1, once per claim. Returns after the commit."""
 

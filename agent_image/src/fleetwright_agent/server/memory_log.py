@@ -18,6 +18,7 @@ from fleetwright_agent.server.log import (
     Stored,
 )
 from fleetwright_agent.server.push.memory_store import MemoryPushStore
+from fleetwright_agent.server.push.port import NoTask
 
 
 @dataclass(slots=True)
@@ -43,6 +44,10 @@ class MemoryTaskLog:
 
     async def open(self) -> None:
         """Nothing to open."""
+
+    async def known(self, claim: Claim) -> Known | None:
+        task_id = self._claims.get(claim)
+        return None if task_id is None else Known(task_id)
 
     async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
         if known := self._claims.get(claim):
@@ -89,7 +94,9 @@ class MemoryTaskLog:
         self.pushes.post_rest(n, owner=row.owner, at_ns=row.updated_ns, task=copy_of(task))
 
     def _ended(self, n: int) -> tuple[str, Task] | None:
-        row = self._rows[n]
+        row = self._rows.get(n)
+        if row is None:
+            raise NoTask
         ended = not row.busy and row.task.status.state in TERMINAL
         return (row.owner, copy_of(row.task)) if ended else None
 

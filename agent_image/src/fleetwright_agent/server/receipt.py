@@ -1,6 +1,7 @@
-"""Headers that arrive too slowly or are too many: closed before they are a request.
+"""Requests that arrive too slowly, and headers that are too many: closed, whoever sends them.
 
-The HTTP server underneath has no such limits: a connection that says half a header holds a place for ever.
+The HTTP server underneath has no such limits: a connection that says half a header, or that goes on with a body which
+nobody wants any more, holds a place for ever.
 """
 
 import asyncio
@@ -9,17 +10,20 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 15.0
 MAX_HEADER: Final = 64 * 1024
 
 
 class ReceiptProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose headers have a deadline and a size."""
+    """HTTP/1.1 whose headers have a deadline and a size, and whose whole requests have a deadline."""
 
     header_seconds = HEADER_SECONDS
+    request_seconds = REQUEST_SECONDS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._deadline: asyncio.TimerHandle | None = None
+        self._whole: asyncio.TimerHandle | None = None
         self._size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the parent
@@ -28,6 +32,7 @@ class ReceiptProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_done()
+        self._request_done()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -39,7 +44,12 @@ class ReceiptProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._headers_done()
+        self._whole = self.loop.call_later(self.request_seconds, self._close_late)
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._request_done()
+        super().on_message_complete()
 
     def on_message_begin(self) -> None:
         self._await_headers()
@@ -54,6 +64,11 @@ class ReceiptProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _request_done(self) -> None:
+        if self._whole is not None:
+            self._whole.cancel()
+            self._whole = None
 
     def _close_late(self) -> None:
         self._deadline = None

@@ -77,8 +77,19 @@ class Timing:
 
 class Run:
     def __init__(
-        self, live: Live, work: Work, pulse: Pulse, *, turn: asyncio.Lock, timing: Timing, clock: Clock
+        self,
+        live: Live,
+        work: Work,
+        pulse: Pulse,
+        *,
+        turn: asyncio.Lock,
+        gate: asyncio.Event,
+        timing: Timing,
+        clock: Clock,
     ) -> None:
+        """Args: `turn` is the conversation's; the work begins when the `gate` is open."""
+        self._gate = gate
+        self._in_hand = False
         self._live = live
         self._work = work
         self._pulse = pulse
@@ -108,17 +119,31 @@ class Run:
             self._live.rest_unwritten(ending(self._live.task, UNWRITTEN, at_ns=self._clock.now_ns()))
 
     async def _in_turn(self) -> Sequence[Event]:
-        async with self._turn:
-            limit, stall = self._timing.limit, self._timing.stall
-            self._pulse.beat()
-            deadline = asyncio.get_running_loop().call_later(limit, self.stop, too_long(limit))
-            self._watch(stall)
-            try:
-                return await self._work.run()
-            finally:
-                deadline.cancel()
-                if self._watching is not None:
-                    self._watching.cancel()
+        await self._turn.acquire()
+        self._in_hand = True
+        try:
+            await self._gate.wait()
+            return await self._timed()
+        finally:
+            self._let_go()
+
+    async def _timed(self) -> Sequence[Event]:
+        limit, stall = self._timing.limit, self._timing.stall
+        self._pulse.beat()
+        deadline = asyncio.get_running_loop().call_later(limit, self.stop, too_long(limit))
+        self._watch(stall)
+        try:
+            return await self._work.run()
+        finally:
+            deadline.cancel()
+            if self._watching is not None:
+                self._watching.cancel()
+
+    def _let_go(self) -> None:
+        """The next message of the conversation may be worked on."""
+        if self._in_hand:
+            self._in_hand = False
+            self._turn.release()
 
     def _watch(self, seconds: float) -> None:
         """Looks again when the silence could have become too long."""
@@ -147,6 +172,7 @@ class Run:
         await asyncio.wait({working}, timeout=self._timing.cleanup)
         if not working.done():
             _logger.error("cancelled work does not end", extra={"task": self._live.task_id})
+            self._let_go()
         elif not working.cancelled() and working.exception() is None:
             return working.result()
         return self._last_words(self._stopped.result())
@@ -186,15 +212,22 @@ class Runs:
     def __len__(self) -> int:
         return len(self._running)
 
-    def start(self, live: Live, job: Job, *, then: Callable[[], None] | None = None) -> None:
-        """Returns at once; `then` is called when the task is at rest."""
-        self._run(live, job, self._executor.begin, then)
+    def take_up(self, live: Live, job: Job, *, then: Callable[[], None]) -> Callable[[], None]:
+        """From now on it has its place in its conversation and can be cancelled; what is returned lets it begin.
+
+        Args:
+            then: Called when the task is at rest.
+        """
+        gate = asyncio.Event()
+        self._run(live, job, self._executor.begin, gate, then)
+        return gate.set
 
     def _run(
         self,
         live: Live,
         job: Job,
         begin: Callable[[Job, Emit], Work | None],
+        gate: asyncio.Event,
         then: Callable[[], None] | None = None,
     ) -> bool:
         pulse = Pulse(self._clock.monotonic)
@@ -207,7 +240,7 @@ class Runs:
         if work is None:
             return False
         turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
-        run = Run(live, work, pulse, turn=turn, timing=self._timing, clock=self._clock)
+        run = Run(live, work, pulse, turn=turn, gate=gate, timing=self._timing, clock=self._clock)
         task = asyncio.create_task(self._observed(live, run, trace_of(job.metadata)), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
@@ -237,7 +270,9 @@ class Runs:
         """Takes up a task whose run died with the process before this one, or ends it where nobody can."""
         job = _interrupted(live)
         executor = self._executor
-        if job is None or not isinstance(executor, Recovering) or not self._run(live, job, executor.recover):
+        gate = asyncio.Event()
+        gate.set()
+        if job is None or not isinstance(executor, Recovering) or not self._run(live, job, executor.recover, gate):
             await live.rest((ending(live.task, RESTARTED, at_ns=self._clock.now_ns()),))
 
     async def settle(self) -> None:

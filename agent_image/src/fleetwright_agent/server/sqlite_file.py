@@ -45,7 +45,12 @@ CREATE TABLE claims (
 ) WITHOUT ROWID;
 CREATE INDEX claims_by_task ON claims (n);
 """
-_SCHEMAS = (TASKS, push.SCHEMA)
+_NUMBERS = """
+CREATE TABLE numbers (last INTEGER NOT NULL);
+INSERT INTO numbers SELECT coalesce(max(n), 0) FROM tasks;
+"""
+"""What hangs on a task knows it by its number, so a number that was forgotten is never given again."""
+_SCHEMAS = (TASKS, push.SCHEMA, _NUMBERS)
 """By version: what each added to the one before."""
 _VERSION = len(_SCHEMAS)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -65,15 +70,24 @@ def open_writer(path: Path) -> sqlite3.Connection:
         connection = _connect(path)
         _prepare(connection)
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
+        if not is_damage(error):
             raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
         raise LogUnusable(_evidence_text(_keep_aside(path))) from error
     return connection
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether it says that the file is not what was written."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+
+
 def open_reader(path: Path) -> sqlite3.Connection:
-    connection = _connect(path)
-    connection.execute("PRAGMA query_only = 1")
+    """Raises: LogUnusable."""
+    try:
+        connection = _connect(path)
+        connection.execute("PRAGMA query_only = 1")
+    except sqlite3.Error as error:
+        raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
     return connection
 
 
@@ -102,6 +116,8 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {_VERSION}; COMMIT;")
     # Says nothing about a row: a file without it is not of another version.
     connection.execute(INDEX_PAUSED)
+    for statement in push.FORGET_ORPHANS:
+        connection.execute(statement)
 
 
 def _keep_aside(path: Path) -> Path:

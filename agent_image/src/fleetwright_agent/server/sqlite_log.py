@@ -7,7 +7,6 @@ gathered with it, so order holds.
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -31,6 +30,7 @@ from fleetwright_agent.server.log import (
 from fleetwright_agent.server.push import sqlite_statements as push
 from fleetwright_agent.server.push.sqlite_store import SqlitePushStore, post_rest
 from fleetwright_agent.server.sqlite_file import open_reader, open_writer
+from fleetwright_agent.server.sqlite_reader import Reader
 from fleetwright_agent.server.sqlite_writer import Writer
 
 T = TypeVar("T")
@@ -46,8 +46,7 @@ class SqliteTaskLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._writer: Writer | None = None
-        self._reader: sqlite3.Connection | None = None
-        self._reading = ThreadPoolExecutor(max_workers=1, thread_name_prefix="task-log-reader")
+        self._reader: Reader | None = None
         self._gathered: list[tuple[int, Record]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._unusable: str | None = "the task log is not open yet"
@@ -55,18 +54,22 @@ class SqliteTaskLog:
 
     @property
     def problem(self) -> str | None:
-        return self._unusable or (self._writer.problem if self._writer else None)
+        threads = (self._writer, self._reader)
+        return self._unusable or next((each.problem for each in threads if each and each.problem), None)
 
     async def open(self) -> None:
         if self._writer is not None:
             return
         try:
             connection = await asyncio.to_thread(open_writer, self._path)
-            self._reader = await asyncio.to_thread(open_reader, self._path)
+            reader = await asyncio.to_thread(open_reader, self._path)
         except LogUnusable as error:
             self._unusable = str(error)
             raise
-        self._writer, self._unusable = Writer(connection), None
+        self._writer, self._reader, self._unusable = Writer(connection), Reader(reader), None
+
+    async def known(self, claim: Claim) -> Known | None:
+        return await self._read(partial(_claimed, claim=claim))
 
     async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
         def work(connection: sqlite3.Connection) -> Accepted | Known:
@@ -74,6 +77,7 @@ class SqliteTaskLog:
                 return known
             snapshot = task.SerializeToString()
             row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
+            connection.execute(sql.NEXT_NUMBER)
             n = connection.execute(sql.INSERT_TASK, row).lastrowid
             assert n is not None  # noqa: S101 - SQLite numbers every row it inserts; this tells the type checker
             connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, n))
@@ -160,9 +164,9 @@ class SqliteTaskLog:
         if self._writer is not None:
             await self._writer.aclose()
             self._writer = None
-        self._reading.shutdown()
         if self._reader is not None:
             self._reader.close()
+            self._reader = None
         self._unusable = "the task log is closed"
 
     def _flush(self) -> None:
@@ -186,10 +190,9 @@ class SqliteTaskLog:
         return await self._writer.submit(work)
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        reader = self._reader
-        if reader is None or self._writer is None:
+        if self._reader is None:
             raise LogUnusable(self._unusable or "the task log is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._reading, work, reader)
+        return await self._reader.submit(work)
 
 
 def _append(connection: sqlite3.Connection, n: int, record: Record) -> None:

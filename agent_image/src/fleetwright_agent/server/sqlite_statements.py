@@ -7,9 +7,10 @@ from a2a.types.a2a_pb2 import TaskState
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL
 from fleetwright_agent.server.log import Query
 
+NEXT_NUMBER = "UPDATE numbers SET last = last + 1"
 INSERT_TASK = (
-    "INSERT INTO tasks (owner, id, context_id, seq, state, busy, updated_ns, snapshot_seq, snapshot)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO tasks (n, owner, id, context_id, seq, state, busy, updated_ns, snapshot_seq, snapshot)"
+    " SELECT last, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM numbers"
 )
 INSERT_CLAIM = "INSERT INTO claims (owner, message_id, digest, n) VALUES (?, ?, ?, ?)"
 INSERT_EVENT = (

@@ -5,15 +5,18 @@ alone. Refuses: knowing tables.
 """
 
 import asyncio
+import logging
 import queue
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from fleetwright_agent.server.log import LogUnusable
 
+_logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _BATCH = 256
 
@@ -32,9 +35,15 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="task-log-writer", daemon=True)
+        self._failure: str | None = None
         self._thread.start()
-        self.problem: str | None = None
-        """Why the last commit failed, for people; nothing once one succeeds."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the last commit failed or lacks something, for people; nothing once one succeeds."""
+        if not self._thread.is_alive():
+            return "nothing writes the task log any more; restart the agent, and see its log"
+        return self._failure
 
     async def submit(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Returns what the work returned, after it is on disk.
@@ -42,12 +51,14 @@ class Writer:
         Raises:
             LogUnusable: It is not.
         """
+        if not self._thread.is_alive():
+            raise LogUnusable(self.problem)
         done: asyncio.Future[T] = self._loop.create_future()
         self._queue.put(_Job(work, done))
         return await done
 
     def post(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Writes without anybody waiting; a failure shows in `problem`."""
+        """Writes without anybody waiting; a failure of the file shows in `problem`, any other is logged."""
         self._queue.put(_Job(work, None))
 
     async def aclose(self) -> None:
@@ -73,26 +84,41 @@ class Writer:
             for job in jobs:
                 self._attempt(job)
             self._connection.execute("COMMIT")
-            self.problem = None
-        except sqlite3.Error as error:
-            self.problem = f"the task log cannot be written: {error}"
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+        except Exception as error:
+            # Nothing may end this thread: whoever waits for it would wait for ever.
+            unusable = _unusable(error)
+            with suppress(sqlite3.Error):
+                self._connection.rollback()
             for job in jobs:
-                job.error = LogUnusable(self.problem)
+                job.error = unusable
+        self._failure = next((str(job.error) for job in jobs if isinstance(job.error, _Unwritable)), None)
 
     def _attempt(self, job: _Job[Any]) -> None:
         self._connection.execute("SAVEPOINT job")
         try:
             job.result = job.work(self._connection)
-        except LogUnusable as error:
-            job.error = error
+        except Exception as error:
+            if not self._connection.in_transaction:
+                raise  # SQLite has undone the whole batch with it.
+            job.error = _unusable(error) if isinstance(error, sqlite3.Error) else error
             self._connection.execute("ROLLBACK TO job")
         self._connection.execute("RELEASE job")
 
 
+class _Unwritable(LogUnusable):
+    """It is the file that refuses, and not what was to be written."""
+
+
+def _unusable(error: Exception) -> _Unwritable:
+    unusable = _Unwritable(f"the task log cannot be written: {error}")
+    unusable.__cause__ = error
+    return unusable
+
+
 def _tell(jobs: list[_Job[Any]]) -> None:
     for job in jobs:
+        if job.done is None and job.error is not None and not isinstance(job.error, LogUnusable):
+            _logger.error("something could not be written that nobody waits for", exc_info=job.error)
         if job.done is None or job.done.done():
             continue
         if job.error is not None:

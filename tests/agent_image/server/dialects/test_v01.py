@@ -195,3 +195,18 @@ async def test_a_task_is_read_in_every_dialect_whatever_it_was_begun_in(open_doo
             assert field in shown, (task_id, version)
             assert not {"sessionId", "kind"} <= set(shown)
             assert "chosen-id" not in json.dumps(shown) or field == "kind"
+
+
+async def test_a_first_message_sent_again_is_not_the_answer_to_the_question_that_it_led_to(
+    open_door: Open, written: Any, raw: Any
+) -> None:
+    executor = written({"pay the bill": ["ask: Shall I?"], "yes": ["Paid."]})
+    door = await open_door(executor=executor)
+    async with raw(door) as caller:
+        asked = await caller.call("tasks/send", send("a", text="pay the bill"))
+        again = await caller.call("tasks/send", send("a", text="pay the bill"))
+        assert again["result"] == asked["result"]
+        assert asked["result"]["status"]["state"] == "input-required"
+        done = await caller.call("tasks/send", send("a", text="yes"))
+    assert done["result"]["status"]["state"] == "completed"
+    assert len(executor.jobs) == 2

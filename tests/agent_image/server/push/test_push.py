@@ -254,6 +254,21 @@ async def test_configurations_are_made_read_listed_and_removed_by_their_owner_al
     assert len(hook.heard) == heard
 
 
+async def test_whoever_no_longer_listens_takes_the_next_update_from_nobody_else(open_push: Any, receive: Any) -> None:
+    async def speaks(request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Text("so far ")
+        await asyncio.sleep(60)
+
+    leaves, stays = await receive(), await receive()
+    door = await open_push(leaves, stays, script=speaks, times=Times(debounce=1.0))
+    task = await sent(door, "hello", {"id": "stays", "url": stays.url})
+    await door.call("CreateTaskPushNotificationConfig", {"taskId": task["id"], "id": "leaves", "url": leaves.url})
+    await door.until(task["id"], "TASK_STATE_WORKING")
+    await door.call("DeleteTaskPushNotificationConfig", {"taskId": task["id"], "id": "leaves"})
+    await stays.until(1)
+    assert (stays.states, leaves.heard) == (["WORKING"], [])
+
+
 async def test_a_task_has_ten_at_most_and_one_of_them_may_be_replaced(open_push: Any, receive: Any) -> None:
     hook = await receive()
     door = await open_push(hook, script=gated)

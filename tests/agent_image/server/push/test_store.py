@@ -11,7 +11,8 @@ from fleetwright_agent.server import sqlite_file
 from fleetwright_agent.server.events import status_event
 from fleetwright_agent.server.log import Accepted, Claim, Record, Stored, TaskLog
 from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.push.port import Dead, Letter, Registration
+from fleetwright_agent.server.push import sqlite_statements as push
+from fleetwright_agent.server.push.port import Dead, Letter, NoTask, Registration
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 
 COMPLETED, WAITING = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_INPUT_REQUIRED
@@ -135,6 +136,35 @@ async def test_a_registration_goes_with_its_letters_and_with_its_task(log: TaskL
     assert [each.task.id for each in await due(log)] == ["other"]
     await log.sweep(1000)
     assert (await due(log), await log.pushes.listened_to()) == ([], frozenset())
+
+
+async def test_a_task_that_was_forgotten_meanwhile_is_not_registered_and_its_number_is_nobody_elses(
+    log: TaskLog,
+) -> None:
+    n = await begun(log, "mine")
+    await rest(log, n, "mine")
+    await log.sweep(1000)
+    with pytest.raises(NoTask):
+        await log.pushes.register(n, hook(), at_ns=2, most=10)
+    other = await begun(log, "another's")
+    assert other != n
+    await rest(log, other, "another's")
+    assert (await due(log), await log.pushes.listened_to()) == ([], frozenset())
+
+
+async def test_a_registration_of_no_task_is_gone_when_the_log_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(f"{sqlite_file.TASKS} {push.SCHEMA} PRAGMA user_version = 2;")
+    connection.execute("INSERT INTO push_configs VALUES (1, 'a', 'https://h/', 'h:443', '1.0', x'')")
+    connection.commit()
+    connection.close()
+    log = SqliteTaskLog(path)
+    await log.open()
+    n = await begun(log, "t")
+    await rest(log, n, "t")
+    assert await due(log) == []
+    await log.aclose()
 
 
 async def test_a_log_from_before_there_was_push_opens_with_what_it_holds(tmp_path: Path) -> None:

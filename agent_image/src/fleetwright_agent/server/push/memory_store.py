@@ -19,7 +19,10 @@ class _Kept:
 
 
 class MemoryPushStore:
-    """Args: `ended` says of a task's number who owns it and what it came to; nothing while it goes on."""
+    """Args: `ended` says of a task's number who owns it and what it came to; nothing while it goes on.
+
+    It raises NoTask where there is no such task.
+    """
 
     def __init__(self, ended: Callable[[int], tuple[str, Task] | None]) -> None:
         self._ended = ended
@@ -45,11 +48,12 @@ class MemoryPushStore:
         self._letters[self._last] = _Kept(n, Letter(self._last, owner, registration, 0, task), at_ns)
 
     async def register(self, n: int, registration: Registration, *, at_ns: int, most: int) -> bool:
+        ended = self._ended(n)
         mine = self._registered.setdefault(n, {})
         if registration.id not in mine and len(mine) >= most:
             return False
         mine[registration.id] = registration
-        if ended := self._ended(n):
+        if ended:
             self._post(n, ended[0], registration, at_ns, ended[1])
         return True
 

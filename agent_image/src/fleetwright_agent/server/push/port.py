@@ -61,11 +61,18 @@ class Dead:
     at_ns: int
 
 
+class NoTask(Exception):  # noqa: N818 - states a fact
+    """The task has been forgotten meanwhile."""
+
+
 class PushStore(Protocol):
     async def register(self, n: int, registration: Registration, *, at_ns: int, most: int) -> bool:
         """Adds or replaces a registration of the task, unless it has `most` others. Returns after the commit.
 
         A task that has ended already is told of at once: whoever registers just missed it.
+
+        Raises:
+            NoTask: There is nothing to hear of, and never will be.
         """
 
     async def registrations(self, n: int) -> tuple[Registration, ...]:

@@ -21,7 +21,7 @@ from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.push.courier import PAUSES, Courier, place
-from fleetwright_agent.server.push.port import PushStore, Registration
+from fleetwright_agent.server.push.port import NoTask, PushStore, Registration
 from fleetwright_agent.server.push.receivers import ATTEMPT_SECONDS, Receivers, Unwelcome
 from fleetwright_agent.server.push.registering import MOST_OF_TASK, credentials_of, shown
 from fleetwright_agent.server.push.seal import Credentials, Seals, Unopenable, parse_keys
@@ -29,6 +29,7 @@ from fleetwright_agent.server.watched import Watched
 
 _FLUSH_SECONDS: Final = 3.0
 _RESEALED_AT_ONCE: Final = 100
+_FULL: Final = f"The task has {MOST_OF_TASK} push notification configurations already; delete one first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +112,28 @@ class Pushes:
         return Draft(config.id, config.url, target.text, dialect, credentials)
 
     async def register(self, live: Live, draft: Draft) -> TaskPushNotificationConfig:
-        """Raises: UnsupportedOperationError."""
+        """Raises: UnsupportedOperationError, TaskNotFoundError."""
         identifier = draft.id or live.task_id
         sealed = self._seals.seal(draft.credentials, place=place(live.owner, live.task_id, identifier, draft.url))
         registration = Registration(identifier, draft.url, draft.host, draft.dialect, sealed)
         # From before the commit on, for the task may move as soon as it is there; and again after it, for meanwhile
         # somebody may have looked who did not see it yet.
         self._listen(live.n)
-        if not await self._store.register(live.n, registration, at_ns=self._clock.now_ns(), most=MOST_OF_TASK):
-            raise UnsupportedOperationError(
-                f"The task has {MOST_OF_TASK} push notification configurations already; delete one first"
-            )
+        try:
+            fits = await self._store.register(live.n, registration, at_ns=self._clock.now_ns(), most=MOST_OF_TASK)
+        except NoTask:
+            raise TaskNotFoundError from None
+        if not fits:
+            raise UnsupportedOperationError(_FULL)
         self._listen(live.n)
         self._courier.wake()
         return shown(live.task_id, identifier, draft.url, draft.credentials)
+
+    async def check_room(self, live: Live, draft: Draft) -> None:
+        """Raises: UnsupportedOperationError."""
+        others = [each for each in await self._store.registrations(live.n) if each.id != (draft.id or live.task_id)]
+        if len(others) >= MOST_OF_TASK:
+            raise UnsupportedOperationError(_FULL)
 
     async def registered(self, live: Live) -> list[TaskPushNotificationConfig]:
         return [self._shown(live, each) for each in await self._store.registrations(live.n)]
@@ -140,7 +149,9 @@ class Pushes:
     async def remove(self, live: Live, identifier: str) -> None:
         """Nothing more is sent; asking twice is fine."""
         await self._store.remove(live.n, identifier or live.task_id)
-        self._hush(live.n)
+        if self._hush(live.n):
+            # What was about to be said was also meant for others.
+            self.told(live)
 
     async def flush(self) -> None:
         await self._courier.flush(_FLUSH_SECONDS)
@@ -189,12 +200,14 @@ class Pushes:
             flights = [self._courier.update(live.owner, each, live.task) for each in registrations]
             await asyncio.gather(*(flight for flight in flights if flight is not None))
 
-    def _hush(self, n: int) -> None:
-        """What comes now says more than what was about to be said."""
-        if timer := self._timers.pop(n, None):
+    def _hush(self, n: int) -> bool:
+        """What comes now says more than what was about to be said; whether there was anything."""
+        timer, update = self._timers.pop(n, None), self._updates.get(n)
+        if timer:
             timer.cancel()
-        if update := self._updates.get(n):
+        if update:
             update.cancel()
+        return timer is not None or update is not None
 
 
 def policy_of(push: Push) -> EgressPolicy:

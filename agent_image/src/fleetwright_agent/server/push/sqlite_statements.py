@@ -40,7 +40,7 @@ POST_LATE = (
     f" WHERE n = :n AND push_configs.id = :config AND busy = 0 AND state IN ({ENDED})"
 )
 COUNT_OTHERS = "SELECT count(*) FROM push_configs WHERE n = ? AND id != ?"
-REGISTER = f"INSERT OR REPLACE INTO push_configs (n, {_CONFIG}) VALUES (?, ?, ?, ?, ?, ?)"
+REGISTER = f"INSERT OR REPLACE INTO push_configs (n, {_CONFIG}) SELECT n, ?, ?, ?, ?, ? FROM tasks WHERE n = ?"
 REGISTRATIONS = f"SELECT {_CONFIG} FROM push_configs WHERE n = ? ORDER BY id"
 SEALED_OTHERWISE = (
     "SELECT n, tasks.owner, tasks.id, push_configs.id, url, host, dialect, sealed"
@@ -74,4 +74,7 @@ DEAD = (
     " WHERE dead_ns IS NOT NULL ORDER BY dead_ns DESC LIMIT ?"
 )
 FORGET_TASK = ("DELETE FROM push_configs WHERE n = ?", "DELETE FROM outbox WHERE n = ?")
+FORGET_ORPHANS = tuple(
+    f"DELETE FROM {table} WHERE n NOT IN (SELECT n FROM tasks)" for table in ("push_configs", "outbox")
+)
 FORGET_DEAD = "DELETE FROM outbox WHERE dead_ns < ?"

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 from a2a.types.a2a_pb2 import Task
 
 from fleetwright_agent.server.push import sqlite_statements as sql
-from fleetwright_agent.server.push.port import FAR_NS, Dead, Held, Letter, Registration
+from fleetwright_agent.server.push.port import FAR_NS, Dead, Held, Letter, NoTask, Registration
 
 T = TypeVar("T")
 
@@ -34,8 +34,8 @@ class SqlitePushStore:
             others = connection.execute(sql.COUNT_OTHERS, (n, registration.id)).fetchone()[0]
             if others >= most:
                 return False
-            row = (n, *_columns(registration))
-            connection.execute(sql.REGISTER, row)
+            if connection.execute(sql.REGISTER, (*_columns(registration), n)).rowcount != 1:
+                raise NoTask
             connection.execute(sql.POST_LATE, {"n": n, "config": registration.id, "at": at_ns})
             return True
 
