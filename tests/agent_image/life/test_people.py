@@ -94,6 +94,22 @@ async def set_aside(mounted):
         await database.aclose()
 
 
+WORDS = [
+    pytest.param("[" * 100_000, id="brackets without end"),
+    pytest.param('{"a":' * 900 + "1" + "}" * 900, id="data that nests too deep"),
+    pytest.param('{"a": "\\ud83d"}', id="half of a character"),
+]
+
+
+@pytest.mark.parametrize("text", WORDS)
+async def test_an_answer_that_only_looks_like_data_is_text(agent, states, text):
+    async with agent() as guest:
+        task = await guest.say("Ask the human about dessert")
+        done = await guest.say(text, taskId=task["id"])
+    assert states(done) == "completed"
+    assert text[:100] in answer(done)
+
+
 async def test_a_form_is_asked_for_and_answered_with_data(agent, states):
     steps = [{"schema": {"type": "object", "properties": {"city": {"type": "string"}}}, "title": "Where"}]
     async with agent() as guest:
@@ -115,6 +131,10 @@ GATED = {"approvals": {"tools": ["house__charge_card"]}}
         pytest.param({"text": None, "data": {"approved": True}}, True, id="data that approves runs the tool"),
         pytest.param({"text": '{"approved": true}'}, True, id="data may be written as text"),
         pytest.param({"text": "no"}, False, id="a no declines"),
+        pytest.param({"text": "[" * 100_000}, False, id="brackets without end decline"),
+        pytest.param(
+            {"text": '{"approved":' * 900 + "true" + "}" * 900}, False, id="a yes below nine hundred declines"
+        ),
         pytest.param({"text": None, "data": {"approved": False}}, False, id="data that declines declines"),
     ],
 )

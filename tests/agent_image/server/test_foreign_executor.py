@@ -110,10 +110,43 @@ async def test_a_stream_has_begun_before_its_executor_says_a_word(open_door: Ope
     async with asyncio.timeout(10), door.http() as http, http.stream("POST", "/a2a", json=body) as response:
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["cache-control"] == "no-store"
+        assert response.headers["x-accel-buffering"] == "no"
         gate.set()
         told = [json.loads(line[6:]) async for line in response.aiter_lines() if line.startswith("data: ")]
     (only,) = told
     assert only["result"]["message"]["parts"] == [{"text": "Hello, Ida."}]
+
+
+async def test_whoever_leaves_before_the_first_word_frees_its_place(
+    open_door: Open, mounted: Any, documents: Callable[..., Any]
+) -> None:
+    async def waits(context: RequestContext, queue: EventQueue) -> None:
+        await asyncio.sleep(60)
+
+    mounted.write(mounted.layout.config_file, documents(limits={"maxStreamsPerCaller": 1}))
+    door = await open_door(executor=Scripted(waits))
+
+    async def opened(text: str) -> int:
+        said = {**_said(text), "messageId": text}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": said}}
+        async with door.http() as http, http.stream("POST", "/a2a", json=body) as response:
+            return int(response.status_code)
+
+    async with asyncio.timeout(20):
+        assert await opened("first") == 200
+        while await opened("second") != 200:  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.05)
+
+
+async def test_a_message_sent_again_for_a_stream_finds_the_question_and_the_end_of_it(open_door: Open) -> None:
+    door = await open_door(executor=Scripted(asks))
+    async with asyncio.timeout(10), door.client() as client:
+        first = [event async for event in client.send_message(_request("A table, please."))]
+        again = [event async for event in client.send_message(_request("A table, please."))]
+    (task,) = again
+    assert first[-1].status_update.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+    assert task.task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
 
 
 async def test_a_stream_that_cannot_begin_is_no_stream(open_door: Open) -> None:
@@ -280,6 +313,45 @@ def _parts(event: StreamResponse) -> Sequence[Part]:
     if event.HasField("message"):
         return event.message.parts
     return [*event.artifact_update.artifact.parts, *event.status_update.status.message.parts]
+
+
+OLDER = {"A2A-Version": ""}
+ASKED = {"message": {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "x"}]}}
+AUTH = "auth-required"
+
+
+async def waits_for_a_credential(context: RequestContext, queue: EventQueue) -> None:
+    await updater(context, queue).requires_auth()
+    await works(context, queue)
+
+
+async def rests_without_a_credential(context: RequestContext, queue: EventQueue) -> None:
+    await updater(context, queue).requires_auth()
+
+
+@pytest.mark.parametrize(
+    ("script", "wanted"),
+    [
+        pytest.param(
+            waits_for_a_credential,
+            [(AUTH, False), ("working", False), ("completed", True)],
+            id="whoever gets its credential meanwhile goes on",
+        ),
+        pytest.param(
+            rests_without_a_credential, [(AUTH, False), (AUTH, True)], id="whoever returns without one has come to rest"
+        ),
+    ],
+)
+async def test_waiting_for_a_credential_ends_no_stream(
+    open_door: Open, script: Callable[..., Any], wanted: Any
+) -> None:
+    door = await open_door(executor=Scripted(script))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": ASKED}
+    async with door.http() as http:
+        text = (await http.post("/a2a", json=body, headers=OLDER)).text
+    told = [json.loads(line[6:])["result"] for line in text.splitlines() if line.startswith("data: ")]
+    assert [(each["status"]["state"], each["final"]) for each in told if each["kind"] == "status-update"] == wanted
+    assert told[-1]["status"]["state"] == wanted[-1][0]
 
 
 async def test_what_comes_after_the_end_is_not_heard(open_door: Open) -> None:

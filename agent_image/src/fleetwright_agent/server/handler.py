@@ -40,7 +40,7 @@ from a2a.utils.task import apply_history_length, validate_history_length
 
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.errors import operation
-from fleetwright_agent.server.events import TERMINAL, Event, state_word
+from fleetwright_agent.server.events import TERMINAL, Event, rests, state_word
 from fleetwright_agent.server.intake import Intake, Start
 from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
@@ -210,7 +210,10 @@ class LogRequestHandler(RequestHandler):
 async def _stream(
     live: Live, *, start: Start | None = None, may_reply: bool = False
 ) -> AsyncGenerator[Task | Event, None]:
-    """A task's events, from before its run starts; a task at rest is told and that is all."""
+    """A task's events, from before its run starts; a task at rest is told and that is all.
+
+    Whoever follows a task that waits for its caller, and has sent nothing, hears how it goes on.
+    """
     events = live.read()
     async with aclosing(events):
         # The first one is the task itself, taken at this moment: nothing of the run can be missed after it.
@@ -225,7 +228,7 @@ async def _stream(
                 yield reply
                 return
         yield first
-        if isinstance(first, Task) and first.status.state in TERMINAL:
+        if isinstance(first, Task) and rests(first) and (start is not None or first.status.state in TERMINAL):
             return
         async for event in events:
             yield event

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from a2a.types.a2a_pb2 import Message, Task, TaskState
 
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, join
+from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, going_on, join
 from fleetwright_agent.server.log import Accepted, AtRest, Claim, Known, NotResting, Record, Stored, TaskLog
 from fleetwright_agent.server.sizes import Room
 
@@ -70,7 +70,7 @@ class Live:
         fitting = None if self._sealed else self._fit(event)
         if fitting is None:
             return
-        record = Record(self._seq + 1, self._clock.now_ns(), fitting)
+        record = Record(self._seq + 1, self._clock.now_ns(), going_on(fitting))
         self._log.append(self._n, record)
         self._publish(record)
 
@@ -158,7 +158,7 @@ class Live:
         cursor = self._seq
         self._readers += 1
         try:
-            yield self.task
+            yield going_on(self.task) if self._busy else self.task
             ended = False
             while not ended:
                 if cursor == self._seq:
@@ -176,7 +176,8 @@ class Live:
         if self._tail and self._tail[0][0] <= cursor + 1:
             # What a caller said is not repeated to its readers: in a stream it would read as the agent's answer.
             return join([event for seq, event in self._tail if seq > cursor and not isinstance(event, Message)])
-        return catch_up(self._head)
+        missed = catch_up(self._head)
+        return [*map(going_on, missed)] if self._busy else missed
 
     def _publish(self, record: Record) -> None:
         fold(self._head, record.event)
