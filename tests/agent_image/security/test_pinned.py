@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fleetwright_agent.security.egress import EgressPolicy
-from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport, resolve, sparing
+from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport, resolve
 
 HERE = ipaddress.ip_network("127.0.0.0/8")
 
@@ -179,20 +179,10 @@ async def test_a_resolver_that_hangs_ends_with_the_time_for_connecting() -> None
             await http.get("http://slow.example.com/", timeout=0.1)
 
 
-async def test_lookups_that_nobody_waits_for_any_more_still_count_and_make_room_when_they_end() -> None:
-    slow, asked = asyncio.Event(), []
+async def test_an_address_needs_no_lookup() -> None:
+    async def never(host: str, port: int) -> Sequence[object]:
+        raise AssertionError("there is no name")
 
-    async def resolving(host: str, port: int) -> Sequence[object]:
-        asked.append(host)
-        await slow.wait()
-        raise OSError("not known")
-
-    two = sparing(resolving, most=2)
-    for host in ("a", "b", "c"):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await two(host, 80)
-    assert asked == ["a", "b"]
-    slow.set()
-    with pytest.raises(OSError, match="not known"):
-        await two("d", 80)
+    canary = Canary()
+    async with listening(canary) as port, client(EgressPolicy(ranges=(HERE,)), resolving=never) as http:
+        assert (await http.get(f"http://127.0.0.1:{port}/")).status_code == 200

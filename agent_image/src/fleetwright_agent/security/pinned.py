@@ -9,6 +9,8 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from functools import partial
 
 import httpcore
 import httpx
@@ -24,46 +26,31 @@ class DeniedAddress(httpx.ConnectError):
     """The policy does not allow this connection; nothing was sent to anybody. Trying again is of no use."""
 
 
-async def resolve(host: str, port: int) -> list[Ip]:
-    """Every address of the name, by the system's resolver."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+async def resolve(host: str, port: int, *, threads: Executor | None = None) -> list[Ip]:
+    """Every address of the name, by the system's resolver, in one of these threads or of those that all share."""
+    ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(threads, ask)
     # A scope says through which link an address is meant; what has one is refused, scope or not.
     return [ipaddress.ip_address(str(place[0]).partition("%")[0]) for *_, place in found]
-
-
-def sparing(resolving: Resolve, *, most: int) -> Resolve:
-    """Never more than so many lookups at once, also of those that nobody waits for any more.
-
-    The system's resolver has few threads, and a name that somebody else chose may keep one for long.
-    """
-    places = asyncio.Semaphore(most)
-
-    async def resolve_in_turn(host: str, port: int) -> Sequence[Ip]:
-        await places.acquire()
-        lookup = asyncio.ensure_future(resolving(host, port))
-        lookup.add_done_callback(_release(places))
-        return await asyncio.shield(lookup)
-
-    return resolve_in_turn
-
-
-def _release(places: asyncio.Semaphore) -> Callable[["asyncio.Future[Sequence[Ip]]"], None]:
-    def release(lookup: "asyncio.Future[Sequence[Ip]]") -> None:
-        places.release()
-        if not lookup.cancelled():
-            lookup.exception()  # Whoever gave up waiting does not want to hear of it.
-
-    return release
 
 
 async def allowed_addresses(policy: EgressPolicy, target: Target, resolving: Resolve) -> Sequence[Ip]:
     """Raises: DeniedAddress, OSError."""
     if not policy.wants_resolving(target):
         raise DeniedAddress(f"{target.text} is not an address that this agent may reach")
-    addresses = list(dict.fromkeys(await resolving(target.host, target.port)))
+    written = _address(target.host)
+    addresses = [written] if written else list(dict.fromkeys(await resolving(target.host, target.port)))
     if not policy.allows(target, addresses):
         raise DeniedAddress(f"{target.text} does not lead to an address that this agent may reach")
     return addresses
+
+
+def _address(host: str) -> Ip | None:
+    """What is no name needs no lookup."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 class _PinnedBackend(httpcore.AsyncNetworkBackend):

@@ -152,7 +152,9 @@ class LogRequestHandler(RequestHandler):
     ) -> TaskPushNotificationConfig:
         pushes = self._offered()
         live = await self._find(context, params.task_id)
-        return await pushes.register(live, await pushes.draft(params, dialect=dialect_of(context)))
+        return await pushes.register(
+            live, await pushes.draft(context.user.user_name, params, dialect=dialect_of(context))
+        )
 
     @operation
     async def on_get_task_push_notification_config(
@@ -187,7 +189,7 @@ class LogRequestHandler(RequestHandler):
             return await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
         pushes = self._offered()
         config = params.configuration.task_push_notification_config
-        draft = await pushes.draft(config, dialect=dialect_of(context))
+        draft = await pushes.draft(context.user.user_name, config, dialect=dialect_of(context))
         if params.message.task_id and (known := await self._tasks.find(context.user.user_name, params.message.task_id)):
             await pushes.check_room(known, draft)
         live, start = await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))

@@ -75,6 +75,38 @@ def count(metrics: Metrics, outcome: str) -> float:
     return found or 0.0
 
 
+async def test_names_that_hang_keep_no_other_callers_letters_waiting_and_waiting_is_no_attempt(
+    metrics: Metrics, receive: Any
+) -> None:
+    hook, asked = await receive(), []
+
+    async def hangs(host: str, port: int) -> Any:
+        asked.append(host)
+        await asyncio.sleep(3600)
+
+    store = MemoryPushStore(lambda n: None)
+    for n in range(4):
+        for number in range(10):
+            slow = Registration(str(number), f"http://slow-{n}-{number}.example/", f"slow-{n}-{number}", "1.0", b"")
+            await store.register(n, slow, at_ns=0, most=10)
+        store.post_rest(n, owner="one", at_ns=0, task=Task(id="slow"))
+    await store.register(9, Registration("a", hook.url, f"{hook.host}:{hook.port}", "1.0", b""), at_ns=0, most=10)
+    store.post_rest(9, owner="other", at_ns=1, task=Task(id="quick"))
+    policy = EgressPolicy(hosts=frozenset({Target(hook.host, hook.port)}), everywhere=True)
+    receivers = Receivers(policy, seconds=0.1, resolving=hangs)
+    courier = Courier(store, receivers=receivers, seals=Unsealed(), metrics=metrics, clock=Clock())  # type: ignore[arg-type] - opens what nobody sealed
+    running = asyncio.create_task(courier.run())
+    async with asyncio.timeout(10):
+        await hook.until(1)
+    await asyncio.sleep(0.5)
+    assert len(asked) == 2
+    assert (count(metrics, "retried"), count(metrics, "dead")) == (0, 0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await courier.aclose()
+    await receivers.aclose()
+
+
 async def test_a_letter_whose_delivery_cannot_be_noted_is_not_sent_over_and_over(
     delivering: Deliver, receive: Any
 ) -> None:

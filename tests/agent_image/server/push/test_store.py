@@ -44,7 +44,7 @@ async def rest(log: TaskLog, n: int, name: str, state: TaskState = COMPLETED, *,
 
 
 async def due(log: TaskLog, now_ns: int = 100, **limits: object) -> list[Letter]:
-    wanted = {"but": (), "hosts_but": (), "most": 10, **limits}
+    wanted = {"but": (), "hosts_but": (), "owners_but": (), "most": 10, **limits}
     return list(await log.pushes.due(now_ns, **wanted))  # type: ignore[arg-type] - the test's own
 
 
@@ -102,6 +102,7 @@ async def test_the_letters_of_one_registration_go_in_their_order_and_others_do_n
     assert [each.registration.id for each in await due(log, hosts_but=("h:443",))] == ["b"]
     assert len(await due(log, but=[each.id for each in letters])) == 0
     assert len(await due(log, most=1)) == 1
+    assert (len(await due(log, owners_but=("you",))), await due(log, owners_but=("me",))) == (2, [])
 
 
 async def test_whoever_registers_after_the_end_is_told_and_whoever_does_so_in_a_pause_is_not(log: TaskLog) -> None:

@@ -1,7 +1,8 @@
 """The worker of the outbox: delivers what is due, tries again after pauses, gives up and says so.
 
 A letter leaves the outbox when its receiver took it, and not before: after a kill it is delivered again. Receivers
-have a few places each, so a slow one keeps nobody else waiting. Refuses: knowing why there is a letter.
+have a few places each, and so have callers, so a slow one keeps nobody else waiting. Refuses: knowing why there is a
+letter.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -28,6 +30,7 @@ PAUSES: Final = (1.0, 3.0)
 """Before the second and the third attempt."""
 _MOST: Final = 32
 _MOST_OF_HOST: Final = 4
+_MOST_OF_OWNER: Final = 16
 _LOOK_SECONDS: Final = 30.0
 _UNUSABLE_SECONDS: Final = 5.0
 _FLUSH_LOOK_SECONDS: Final = 0.05
@@ -38,6 +41,15 @@ _NAME: Final = "fleetwright-agent"
 def place(owner: str, task_id: str, registration_id: str, url: str) -> str:
     """What credentials are bound to."""
     return f"{owner}\n{task_id}\n{registration_id}\n{url}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """Whose delivery, where to, and of which letter of the outbox."""
+
+    owner: str
+    host: str
+    letter: int | None = None
 
 
 class Courier:
@@ -58,7 +70,7 @@ class Courier:
         self._clock = clock
         self._pauses = tuple(pauses)
         self._woken = asyncio.Event()
-        self._flights: dict[asyncio.Task[None], tuple[str, int | None]] = {}
+        self._flights: dict[asyncio.Task[None], _Flight] = {}
         self._dead: tuple[int, tuple[Dead, ...]] = (0, ())
 
     def wake(self) -> None:
@@ -82,10 +94,10 @@ class Courier:
 
     def update(self, owner: str, registration: Registration, task: Task) -> asyncio.Task[None] | None:
         """Tells of a task that goes on: once, if its receiver has room; the next update or the end says more."""
-        if not self._has_room(registration.host):
+        if not self._has_room(owner, registration.host):
             self._metrics.push_deliveries.labels("dropped").inc()
             return None
-        return self._fly(self._deliver_update(owner, registration, task), registration.host, None)
+        return self._fly(self._deliver_update(owner, registration, task), _Flight(owner, registration.host))
 
     async def flush(self, seconds: float) -> None:
         """Gives what is due now a moment to arrive; the rest is delivered after the restart."""
@@ -119,18 +131,22 @@ class Courier:
 
     async def _depart(self) -> bool:
         letters = await self._store.due(
-            self._clock.now_ns(), but=self._flying(), hosts_but=self._full(), most=_MOST - len(self._flights)
+            self._clock.now_ns(),
+            but=self._flying(),
+            hosts_but=self._full_hosts(),
+            owners_but=self._full_owners(),
+            most=_MOST - len(self._flights),
         )
         departed = False
         for letter in letters:
-            if self._has_room(letter.registration.host):
-                self._fly(self._deliver(letter), letter.registration.host, letter.id)
+            if self._has_room(letter.owner, letter.registration.host):
+                self._fly(self._deliver(letter), _Flight(letter.owner, letter.registration.host, letter.id))
                 departed = True
         return departed
 
-    def _fly(self, delivery: Any, host: str, letter: int | None) -> asyncio.Task[None]:
+    def _fly(self, delivery: Any, about: "_Flight") -> asyncio.Task[None]:
         flight: asyncio.Task[None] = asyncio.create_task(delivery)
-        self._flights[flight] = (host, letter)
+        self._flights[flight] = about
         flight.add_done_callback(self._landed)
         return flight
 
@@ -167,7 +183,7 @@ class Courier:
         credentials = self._seals.open(registration.sealed, place=bound)
         headers = {"Content-Type": "application/json", "User-Agent": _NAME, **credentials.headers()}
         body = json.dumps(payload(registration.dialect, task), ensure_ascii=False, separators=(",", ":"))
-        return await self._receivers.post(registration.url, headers, body.encode())
+        return await self._receivers.post(owner, registration.url, headers, body.encode())
 
     async def _record(self, letter: Letter, answer: Answer) -> None:
         count = self._metrics.push_deliveries.labels
@@ -197,11 +213,16 @@ class Courier:
         return min(ahead, _LOOK_SECONDS) if ahead > 0 else _LOOK_SECONDS
 
     def _flying(self) -> list[int]:
-        return [letter for _, letter in self._flights.values() if letter is not None]
+        return [flight.letter for flight in self._flights.values() if flight.letter is not None]
 
-    def _full(self) -> list[str]:
-        taken = Counter(host for host, _ in self._flights.values())
+    def _full_hosts(self) -> list[str]:
+        taken = Counter(flight.host for flight in self._flights.values())
         return [host for host, number in taken.items() if number >= _MOST_OF_HOST]
 
-    def _has_room(self, host: str) -> bool:
-        return len(self._flights) < _MOST and host not in self._full()
+    def _full_owners(self) -> list[str]:
+        taken = Counter(flight.owner for flight in self._flights.values())
+        return [owner for owner, number in taken.items() if number >= _MOST_OF_OWNER]
+
+    def _has_room(self, owner: str, host: str) -> bool:
+        room = len(self._flights) < _MOST
+        return room and host not in self._full_hosts() and owner not in self._full_owners()

@@ -75,7 +75,13 @@ class MemoryPushStore:
         return frozenset(n for n, registered in self._registered.items() if registered)
 
     async def due(
-        self, now_ns: int, *, but: Collection[int], hosts_but: Collection[str], most: int
+        self,
+        now_ns: int,
+        *,
+        but: Collection[int],
+        hosts_but: Collection[str],
+        owners_but: Collection[str],
+        most: int,
     ) -> tuple[Letter, ...]:
         first: dict[tuple[int, str], _Kept] = {}
         for kept in self._letters.values():
@@ -88,6 +94,7 @@ class MemoryPushStore:
             and not now_ns < kept.due_ns <= now_ns + FAR_NS
             and kept.letter.id not in but
             and kept.letter.registration.host not in hosts_but
+            and kept.letter.owner not in owners_but
         ]
         found.sort(key=lambda kept: (kept.due_ns, kept.letter.id))
         # As it is registered now: an address may have been replaced since.

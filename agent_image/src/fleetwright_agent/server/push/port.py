@@ -91,9 +91,15 @@ class PushStore(Protocol):
         """The numbers of tasks with registrations."""
 
     async def due(
-        self, now_ns: int, *, but: Collection[int], hosts_but: Collection[str], most: int
+        self,
+        now_ns: int,
+        *,
+        but: Collection[int],
+        hosts_but: Collection[str],
+        owners_but: Collection[str],
+        most: int,
     ) -> tuple[Letter, ...]:
-        """Letters to deliver now, the first of each registration, without these and without those to these hosts."""
+        """Letters to deliver now, the first of each registration; none of these, of these owners, to these hosts."""
 
     async def next_due_ns(self, *, but: Collection[int]) -> int | None:
         """When the next letter is due that is not among these."""

@@ -18,9 +18,11 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.egress import EgressPolicy, Target
 from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.errors import LimitReached
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.push.courier import PAUSES, Courier, place
+from fleetwright_agent.server.push.lookups import Crowded
 from fleetwright_agent.server.push.port import NoTask, PushStore, Registration
 from fleetwright_agent.server.push.receivers import ATTEMPT_SECONDS, Receivers, Unwelcome
 from fleetwright_agent.server.push.registering import MOST_OF_TASK, credentials_of, shown
@@ -102,13 +104,15 @@ class Pushes:
             later = asyncio.get_running_loop().call_later
             self._timers[live.n] = later(self._debounce, self._begin_update, live)
 
-    async def draft(self, config: TaskPushNotificationConfig, *, dialect: str) -> Draft:
-        """Raises: InvalidParamsError."""
+    async def draft(self, owner: str, config: TaskPushNotificationConfig, *, dialect: str) -> Draft:
+        """Raises: InvalidParamsError, LimitReached."""
         credentials = credentials_of(config)
         try:
-            target = await self._receivers.check(config.url)
+            target = await self._receivers.check(owner, config.url)
         except Unwelcome as error:
             raise InvalidParamsError(f"pushNotificationConfig.url: {error}") from None
+        except Crowded:
+            raise LimitReached("Names of receivers are still being looked up; send it again.") from None
         return Draft(config.id, config.url, target.text, dialect, credentials)
 
     async def register(self, live: Live, draft: Draft) -> TaskPushNotificationConfig:

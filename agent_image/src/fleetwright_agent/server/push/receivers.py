@@ -5,21 +5,22 @@ is not read beyond its status. Refuses: trying again, which the courier does.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from fleetwright_agent.security.addresses import Ip
 from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, target_of
+from fleetwright_agent.server.push.lookups import Lookups, Resolve
 
 if TYPE_CHECKING:
     import httpx
 
-    from fleetwright_agent.security.pinned import Resolve
-
 ATTEMPT_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 5.0
-_LOOKUPS: Final = 2
+_PATIENCE_SECONDS: Final = 5.0
 _PASSING: Final = frozenset({408, 429})
 
 
@@ -50,25 +51,31 @@ def judged(status: int) -> Answer:
     return Answer(Verdict.AGAIN, f"it answers {status}")
 
 
+_looked_at: ContextVar[Sequence[Ip]] = ContextVar("looked_at")
+"""The addresses of the name that is being sent to: whoever connects does so in the task that looked it up."""
+
+
+async def _looked_up(host: str, port: int) -> Sequence[Ip]:  # noqa: ARG001 - see above
+    return _looked_at.get()
+
+
 class Receivers:
     def __init__(
-        self, policy: EgressPolicy, *, seconds: float = ATTEMPT_SECONDS, resolving: "Resolve | None" = None
+        self, policy: EgressPolicy, *, seconds: float = ATTEMPT_SECONDS, resolving: Resolve | None = None
     ) -> None:
         self._policy = policy
         self._seconds = seconds
-        self._given = resolving
-        self._shared: Resolve | None = None
+        self._lookups = Lookups(resolving)
         self._opening = asyncio.Lock()
         self._client: httpx.AsyncClient | None = None
 
-    async def check(self, url: str) -> Target:
-        """Raises: Unwelcome."""
-        from fleetwright_agent.security.pinned import DeniedAddress, allowed_addresses
+    async def check(self, owner: str, url: str) -> Target:
+        """Raises: Unwelcome, Crowded."""
+        from fleetwright_agent.security.pinned import DeniedAddress
 
         try:
             target = target_of(url)
-            async with asyncio.timeout(_LOOK_SECONDS):
-                await allowed_addresses(self._policy, target, self._resolving())
+            await self._addresses(owner, target, patience=_PATIENCE_SECONDS)
         except UnusableUrl as error:
             raise Unwelcome(str(error)) from None
         except (DeniedAddress, OSError):
@@ -79,13 +86,17 @@ class Receivers:
             ) from None
         return target
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Looked at again, for a name may lead elsewhere since it was registered."""
+    async def post(self, owner: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Looked at again, for a name may lead elsewhere since it was registered.
+
+        The attempt begins with the lookup, and not while it waits for a place.
+        """
         import httpx
 
         from fleetwright_agent.security.pinned import DeniedAddress
 
         try:
+            _looked_at.set(await self._addresses(owner, target_of(url)))
             client = await self._opened()
             async with (
                 asyncio.timeout(self._seconds),
@@ -96,20 +107,20 @@ class Receivers:
             return Answer(Verdict.NEVER, "its name leads to an address that this agent may not send to")
         except (TimeoutError, httpx.TimeoutException):
             return Answer(Verdict.AGAIN, f"it did not answer within {self._seconds:g} s")
-        except httpx.HTTPError:
+        except (httpx.HTTPError, OSError):
             return Answer(Verdict.AGAIN, "there is no connection to it")
 
     async def aclose(self) -> None:
         if self._client is not None:
             await self._client.aclose()
+        self._lookups.close()
 
-    def _resolving(self) -> "Resolve":
-        """One for registering and delivering: callers choose the names, and must not use up what all lookups share."""
-        if self._shared is None:
-            from fleetwright_agent.security.pinned import resolve, sparing
+    async def _addresses(self, owner: str, target: Target, *, patience: float | None = None) -> Sequence[Ip]:
+        """Raises: DeniedAddress, Crowded, OSError."""
+        from fleetwright_agent.security.pinned import allowed_addresses
 
-            self._shared = sparing(self._given or resolve, most=_LOOKUPS)
-        return self._shared
+        looking = partial(self._lookups.addresses, owner, patience=patience)
+        return await allowed_addresses(self._policy, target, looking)
 
     async def _opened(self) -> "httpx.AsyncClient":
         async with self._opening:
@@ -123,5 +134,5 @@ class Receivers:
 
         from fleetwright_agent.security.pinned import PinnedTransport
 
-        transport = PinnedTransport(self._policy, resolving=self._resolving())
+        transport = PinnedTransport(self._policy, resolving=_looked_up)
         return httpx.AsyncClient(transport=transport, timeout=self._seconds, trust_env=False)

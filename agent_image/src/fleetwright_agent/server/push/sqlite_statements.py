@@ -58,6 +58,7 @@ DUE = (
     " WHERE o.due_ns IS NOT NULL AND (o.due_ns <= :now OR o.due_ns > :far)"
     " AND letter NOT IN (SELECT value FROM json_each(:but))"
     " AND c.host NOT IN (SELECT value FROM json_each(:hosts))"
+    " AND t.owner NOT IN (SELECT value FROM json_each(:owners))"
     " AND NOT EXISTS (SELECT 1 FROM outbox AS e"
     "   WHERE e.n = o.n AND e.config = o.config AND e.letter < o.letter AND e.due_ns IS NOT NULL)"
     " ORDER BY o.due_ns, letter LIMIT :most"

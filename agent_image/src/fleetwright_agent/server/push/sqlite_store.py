@@ -74,13 +74,20 @@ class SqlitePushStore:
         return await self._read(work)
 
     async def due(
-        self, now_ns: int, *, but: Collection[int], hosts_but: Collection[str], most: int
+        self,
+        now_ns: int,
+        *,
+        but: Collection[int],
+        hosts_but: Collection[str],
+        owners_but: Collection[str],
+        most: int,
     ) -> tuple[Letter, ...]:
         values = {
             "now": now_ns,
             "far": now_ns + FAR_NS,
             "but": json.dumps(list(but)),
             "hosts": json.dumps(list(hosts_but)),
+            "owners": json.dumps(list(owners_but)),
             "most": most,
         }
 
