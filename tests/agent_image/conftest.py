@@ -4,11 +4,11 @@ import asyncio
 import hashlib
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -82,9 +82,9 @@ class ScriptedTurn:
     requests: list[TurnRequest] = field(default_factory=list)
     closed: bool = False
 
-    def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+    def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         self.requests.append(request)
-        return self.script(request)
+        return cast("AsyncGenerator[Frame, None]", self.script(request))
 
     async def aclose(self) -> None:
         self.closed = True

@@ -276,7 +276,7 @@ async def hostile(stage: Stage) -> list[Row]:
             await abuse(server)
             seconds = time.perf_counter() - began
             peak.cancel()
-            rows.append(Row(f"{words}: refused after", seconds, "s", 10.5))
+            rows.append(Row(f"{words}: refused after", seconds, "s", 10.0))
             rows.append(Row(f"{words}: extra memory", max(0.0, (_highest[0] - before) / _MIB), "MiB", 20.0))
     return rows
 

@@ -134,7 +134,7 @@ def test_a_stdio_server_runs_behind_the_bridge_here_too(tmp_path):
         seen = subprocess.run(look, capture_output=True, text=True, timeout=60, check=True)
         assert json.loads(seen.stdout)["serverInfo"]["name"] == "tools"
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # An interrupt is ignored by what a shell runs beside itself.
         process.wait(timeout=30)
 
 

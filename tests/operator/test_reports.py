@@ -142,7 +142,7 @@ def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered
     short = degraded(None, both, servers=["a"])
     assert (short.reason, short.message) == (
         "ToolsMissing",
-        "McpServer 'a' does not offer what spec.mcpServers allows: x, y",
+        "McpServer 'a' does not offer what the spec allows or has approved: x, y",
     )
     lost = degraded(said(a="down"), both, servers=["a"])
     assert lost.reason == "McpServerUnreachable"

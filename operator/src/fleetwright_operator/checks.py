@@ -123,7 +123,7 @@ def peers_are_others(seen: ObservedAgent, settings: Settings) -> Iterator[Violat
 
 
 def approvals_are_of_its_tools(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    """A name that is misspelt would leave its tool open."""
+    """What a server offers the agent alone knows: where a name is not among it, all of that server needs approval."""
     spec = seen.agent["spec"]
     known = {"load_skill", "read_skill_file", *(peer_tool(peer["name"]) for peer in spec.get("peers", ()))}
     servers = tuple(f"{use['name']}__" for use in spec.get("mcpServers", ()))

@@ -31,7 +31,9 @@ def degraded(said: Said | None, tools: Tools, *, servers: Sequence[str]) -> Viol
     lost = [(name, reports[name].unreachable) for name in servers if name in reports and reports[name].unreachable]
     short = [(entry["server"], ", ".join(entry["missing"])) for entry in tools if entry.get("missing")]
     texts = [f"McpServer {name!r} cannot be reached: {why}" for name, why in lost]
-    texts += [f"McpServer {name!r} does not offer what spec.mcpServers allows: {names}" for name, names in short]
+    texts += [
+        f"McpServer {name!r} does not offer what the spec allows or has approved: {names}" for name, names in short
+    ]
     if not texts:
         return None
     return Violation("McpServerUnreachable" if lost else "ToolsMissing", "; ".join(texts))

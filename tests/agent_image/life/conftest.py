@@ -67,6 +67,11 @@ class House:
             self.ledger.append(f"charged {amount}")
             return f"The card is charged {amount}."
 
+        @server.tool(name="pay.bill", description="Pay a bill.")
+        def pay(amount: int) -> str:
+            self.ledger.append(f"paid {amount}")
+            return f"A bill of {amount} is paid."
+
         @server.tool()
         async def cook_dish(portions: int) -> str:
             """Cook a dish in the kitchen."""
@@ -154,6 +159,12 @@ class Guest:
         async with httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
             lines = (await http.get("/metrics")).text.splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"fleetwright_{name}"))
+
+    async def missing(self) -> list[str]:
+        """What its server does not offer, by the status page."""
+        async with httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
+            (server,) = (await http.get("/status")).json()["mcpServers"]
+        return list(server["missing"])
 
     async def kill(self) -> None:
         assert self.process is not None

@@ -94,6 +94,22 @@ async def set_aside(mounted):
         await database.aclose()
 
 
+WORDS = [
+    pytest.param("[" * 100_000, id="brackets without end"),
+    pytest.param('{"a":' * 900 + "1" + "}" * 900, id="data that nests too deep"),
+    pytest.param('{"a": "\\ud83d"}', id="half of a character"),
+]
+
+
+@pytest.mark.parametrize("text", WORDS)
+async def test_an_answer_that_only_looks_like_data_is_text(agent, states, text):
+    async with agent() as guest:
+        task = await guest.say("Ask the human about dessert")
+        done = await guest.say(text, taskId=task["id"])
+    assert states(done) == "completed"
+    assert text[:100] in answer(done)
+
+
 async def test_a_form_is_asked_for_and_answered_with_data(agent, states):
     steps = [{"schema": {"type": "object", "properties": {"city": {"type": "string"}}}, "title": "Where"}]
     async with agent() as guest:
@@ -115,6 +131,10 @@ GATED = {"approvals": {"tools": ["house__charge_card"]}}
         pytest.param({"text": None, "data": {"approved": True}}, True, id="data that approves runs the tool"),
         pytest.param({"text": '{"approved": true}'}, True, id="data may be written as text"),
         pytest.param({"text": "no"}, False, id="a no declines"),
+        pytest.param({"text": "[" * 100_000}, False, id="brackets without end decline"),
+        pytest.param(
+            {"text": '{"approved":' * 900 + "true" + "}" * 900}, False, id="a yes below nine hundred declines"
+        ),
         pytest.param({"text": None, "data": {"approved": False}}, False, id="data that declines declines"),
     ],
 )
@@ -138,6 +158,52 @@ async def test_a_tool_that_needs_approval_runs_on_a_yes_and_on_nothing_else(gate
     assert stamp["decision"] == ("approved" if runs else "declined")
     assert stamp["tool"] == "house__charge_card"
     assert stamp["messageId"] == done["history"][-1]["messageId"]
+
+
+WRITTEN = [
+    pytest.param({"approvals": {"tools": ["house__pay.bill"]}}, id="as server and tool"),
+    pytest.param({"approvals": {"tools": ["house__pay_bill_a3d7f887"]}}, id="as the model calls it"),
+    pytest.param({"server": {"requireApproval": ["pay.bill"]}}, id="beside its server"),
+]
+
+
+@pytest.mark.parametrize("changes", WRITTEN)
+async def test_a_tool_whose_name_no_model_may_say_needs_the_approval_that_was_written(agent, states, house, changes):
+    async with agent(**changes) as guest:
+        task = await guest.say("Pay the bill 30")
+        assert states(task) == "input-required"
+        assert house.ledger == []
+        assert states(await guest.say("Book table for 2")) == "completed"
+        assert states(await guest.say("yes", taskId=task["id"])) == "completed"
+        assert await guest.missing() == []
+    assert house.ledger == ["table for 2", "paid 30"]
+
+
+MISSPELT = [
+    pytest.param({"approvals": {"tools": ["house__chrge_card"]}}, id="among the approvals"),
+    pytest.param({"server": {"requireApproval": ["chrge_card"]}}, id="beside its server"),
+]
+
+
+@pytest.mark.parametrize("changes", MISSPELT)
+async def test_where_a_tool_that_needs_approval_is_misspelt_every_tool_of_its_server_does(
+    agent, states, house, changes
+):
+    async with agent(**changes) as guest:
+        task = await guest.say("Charge the card 30")
+        assert states(task) == "input-required"
+        assert states(await guest.say("Book table for 2")) == "input-required"
+        assert house.ledger == []
+        assert await guest.missing() == ["chrge_card"]
+        assert states(await guest.say("yes", taskId=task["id"])) == "completed"
+    assert house.ledger == ["charged 30"]
+
+
+async def test_a_tool_that_is_denied_and_needs_approval_makes_no_other_need_it(agent, states, house):
+    async with agent(server={"deny": ["charge_card"], "requireApproval": ["charge_card"]}) as guest:
+        assert states(await guest.say("Book table for 2")) == "completed"
+        assert await guest.missing() == []
+    assert house.ledger == ["table for 2"]
 
 
 async def test_who_approved_is_ours_to_say_and_is_logged(gated_agent, caplog):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ async def canary(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 class Turn:
-    async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+    async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         yield Done("Done.")
 
     async def aclose(self) -> None:

@@ -1,6 +1,7 @@
 """No connection ever reaches what was not named: real canaries, a real DNS server that rebinds, the whole agent."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,10 @@ ASTRAY = "its name leads to an address that this agent may not send to"
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if subprocess.run([*OWN, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("a network of one's own needs root and unshare")
+        lacking = "a network of one's own needs root and unshare"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{lacking}: nobody would notice that this is not tested")
+        pytest.skip(lacking)
     folder = tmp_path_factory.mktemp("astray")
     ended = subprocess.run(
         [*OWN, sys.executable, str(PROGRAM), str(folder)], capture_output=True, text=True, timeout=90, check=False

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import uvloop
@@ -23,7 +23,7 @@ class SteeredTurn:
     `ask <question>` asks it; the rest is answered.
     """
 
-    async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+    async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         if request.text.startswith("ask "):
             question = request.text.removeprefix("ask ")
             yield Ask(AskKind.QUESTION, question, {"question": question}, identity=request.task_id)

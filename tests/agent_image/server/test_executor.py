@@ -108,6 +108,22 @@ async def test_a_reset_takes_back_what_was_shown(tell: Callable[..., Told]) -> N
     assert told.pieces == [("wrong", False), ("", False), ("right", True)]
 
 
+async def test_a_turn_that_cannot_be_told_does_not_go_on(scripted: Callable[[Script], Any]) -> None:
+    ended = []
+
+    async def script(request: TurnRequest) -> AsyncIterator[Frame]:
+        try:
+            yield Text("half of a character: \ud83d")
+            yield Done("never")
+        finally:
+            ended.append("let go")
+
+    told = Told(scripted, script)
+    with pytest.raises(UnicodeEncodeError) as raised:
+        await told.run()
+    assert ended == ["let go"], raised
+
+
 async def test_without_a_last_word_what_was_said_is_the_answer(tell: Callable[..., Told]) -> None:
     final = await tell(Text("a"), Text("b")).run()
     assert final[0].artifact.parts[0].text == "ab"

@@ -1,7 +1,8 @@
 """Executors written for the a2a-sdk, behind our door: what they enqueue is what a caller sees, and the edge is ours."""
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,16 @@ from a2a.helpers import new_task_from_user_message, new_text_artifact, new_text_
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
-from a2a.types import Message, Part, Role, SendMessageRequest, TaskArtifactUpdateEvent, TaskState
+from a2a.types import (
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    StreamResponse,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatusUpdateEvent,
+)
 
 Open = Callable[..., Any]
 
@@ -86,6 +96,88 @@ async def test_a_message_alone_is_the_answer_itself_and_the_same_one_when_it_is_
     async with door.client() as client:
         events = [event async for event in client.send_message(_request("Ida"))]
     assert [event.WhichOneof("payload") for event in events] == ["message"]
+
+
+async def test_a_stream_has_begun_before_its_executor_says_a_word(open_door: Open) -> None:
+    gate = asyncio.Event()
+
+    async def waits(context: RequestContext, queue: EventQueue) -> None:
+        await gate.wait()
+        await replies(context, queue)
+
+    door = await open_door(executor=Scripted(waits))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": _said("Ida")}}
+    async with asyncio.timeout(10), door.http() as http, http.stream("POST", "/a2a", json=body) as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["cache-control"] == "no-store"
+        assert response.headers["x-accel-buffering"] == "no"
+        gate.set()
+        told = [json.loads(line[6:]) async for line in response.aiter_lines() if line.startswith("data: ")]
+    (only,) = told
+    assert only["result"]["message"]["parts"] == [{"text": "Hello, Ida."}]
+
+
+async def test_whoever_leaves_before_the_first_word_frees_its_place(
+    open_door: Open, mounted: Any, documents: Callable[..., Any]
+) -> None:
+    async def waits(context: RequestContext, queue: EventQueue) -> None:
+        await asyncio.sleep(60)
+
+    mounted.write(mounted.layout.config_file, documents(limits={"maxStreamsPerCaller": 1}))
+    door = await open_door(executor=Scripted(waits))
+
+    async def opened(text: str) -> int:
+        said = {**_said(text), "messageId": text}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": said}}
+        async with door.http() as http, http.stream("POST", "/a2a", json=body) as response:
+            return int(response.status_code)
+
+    async with asyncio.timeout(20):
+        assert await opened("first") == 200
+        while await opened("second") != 200:  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.05)
+
+
+async def test_a_message_sent_again_for_a_stream_finds_the_question_and_the_end_of_it(open_door: Open) -> None:
+    door = await open_door(executor=Scripted(asks))
+    async with asyncio.timeout(10), door.client() as client:
+        first = [event async for event in client.send_message(_request("A table, please."))]
+        again = [event async for event in client.send_message(_request("A table, please."))]
+    (task,) = again
+    assert first[-1].status_update.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+    assert task.task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+
+
+async def test_a_stream_that_cannot_begin_is_no_stream(open_door: Open) -> None:
+    door = await open_door(executor=Scripted(replies))
+    refused = await door.call("SendStreamingMessage", {"message": {**_said("Ida"), "taskId": "of-nobody"}})
+    assert refused["error"]["code"] == -32001
+
+
+async def test_a_message_that_answers_a_question_is_told_as_one(open_door: Open) -> None:
+    async def asks_once(context: RequestContext, queue: EventQueue) -> None:
+        await (asks if context.current_task is None else replies)(context, queue)
+
+    door = await open_door(executor=Scripted(asks_once))
+    asked = await door.say("A table, please.")
+    request = _request("four")
+    request.message.task_id = asked["id"]
+    async with door.client() as client:
+        (told,) = [event async for event in client.send_message(request)]
+    assert [part.text for part in told.message.parts] == ["Hello, four."]
+    assert not told.message.metadata
+
+
+async def test_an_executor_that_says_its_end_alone_is_told_to_it(open_door: Open) -> None:
+    async def ends(context: RequestContext, queue: EventQueue) -> None:
+        await updater(context, queue).complete()
+
+    door = await open_door(executor=Scripted(ends))
+    async with door.client() as client:
+        told = [event async for event in client.send_message(_request("hello"))]
+    assert [event.WhichOneof("payload") for event in told] == ["task", "status_update"]
+    assert told[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
 
 
 async def test_a_message_for_a_caller_that_does_not_wait_is_the_end_of_its_task(open_door: Open) -> None:
@@ -171,6 +263,95 @@ async def test_an_executor_that_breaks_the_rules_fails_its_task_and_tells_nothin
     assert task["status"]["state"] == "TASK_STATE_FAILED"
     assert task["status"]["message"]["metadata"]["reason"] == "internal"
     assert "secret detail" not in str(task)
+
+
+async def reuses_its_artifact(context: RequestContext, queue: EventQueue) -> None:
+    event = TaskArtifactUpdateEvent(task_id=context.task_id, context_id=context.context_id)
+    event.artifact.CopyFrom(new_text_artifact("answer", "one "))
+    await queue.enqueue_event(event)
+    event.artifact.parts[0].text, event.append = "two", True
+    await queue.enqueue_event(event)
+    event.artifact.parts[0].text = "three"
+    await updater(context, queue).complete()
+
+
+async def reuses_its_status(context: RequestContext, queue: EventQueue) -> None:
+    event = TaskStatusUpdateEvent(task_id=context.task_id, context_id=context.context_id)
+    event.status.state = TaskState.TASK_STATE_COMPLETED
+    event.status.message.CopyFrom(new_text_message("one two", role=Role.ROLE_AGENT))
+    await queue.enqueue_event(event)
+    event.status.message.parts[0].text = "three"
+
+
+async def reuses_its_reply(context: RequestContext, queue: EventQueue) -> None:
+    reply = new_text_message("one two", role=Role.ROLE_AGENT)
+    await queue.enqueue_event(reply)
+    reply.parts[0].text = "three"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(reuses_its_artifact, id="an artifact"),
+        pytest.param(reuses_its_status, id="a status"),
+        pytest.param(reuses_its_reply, id="a message"),
+    ],
+)
+async def test_what_was_said_stays_said_when_the_executor_goes_on_writing_to_it(
+    open_door: Open, script: Callable[..., Any]
+) -> None:
+    door = await open_door(executor=Scripted(script))
+    task = await door.until((await door.say("hello", now=True))["id"], "TASK_STATE_COMPLETED")
+    async with door.client() as client:
+        told = [event async for event in client.send_message(_request("hello"))]
+    streamed = [part.text for event in told for part in _parts(event)]
+    assert "three" not in str(task)
+    assert "".join(streamed) == "one two"
+
+
+def _parts(event: StreamResponse) -> Sequence[Part]:
+    if event.HasField("message"):
+        return event.message.parts
+    return [*event.artifact_update.artifact.parts, *event.status_update.status.message.parts]
+
+
+OLDER = {"A2A-Version": ""}
+ASKED = {"message": {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "x"}]}}
+AUTH = "auth-required"
+
+
+async def waits_for_a_credential(context: RequestContext, queue: EventQueue) -> None:
+    await updater(context, queue).requires_auth()
+    await works(context, queue)
+
+
+async def rests_without_a_credential(context: RequestContext, queue: EventQueue) -> None:
+    await updater(context, queue).requires_auth()
+
+
+@pytest.mark.parametrize(
+    ("script", "wanted"),
+    [
+        pytest.param(
+            waits_for_a_credential,
+            [(AUTH, False), ("working", False), ("completed", True)],
+            id="whoever gets its credential meanwhile goes on",
+        ),
+        pytest.param(
+            rests_without_a_credential, [(AUTH, False), (AUTH, True)], id="whoever returns without one has come to rest"
+        ),
+    ],
+)
+async def test_waiting_for_a_credential_ends_no_stream(
+    open_door: Open, script: Callable[..., Any], wanted: Any
+) -> None:
+    door = await open_door(executor=Scripted(script))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "message/stream", "params": ASKED}
+    async with door.http() as http:
+        text = (await http.post("/a2a", json=body, headers=OLDER)).text
+    told = [json.loads(line[6:])["result"] for line in text.splitlines() if line.startswith("data: ")]
+    assert [(each["status"]["state"], each["final"]) for each in told if each["kind"] == "status-update"] == wanted
+    assert told[-1]["status"]["state"] == wanted[-1][0]
 
 
 async def test_what_comes_after_the_end_is_not_heard(open_door: Open) -> None:

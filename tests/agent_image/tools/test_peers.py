@@ -8,11 +8,14 @@ from decimal import Decimal
 
 import httpx
 import pytest
+from a2a.types import Artifact, Part, StreamResponse, TaskArtifactUpdateEvent
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config import AgentConfig, Peer
 from fleetwright_agent.extensions import CALL_PATH
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.security.bounded import BoundedTransport
+from fleetwright_agent.tools.heard import MOST_CHARACTERS, Heard, TooMuchSaid
 from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.frames import Ask, AskKind, Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
@@ -42,12 +45,25 @@ class Cook:
             yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
             yield Ask(AskKind.QUESTION, "How many eggs?", {"question": "How many eggs?"}, "1", "ask_human")
             return
+        if request.text == "talk":
+            for _ in range(2_000):
+                yield Text("word " * 100)
+            yield Done("word " * 200_000)
+            return
         yield Text("eggs, ")
         yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
         yield Done("eggs, boiled")
 
     async def aclose(self):
         return None
+
+    async def state(self, number):
+        """Of a task that it was asked to do, as its caller reads it."""
+        params = {"id": self.heard[number].task_id}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": params}
+        headers = {"Authorization": f"Bearer {'t' * 43}", "A2A-Version": "1.0"}
+        answer = (await self.client.post("http://cook/a2a", json=body, headers=headers)).json()
+        return answer["result"]["status"]["state"]
 
 
 def _write(path, text):
@@ -56,11 +72,11 @@ def _write(path, text):
 
 
 @asynccontextmanager
-async def _kitchen(folder, *, token="t" * 43, card_url="http://cook"):
+async def _kitchen(folder, *, token="t" * 43, card_url="http://cook", card=10_000, stream=10_000_000):
     """The peer behind its real server, and the caller's tool for it."""
     digest = hashlib.sha256(("t" * 43).encode()).hexdigest()
     callers = {"version": 1, "callers": [{"name": "n/desk", "kind": "agent", "sha256": digest}]}
-    card = {
+    described = {
         "name": "cook",
         "description": "d",
         "version": "1",
@@ -73,7 +89,7 @@ async def _kitchen(folder, *, token="t" * 43, card_url="http://cook"):
     theirs, ours = Layout(root=folder / "cook"), Layout(root=folder / "desk")
     theirs.memory.mkdir(parents=True)
     _write(theirs.callers_file, json.dumps(callers))
-    _write(theirs.card_file, json.dumps(card))
+    _write(theirs.card_file, json.dumps(described))
     _write(ours.peer_token_file("n", "cook"), token)
     config = AgentConfig.model_validate(
         {
@@ -89,8 +105,10 @@ async def _kitchen(folder, *, token="t" * 43, card_url="http://cook"):
     cook = Cook()
     app = create_app(config, layout=theirs, turn=cook)
     await app.start()
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app.a2a)) as client:
+    transport = BoundedTransport(httpx.ASGITransport(app.a2a), document=card, stream=stream)
+    async with httpx.AsyncClient(transport=transport) as client:
         (tool,) = PeerCalls("n/desk", [COOK], ours, client).tools()
+        cook.client = client
         yield cook, tool
     await app.drain()
     await app.aclose()
@@ -138,6 +156,8 @@ async def test_loops_end_before_the_call(tmp_path, path, wanted):
     ("kitchen", "text", "wanted"),
     [
         pytest.param({"token": "x" * 43}, "boil", "does not accept this agent as a caller", id="a refused credential"),
+        pytest.param({"card": 100}, "boil", "sent more than this agent reads", id="a card without end"),
+        pytest.param({"stream": 10_000}, "talk", "sent more than this agent reads", id="an answer without end"),
         pytest.param({}, "fail", "ended without an answer: The model answered", id="a peer that fails says why"),
     ],
 )
@@ -169,11 +189,36 @@ async def test_the_call_path_travels_under_its_key():
     assert CALL_PATH == "https://fleetwright.dev/a2a/call-path/v1"
 
 
+async def test_of_a_peer_that_talks_for_ever_is_passed_on_what_fits(tmp_path):
+    async with _kitchen(tmp_path) as (_, tool):
+        assert await tool.run(_call("talk", [])) == "word " * 10_000
+
+
+def piece(name, text, *, append=False):
+    made = Artifact(artifact_id=name, parts=[Part(text=text)])
+    return StreamResponse(artifact_update=TaskArtifactUpdateEvent(task_id="t", artifact=made, append=append))
+
+
+def test_what_was_heard_of_a_peer_stays_small_however_much_it_says():
+    heard = Heard()
+    for _ in range(1_000):
+        heard.take(piece("a", "x" * 10_000, append=True))
+    assert sum(map(len, heard._texts.values())) == MOST_CHARACTERS == len(heard.text)
+    heard.take(piece("a", "said anew"))
+    heard.take(piece("b", "!"))
+    assert heard.text == "said anew!"
+    for n in range(62):
+        heard.take(piece(f"c{n}", ""))
+    with pytest.raises(TooMuchSaid):
+        heard.take(piece("one more", ""))
+
+
 async def test_a_peer_that_waits_for_a_person_says_what_it_needs_and_what_it_cost(tmp_path):
     frames = []
-    async with _kitchen(tmp_path) as (_, tool):
+    async with _kitchen(tmp_path) as (cook, tool):
         with pytest.raises(ToolError, match=r"cook needs to know more: How many eggs\?"):
             await tool.run(_call("something", frames))
+        assert await cook.state(0) == "TASK_STATE_CANCELED", "nobody will answer it"
     assert frames == [PeerCost("cook", Decimal("0.000014"))]
 
 

@@ -1,6 +1,7 @@
 """A real offline model and a real MCP server on loopback, and turns that talk to them."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -13,6 +14,10 @@ import httpx2
 import pytest
 import uvicorn
 from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
 
 from fleetwright_agent.config import AgentConfig
 from fleetwright_agent.layout import Layout
@@ -55,6 +60,26 @@ def serving(app: Any, *, port: int = 0) -> Iterator[int]:
 def model_port() -> Iterator[int]:
     with serving(OfflineModel().app()) as port:
         yield port
+
+
+@pytest.fixture
+def saying() -> Callable[..., Any]:
+    """A model that streams exactly those deltas; gives its port."""
+
+    @contextmanager
+    def open_model(*deltas: dict[str, Any]) -> Iterator[int]:
+        choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+        frame = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk"}
+        events = [f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n" for choice in choices]
+
+        async def answer(_: Request) -> StreamingResponse:
+            return StreamingResponse(iter([*events, "data: [DONE]\n\n"]), media_type="text/event-stream")
+
+        with serving(Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])) as port:
+            yield port
+
+    return open_model
 
 
 @pytest.fixture(scope="session")

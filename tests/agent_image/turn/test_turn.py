@@ -8,6 +8,7 @@ import pytest
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.frames import (
     CompactionEnd,
+    Reasoning,
     Reset,
     Text,
     ToolEnd,
@@ -27,6 +28,41 @@ async def test_a_plain_question_streams_its_answer_and_reports_its_usage(config,
         "0.9"
     ) * usage.cache_read_tokens / Decimal(1_000_000)
     assert talk.count("llm_cost_usd_total", model="offline") == pytest.approx(float(usage.cost_usd))
+
+
+SMILE = "\N{GRINNING FACE}"
+HALVES = ("\ud83d", "\ude00")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "answer"),
+    [
+        pytest.param(("Hi ", *HALVES, "!"), f"Hi {SMILE}!", id="a character that is cut in two is told whole"),
+        pytest.param((f"Hi {HALVES[0]}", f"{HALVES[1]}!"), f"Hi {SMILE}!", id="so is one between two words"),
+        pytest.param(("Hi ", HALVES[0], "!"), "Hi \ufffd!", id="a first half alone is replaced"),
+        pytest.param(("Hi ", HALVES[1], "!"), "Hi \ufffd!", id="so is a second one"),
+        pytest.param(("Hi", HALVES[0]), "Hi", id="of a half at the end nothing is told"),
+    ],
+)
+async def test_a_model_that_cuts_a_character_in_two_is_understood(config, talking, saying, pieces, answer):
+    thoughts = [{"reasoning_content": piece} for piece in pieces]
+    with saying(*thoughts, *({"content": piece} for piece in pieces)) as port:
+        async with talking(config(model={"baseUrl": f"http://127.0.0.1:{port}/v1"})) as talk:
+            said = await talk.say("Smile")
+            again = await talk.say("Smile again")
+    for turn in (said, again):
+        assert turn.failure is None
+        assert turn.answer == answer
+        assert "".join(frame.text for frame in turn.of(Text)) == answer
+        assert "".join(frame.text for frame in turn.of(Reasoning)) == answer
+
+
+async def test_a_tool_is_not_called_with_half_of_a_character(config, talking, saying):
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "x", "arguments": '{"a": "\\ud83d"}'}}
+    with saying({"tool_calls": [call]}) as port:
+        async with talking(config(model={"baseUrl": f"http://127.0.0.1:{port}/v1"})) as talk:
+            said = await talk.say("Call it")
+    assert said.failure.reason == "model_malformed_tool_call"
 
 
 async def test_a_conversation_is_remembered_and_survives_a_restart(config, talking):

@@ -4,6 +4,8 @@ Everything here is pure. Refuses: reading clocks, making identifiers.
 """
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from typing import Final, TypeVar
 
 from a2a.types.a2a_pb2 import (
     Artifact,
@@ -20,6 +22,8 @@ from a2a.types.a2a_pb2 import (
 Event = Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 """What is appended to a task after its first record: a caller's further message, a status, a piece of an artifact."""
 
+Told = TypeVar("Told", bound=Event | Task)
+
 TERMINAL = frozenset(
     {
         TaskState.TASK_STATE_COMPLETED,
@@ -30,6 +34,9 @@ TERMINAL = frozenset(
 )
 INTERRUPTED = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
 RESTING = TERMINAL | INTERRUPTED
+
+GOES_ON: Final = "https://fleetwright.dev/a2a/goes-on/v1"
+"""In the metadata of what has an interrupted state: its work goes on meanwhile."""
 
 _STATE_PREFIX = len("TASK_STATE_")
 
@@ -50,6 +57,19 @@ def status_event(
         event.status.message.task_id = task_id
         event.status.message.context_id = context_id
     return event
+
+
+def rests(told: Task | TaskStatusUpdateEvent) -> bool:
+    """Whether nothing more comes of it until its caller says something."""
+    return told.status.state in RESTING and GOES_ON not in told.metadata
+
+
+def going_on(told: Told) -> Told:
+    """What is told while a run works, marked where its state alone would read as an end."""
+    if isinstance(told, Task | TaskStatusUpdateEvent) and told.status.state in INTERRUPTED:
+        told = deepcopy(told)
+        told.metadata[GOES_ON] = True
+    return told
 
 
 def agent_message(text: str, *, message_id: str) -> Message:

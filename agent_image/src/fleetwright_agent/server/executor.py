@@ -6,6 +6,7 @@ cost. Refuses: knowing what produces the frames.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -107,9 +108,11 @@ class FrameWork:
         self._emit(self._status(TaskState.TASK_STATE_WORKING))
         turn = await self._executor.turns.get()
         try:
-            async for frame in turn.run(self._request(path)):
-                self._job.pulse.beat(activity(frame))
-                self._tell(frame)
+            # Where a frame cannot be told the turn must not go on, and cost, unheard.
+            async with aclosing(turn.run(self._request(path))) as frames:
+                async for frame in frames:
+                    self._job.pulse.beat(activity(frame))
+                    self._tell(frame)
         finally:
             self._stop_timer()
         if self._ask is not None:

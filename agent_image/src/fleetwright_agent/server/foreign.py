@@ -7,6 +7,7 @@ itself. Refuses: events of other tasks, and anything after the end.
 
 from collections.abc import Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 
 from a2a.auth.user import User
@@ -116,7 +117,11 @@ class _Events(EventQueue):
         self.reply: Message | None = None
 
     async def enqueue_event(self, event: Event | Task) -> None:
-        """Raises: ValueError, for what the SDK's rules do not allow."""
+        """Keeps a copy: what is told stays so, whatever its maker goes on to do with its own.
+
+        Raises: ValueError, for what the SDK's rules do not allow.
+        """
+        event = deepcopy(event)
         if self.last is not None and self.last.status.state in TERMINAL:
             return
         if isinstance(event, Message):

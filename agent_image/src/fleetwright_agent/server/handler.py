@@ -40,7 +40,7 @@ from a2a.utils.task import apply_history_length, validate_history_length
 
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.errors import operation
-from fleetwright_agent.server.events import TERMINAL, Event, state_word
+from fleetwright_agent.server.events import TERMINAL, Event, rests, state_word
 from fleetwright_agent.server.intake import Intake, Start
 from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
@@ -49,7 +49,7 @@ from fleetwright_agent.server.messages import CHOOSES_IDS, check_id
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.pushes import Pushes
 from fleetwright_agent.server.push.registering import listed
-from fleetwright_agent.server.replies import direct_reply
+from fleetwright_agent.server.replies import HELD, direct_reply
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.shares import Shares
 from fleetwright_agent.server.watched import Watched
@@ -212,7 +212,10 @@ class LogRequestHandler(RequestHandler):
 async def _stream(
     live: Live, *, start: Start | None = None, may_reply: bool = False
 ) -> AsyncGenerator[Task | Event, None]:
-    """A task's events, from before its run starts; a task at rest is told and that is all."""
+    """A task's events, from before its run starts; a task at rest is told and that is all.
+
+    Whoever follows a task that waits for its caller, and has sent nothing, hears how it goes on.
+    """
     events = live.read()
     async with aclosing(events):
         # The first one is the task itself, taken at this moment: nothing of the run can be missed after it.
@@ -221,12 +224,13 @@ async def _stream(
         if start is not None:
             start()
         if may_reply:
+            yield HELD
             await live.moved()
             if reply := direct_reply(live.task):
                 yield reply
                 return
         yield first
-        if live.state in TERMINAL:
+        if isinstance(first, Task) and rests(first) and (start is not None or first.status.state in TERMINAL):
             return
         async for event in events:
             yield event

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from a2a.types.a2a_pb2 import Message, Task, TaskState
 
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, join
+from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, going_on, join
 from fleetwright_agent.server.log import Accepted, AtRest, Claim, Known, NotResting, Record, Stored, TaskLog
 from fleetwright_agent.server.sizes import Room
 
@@ -26,6 +26,7 @@ class Live:
         self._n = stored.n
         self._told = told
         self._seq = stored.seq
+        self._asked = stored.seq
         self._head = stored.task
         self._log = log
         self._clock = clock
@@ -69,7 +70,7 @@ class Live:
         fitting = None if self._sealed else self._fit(event)
         if fitting is None:
             return
-        record = Record(self._seq + 1, self._clock.now_ns(), fitting)
+        record = Record(self._seq + 1, self._clock.now_ns(), going_on(fitting))
         self._log.append(self._n, record)
         self._publish(record)
 
@@ -79,6 +80,7 @@ class Live:
         answer = await self._log.resume(claim, self.stored(), record)
         if isinstance(answer, Accepted):
             self._busy, self._sealed = True, False
+            self._asked = record.seq
             self._publish(record)
         return answer
 
@@ -147,8 +149,8 @@ class Live:
         return self.task
 
     async def moved(self) -> None:
-        """Returns when something happened to it after its first record."""
-        while self._busy and self._seq == 1:
+        """Returns when something happened to it after what its caller said last."""
+        while self._busy and self._seq == self._asked:
             await self._changed()
 
     async def read(self) -> AsyncGenerator[Task | Event, None]:
@@ -156,7 +158,7 @@ class Live:
         cursor = self._seq
         self._readers += 1
         try:
-            yield self.task
+            yield going_on(self.task) if self._busy else self.task
             ended = False
             while not ended:
                 if cursor == self._seq:
@@ -174,7 +176,8 @@ class Live:
         if self._tail and self._tail[0][0] <= cursor + 1:
             # What a caller said is not repeated to its readers: in a stream it would read as the agent's answer.
             return join([event for seq, event in self._tail if seq > cursor and not isinstance(event, Message)])
-        return catch_up(self._head)
+        missed = catch_up(self._head)
+        return [*map(going_on, missed)] if self._busy else missed
 
     def _publish(self, record: Record) -> None:
         fold(self._head, record.event)

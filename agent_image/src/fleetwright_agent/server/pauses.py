@@ -4,16 +4,17 @@ The task's own messages are the only record, so that a restart, a list and a cal
 believing a caller about who it is.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from a2a.types.a2a_pb2 import Message, Part, Role, Task
+from a2a.utils.errors import JSONParseError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.extensions import ANSWER, ASK, COST, HITL
+from fleetwright_agent.server.envelope import parse
 from fleetwright_agent.server.events import INTERRUPTED
 from fleetwright_agent.tools.human import approved
 from fleetwright_agent.turn.frames import Ask, AskKind, Reply
@@ -71,14 +72,17 @@ def _pause(message: Message, since_ns: int) -> Pause | None:
 
 
 def value_of(message: Message) -> Any:
-    """What was said: the data where there is some, also where it is written as text, and else the text."""
+    """What was said: the data where there is some, also where it is written as text, and else the text.
+
+    Text is no data where a body that said the same would be none: nested without end, or with half of a character.
+    """
     for part in message.parts:
         if part.HasField("data"):
             return MessageToDict(part.data)
     text = "\n".join(part.text for part in message.parts if part.HasField("text"))
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = parse(text.encode())
+    except JSONParseError:
         return text
     return value if isinstance(value, dict) else text
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEADER_SECONDS: Final = 10.0
+HEADER_SECONDS: Final = 9.0
 REQUEST_SECONDS: Final = 15.0
 MAX_HEADER: Final = 64 * 1024
 

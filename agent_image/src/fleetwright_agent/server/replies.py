@@ -11,6 +11,14 @@ DIRECT_REPLY: Final = "https://fleetwright.dev/a2a/direct-reply/v1"
 """In the metadata of a status message: it is the whole answer, and was given as a message."""
 
 
+HELD: Final = Task()
+"""First in a stream that has begun, and tells nothing until it is known whether the answer is a message."""
+
+
+def is_held(event: object) -> bool:
+    return isinstance(event, Task) and not event.id
+
+
 def direct_reply(task: Task) -> Message | None:
     """The message that an executor gave for an answer, as it gave it; nothing where it worked on a task."""
     said = task.status.message

@@ -22,7 +22,7 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.tools.mcp_listing import every_page, offered_name, tool_digest
 from fleetwright_agent.tools.mcp_session import SessionActor
 from fleetwright_agent.tools.mcp_wire import CALL_SECONDS, Arrival, McpUnreachable
-from fleetwright_agent.tools.offers import Offers
+from fleetwright_agent.tools.offers import Offers, unmatched
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 
 _DISCOVERY_SECONDS = 20.0
@@ -56,6 +56,7 @@ class McpConnection:
         self._clock = clock
         self._actor: SessionActor | None = None
         self._tools: tuple[Tool, ...] | None = None
+        self._uncertain = False
         self._fresh = False
         self._listed = 0.0
         self._silent_until = 0.0
@@ -63,6 +64,11 @@ class McpConnection:
     @property
     def name(self) -> str:
         return self._server.name
+
+    @property
+    def is_uncertain(self) -> bool:
+        """A tool that needs approval is not in its newest list: which of them was meant is not known."""
+        return self._uncertain
 
     async def tools(self) -> tuple[Tool, ...]:
         """The allowed tools, asked for once per session, after a change, and once a minute.
@@ -107,6 +113,7 @@ class McpConnection:
         refused = [] if pinned is None else [tool.name for tool in listed if pinned.get(tool.name) != tool_digest(tool)]
         usable = [tool for tool in listed if self._allows(tool.name) and tool.name not in refused]
         offered = {tool.name for tool in listed}
+        self._uncertain = bool(unmatched(self._server, offered))
         self._offers.put(self._server, offered=offered, usable=len(usable), refused=refused)
         return tuple(self._tool(tool) for tool in usable)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleetwright_agent.config import McpServer
+from fleetwright_agent.tools.mcp_listing import offered_name
 
 _MOST: Final = 20
 
@@ -24,8 +25,19 @@ class Offers:
         self._by_server: dict[str, Offer] = {}
 
     def put(self, server: McpServer, *, offered: Collection[str], usable: int, refused: Collection[str] = ()) -> None:
-        missing = sorted({*server.allow, *server.require_approval} - {*offered} - {*server.deny})
+        missing = sorted(({*server.allow} - {*offered} - {*server.deny}) | unmatched(server, offered))
         self._by_server[server.name] = Offer(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
 
     def of(self, server: str) -> Offer | None:
         return self._by_server.get(server)
+
+
+def unmatched(server: McpServer, offered: Collection[str]) -> frozenset[str]:
+    """Tools that need approval and are not offered: what was meant may be open under another name."""
+    known = {_as_called(server, tool) for tool in (*offered, *server.deny)}
+    return frozenset(tool for tool in server.require_approval if _as_called(server, tool) not in known)
+
+
+def _as_called(server: McpServer, tool: str) -> str:
+    """What the model calls it: approvals may be written so as well."""
+    return offered_name(f"{server.name}__{tool}")

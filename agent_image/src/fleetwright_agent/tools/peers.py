@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
 
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
@@ -22,27 +21,27 @@ from a2a.types import (
     Role,
     SendMessageConfiguration,
     SendMessageRequest,
-    StreamResponse,
-    Task,
     TaskState,
 )
 from a2a.utils.errors import A2AError
-from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config import Peer
-from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS, TRACE, trace_of
+from fleetwright_agent.extensions import CALL_PATH, MAX_CALLS, TRACE, trace_of
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
+from fleetwright_agent.tools.heard import Heard, TooMuchSaid
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.frames import PeerCost
-from fleetwright_agent.wires import read
 
-_MOST_CHARACTERS = 50_000
+_MOST_OF_CARD = 1024 * 1024
+_MOST_OF_STREAM = 32 * 1024 * 1024
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
 
 _ENDED = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}
+_OVER = {*_ENDED, TaskState.TASK_STATE_COMPLETED}
 
 
 class PeerCalls:
@@ -75,6 +74,8 @@ class PeerCalls:
             raise ToolError(f"this request already went through {len(path)} agents; answer without asking further")
         try:
             return await self._converse(peer, call, path)
+        except TooMuchSaid:
+            raise ToolError(f"{peer.name} said more than this agent listens to") from None
         except (httpx.HTTPError, A2AClientError, A2AError, OSError) as error:
             raise ToolError(f"{peer.name} could not be asked: {_meaning(error)}") from error
 
@@ -87,22 +88,21 @@ class PeerCalls:
         except OSError:
             raise ToolError(f"this agent holds no credential for {peer.name}; it is not among its callers") from None
         context = ClientCallContext(service_parameters={"Authorization": f"Bearer {token}"})
-        task = await self._follow(client, _request(peer, call, path), context)
-        return _outcome(peer, task, call)
+        heard = await self._follow(client, _request(peer, call, path), context)
+        return _outcome(peer, heard, call)
 
-    async def _follow(self, client: Client, request: SendMessageRequest, context: ClientCallContext) -> Task:
-        """Follows the stream to its end; a cancelled turn cancels the peer's task as well."""
-        task = Task()
+    async def _follow(self, client: Client, request: SendMessageRequest, context: ClientCallContext) -> Heard:
+        """Follows the stream to its end; a task that nobody will ask for again is cancelled there as well."""
+        heard = Heard()
         try:
             async for event in client.send_message(request, context=context):
-                _merge(task, event)
-        except asyncio.CancelledError:
-            if task.id:
+                heard.take(event)
+        finally:
+            if heard.task_id and heard.state not in _OVER:
                 with contextlib.suppress(Exception):
                     async with asyncio.timeout(2):
-                        await client.cancel_task(CancelTaskRequest(id=task.id), context=context)
-            raise
-        return task
+                        await client.cancel_task(CancelTaskRequest(id=heard.task_id), context=context)
+        return heard
 
 
 def _request(peer: Peer, call: ToolCall, path: tuple[str, ...]) -> SendMessageRequest:
@@ -127,49 +127,16 @@ def _at_its_declared_address(card: AgentCard, peer: Peer) -> AgentCard:
     return card
 
 
-def _merge(task: Task, event: StreamResponse) -> None:
-    kind = event.WhichOneof("payload")
-    if kind == "task":
-        task.CopyFrom(event.task)
-    elif kind == "message":
-        task.status.state = TaskState.TASK_STATE_COMPLETED
-        task.artifacts.add().parts.extend(event.message.parts)
-    elif kind == "status_update":
-        task.status.CopyFrom(event.status_update.status)
-    elif kind == "artifact_update":
-        update = event.artifact_update
-        known = next((a for a in task.artifacts if a.artifact_id == update.artifact.artifact_id), None)
-        if known is None:
-            task.artifacts.append(update.artifact)
-        elif update.append:
-            known.parts.extend(update.artifact.parts)
-            known.metadata.update(MessageToDict(update.artifact.metadata))
-        else:
-            known.CopyFrom(update.artifact)
-
-
-def _outcome(peer: Peer, task: Task, call: ToolCall) -> str:
-    spent = [*(read(artifact, COST) for artifact in task.artifacts), read(task.status.message, COST)]
-    for payload in spent:
-        cost = _decimal((payload or {}).get("costUsd"))
-        if cost is not None:
-            call.emit(PeerCost(peer.name, cost))
-    text = "".join(part.text for artifact in task.artifacts for part in artifact.parts if part.text)
-    said = "".join(part.text for part in task.status.message.parts)[:500]
-    if task.status.state in _ENDED:
-        raise ToolError(f"{peer.name} ended without an answer: {said or 'it gave no reason'}")
-    if task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED:
-        raise ToolError(f"{peer.name} needs to know more: {said}. Ask it again, with that in the request")
-    if task.status.state != TaskState.TASK_STATE_COMPLETED:
+def _outcome(peer: Peer, heard: Heard, call: ToolCall) -> str:
+    for cost in heard.costs:
+        call.emit(PeerCost(peer.name, cost))
+    if heard.state in _ENDED:
+        raise ToolError(f"{peer.name} ended without an answer: {heard.sentence or 'it gave no reason'}")
+    if heard.state == TaskState.TASK_STATE_INPUT_REQUIRED:
+        raise ToolError(f"{peer.name} needs to know more: {heard.sentence}. Ask it again, with that in the request")
+    if heard.state != TaskState.TASK_STATE_COMPLETED:
         raise ToolError(f"{peer.name} stopped answering before it was done")
-    return text[:_MOST_CHARACTERS]
-
-
-def _decimal(value: object) -> Decimal | None:
-    try:
-        return Decimal(str(value)) if value is not None else None
-    except InvalidOperation:
-        return None
+    return heard.text
 
 
 def _meaning(error: BaseException) -> str:
@@ -184,6 +151,8 @@ def _meaning(error: BaseException) -> str:
             return "it did not answer in time"
         if isinstance(cause, DeniedAddress):
             return "its name leads to an address that agents may not reach"
+        if isinstance(cause, TooLarge):
+            return "it sent more than this agent reads"
         cause = cause.__cause__
     return "no connection"
 
@@ -191,5 +160,6 @@ def _meaning(error: BaseException) -> str:
 def peer_client(peers: Sequence[Peer]) -> httpx.AsyncClient:
     """Follows no redirect and connects to no other host: the declared origins are the only ones."""
     timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
-    transport = PinnedTransport(EgressPolicy.declared(peer.url for peer in peers))
+    pinned = PinnedTransport(EgressPolicy.declared(peer.url for peer in peers))
+    transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM)
     return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False)

@@ -17,6 +17,7 @@ from fleetwright_agent.turn.frames import Turn
 from fleetwright_agent.turn.graph import GraphTurn
 from fleetwright_agent.turn.models import build_chat
 from fleetwright_agent.turn.outbound import ModelTransport
+from fleetwright_agent.turn.people import servers_of
 
 
 def build_turn(config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database, offers: Offers) -> Turn:
@@ -32,7 +33,7 @@ def build_turn(config: AgentConfig, layout: Layout, metrics: Metrics, conversati
         journal=Journal(conversations),
         sessions=Sessions(layout.memory / "sessions"),
         tools=(*skill_tools(config.skills, layout), *peers.tools()),
-        servers=[McpConnection(server, layout, offers=offers) for server in config.mcp_servers],
+        servers=[McpConnection(server, layout, offers=offers) for server in servers_of(config)],
         metrics=metrics,
         closing=(model_client, peers_client),
     )

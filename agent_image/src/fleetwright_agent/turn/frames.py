@@ -3,7 +3,7 @@
 The server knows nothing of LangGraph and the loop knows nothing of A2A; both know only this file.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -186,7 +186,7 @@ class Turn(Protocol):
         TurnFailed: No answer could be given; already classified.
     """
 
-    def run(self, request: TurnRequest) -> AsyncIterator[Frame]: ...
+    def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]: ...
 
     async def aclose(self) -> None:
         """Lets go of connections and files; no turn runs any more."""

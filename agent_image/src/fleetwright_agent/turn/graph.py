@@ -6,7 +6,7 @@ one conversation; different conversations run side by side on the one graph.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Protocol
 
 from langchain.agents import create_agent
@@ -81,7 +81,7 @@ class GraphTurn:
         )
         self._threads = Threads(self._graph, saver, journal)
 
-    async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+    async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         frames: asyncio.Queue[Any] = asyncio.Queue()
         work = asyncio.create_task(self._work(request, frames))
         work.add_done_callback(lambda _: frames.put_nowait(_END))
@@ -139,6 +139,7 @@ class GraphTurn:
         found = await asyncio.gather(*(server.tools() for server in self._servers), return_exceptions=True)
         tools = {tool.name: tool for tool in self._tools}
         unreachable: dict[str, str] = {}
+        uncertain: set[str] = set()
         for server, listed in zip(self._servers, found, strict=True):
             if isinstance(listed, McpUnreachable | ToolError):
                 unreachable[server.name] = str(listed)
@@ -150,7 +151,8 @@ class GraphTurn:
                 raise listed
             else:
                 tools |= {tool.name: tool for tool in listed}
-        return with_people(tools, self._config, request.owner), unreachable
+                uncertain |= {tool.name for tool in listed if server.is_uncertain}
+        return with_people(tools, self._config, request.owner, uncertain=uncertain), unreachable
 
     async def _remember(self, request: TurnRequest, answer: str) -> None:
         try:

@@ -12,6 +12,7 @@ from pydantic import Field, SecretStr
 
 from fleetwright_agent.config import Model
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.turn.characters import Whole, is_whole
 from fleetwright_agent.turn.failures import MalformedToolCall, MissingKey
 
 _CONNECT_SECONDS = 10.0
@@ -30,8 +31,10 @@ class Chat(ChatOpenAI):
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         arguments: dict[int, list[str]] = {}
         calling = False
+        whole = Whole()
         spent = AIMessage("")
         async for chunk in super()._astream(*args, **kwargs):
+            chunk = _with(chunk, whole)
             message = chunk.message
             if isinstance(message, AIMessageChunk):
                 if message.usage_metadata:
@@ -61,6 +64,15 @@ def _thought(chunk: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
+def _with(chunk: ChatGenerationChunk, whole: Whole) -> ChatGenerationChunk:
+    """The piece with whole characters only, for the reader and for the memory alike."""
+    said = chunk.message.content
+    if not isinstance(said, str) or (text := whole(said)) == said:
+        return chunk
+    message = chunk.message.model_copy(update={"content": text})
+    return ChatGenerationChunk(message=message, generation_info=chunk.generation_info)
+
+
 def _require_object(text: str, spent: AIMessage) -> None:
     try:
         value = json.loads(text or "{}")
@@ -68,6 +80,8 @@ def _require_object(text: str, spent: AIMessage) -> None:
         raise MalformedToolCall("tool arguments are not JSON", spent) from error
     if not isinstance(value, dict):
         raise MalformedToolCall("tool arguments are not an object", spent)
+    if not is_whole(json.dumps(value, ensure_ascii=False)):
+        raise MalformedToolCall("tool arguments hold half of a character", spent)
 
 
 def build_chat(model: Model, layout: Layout, client: httpx2.AsyncClient) -> Chat:

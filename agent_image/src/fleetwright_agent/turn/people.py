@@ -4,18 +4,20 @@ A caller that is an agent is not asked: it is given no tool that asks, and appro
 says that callers may; an agent never approves by its own credential (PA-045, PA-046).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fleetwright_agent.callers import CallerKind
-from fleetwright_agent.config import AgentConfig, Approver
+from fleetwright_agent.config import AgentConfig, Approver, McpServer
 from fleetwright_agent.tools.human import gated, human_tools, shut
 from fleetwright_agent.tools.mcp_listing import offered_name
 from fleetwright_agent.tools.port import Tool
 
 
-def with_people(tools: Mapping[str, Tool], config: AgentConfig, owner: str) -> dict[str, Tool]:
-    """The tools as this caller's turn has them."""
-    wanted = needs_approval(config)
+def with_people(
+    tools: Mapping[str, Tool], config: AgentConfig, owner: str, *, uncertain: Collection[str] = ()
+) -> dict[str, Tool]:
+    """The tools as this caller's turn has them; `uncertain` names those of servers of which `unmatched` says so."""
+    wanted = needs_approval(config) | {*uncertain}
     me = f"{config.namespace}/{config.name}"
     may = may_approve(config, owner)
     guarded = {
@@ -31,7 +33,19 @@ def needs_approval(config: AgentConfig) -> frozenset[str]:
     by_server = (
         offered_name(f"{server.name}__{tool}") for server in config.mcp_servers for tool in server.require_approval
     )
-    return frozenset((*config.approvals.tools, *by_server))
+    return frozenset(map(offered_name, (*config.approvals.tools, *by_server)))
+
+
+def servers_of(config: AgentConfig) -> tuple[McpServer, ...]:
+    """The servers, each with all of its tools that need approval, in whichever place the configuration names them."""
+    return tuple(
+        server.model_copy(update={"require_approval": (*server.require_approval, *_named(config, f"{server.name}__"))})
+        for server in config.mcp_servers
+    )
+
+
+def _named(config: AgentConfig, prefix: str) -> list[str]:
+    return [name.removeprefix(prefix) for name in config.approvals.tools if name.startswith(prefix)]
 
 
 def may_approve(config: AgentConfig, owner: str) -> bool:

@@ -24,6 +24,7 @@ from fleetwright_agent.server.dialects.v01 import V01
 from fleetwright_agent.server.dialects.v03 import V03
 from fleetwright_agent.server.dialects.v10 import V10
 from fleetwright_agent.server.errors import LimitReached, Unavailable
+from fleetwright_agent.server.events import going_on
 
 METHODS = [
     pytest.param(Operation.SEND, "SendMessage", "message/send", "tasks/send", id="sending"),
@@ -99,6 +100,15 @@ def test_states_and_which_of_them_end_a_stream(state: TaskState, v03: str, v01: 
         assert (told["status"]["state"], told["final"]) == (word, final)
         assert dialect.writes[Operation.GET](task, None)["status"]["state"] == word
     assert "final" not in next(iter(V10.teller()(event)))["statusUpdate"]
+
+
+def test_a_task_that_waits_for_a_credential_while_it_works_has_not_ended() -> None:
+    status = TaskStatus(state=TaskState.TASK_STATE_AUTH_REQUIRED)
+    event = going_on(TaskStatusUpdateEvent(task_id="t", context_id="c", status=status))
+    for dialect in (V03, V01):
+        (told,) = dialect.teller()(event)
+        assert told["final"] is False
+    assert list(V01.teller()(going_on(Task(id="t", context_id="c", status=status)))) == []
 
 
 ERRORS = [

@@ -22,6 +22,7 @@ from fleetwright_agent.server.errors import Unavailable, internal
 from fleetwright_agent.server.extensions import activated
 from fleetwright_agent.server.messages import CHOOSES_IDS
 from fleetwright_agent.server.push.payload import DIALECT
+from fleetwright_agent.server.replies import is_held
 
 _logger = logging.getLogger(__name__)
 Admission = Callable[[Operation], str | None]
@@ -79,7 +80,7 @@ async def _told(call: Call, first: Any, events: AsyncGenerator[Any, None]) -> As
     tell = call.dialect.teller()
     async with aclosing(events):
         try:
-            for params in tell(first):
+            for params in () if is_held(first) else tell(first):
                 yield params
             async for event in events:
                 for params in tell(event):

@@ -25,7 +25,7 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.server.dialects import v01_reads as reads
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
-from fleetwright_agent.server.events import INTERRUPTED, RESTING, Event
+from fleetwright_agent.server.events import INTERRUPTED, Event, rests
 from fleetwright_agent.server.messages import CHOSEN_ID
 
 STATES: Final[Mapping[int, str]] = {
@@ -120,7 +120,7 @@ class Teller:
         if isinstance(event, Task):
             return self._snapshot(event)
         if isinstance(event, TaskStatusUpdateEvent):
-            return [self._status(event.task_id, event.status)]
+            return [self._status(event.task_id, event.status, final=rests(event))]
         if isinstance(event, TaskArtifactUpdateEvent):
             shown = artifact(event.artifact, self._place(event.artifact)) | {"append": event.append}
             return [{"id": event.task_id, "artifact": {**shown, **({"lastChunk": True} if event.last_chunk else {})}}]
@@ -129,12 +129,15 @@ class Teller:
     def _snapshot(self, whole: Task) -> list[Params]:
         """Later events only, and where there are none left what the task has come to."""
         artifacts = [artifact(made, self._place(made)) | {"append": False} for made in whole.artifacts]
-        if whole.status.state not in RESTING:
+        if not rests(whole):
             return []
-        return [*({"id": whole.id, "artifact": each} for each in artifacts), self._status(whole.id, whole.status)]
+        return [
+            *({"id": whole.id, "artifact": each} for each in artifacts),
+            self._status(whole.id, whole.status, final=True),
+        ]
 
-    def _status(self, task_id: str, now: TaskStatus) -> Params:
-        return {"id": task_id, "status": status(now), "final": now.state in RESTING}
+    def _status(self, task_id: str, now: TaskStatus, *, final: bool) -> Params:
+        return {"id": task_id, "status": status(now), "final": final}
 
     def _place(self, made: Artifact) -> int:
         return self._places.setdefault(made.artifact_id, len(self._places))

@@ -18,7 +18,7 @@ from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
 from fleetwright_agent.server.dialects.models import reader
 from fleetwright_agent.server.dialects.v10 import BESIDE_MESSAGE, nothing
 from fleetwright_agent.server.errors import INTERNAL_ERROR
-from fleetwright_agent.server.events import RESTING, Event
+from fleetwright_agent.server.events import Event, rests
 
 WORDS: Final = {
     "GetTask": "tasks/get",
@@ -127,7 +127,7 @@ def event_model(event: Task | Event) -> Any:
     """One event as the SDK's model of it, which says `final` wherever the stream rests."""
     result = sdk.to_compat_stream_response(to_stream_response(event), "").result
     if isinstance(event, TaskStatusUpdateEvent) and isinstance(result, v03.TaskStatusUpdateEvent):
-        result.final = event.status.state in RESTING
+        result.final = rests(event)
     return result
 
 

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage
 
 from fleetwright_agent.config import Model
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.characters import Whole
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.failures import Failure, classify, spent
 from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed, Usage
@@ -76,9 +77,11 @@ class ModelCalls:
             context.spoken = True
             context.emit(Text(text))
 
+        whole = Whole()
+
         def thought(text: str) -> None:
             if not context.silent:
-                context.emit(Reasoning(text))
+                context.emit(Reasoning(whole(text)))
 
         speaking = request.model.model_copy(update={"said": said, "thought": thought})
         reply = await call(request.override(model=speaking))

@@ -1,0 +1,54 @@
+"""Answers without end: they are read so far and no further, and what they come through is let go of."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
+
+
+class Endless(httpx.AsyncByteStream):
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.given = 0
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while self.given < self.most:
+            self.given += 100
+            yield b"x" * 100
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def reading(stream: Endless, **headers: str) -> httpx.AsyncClient:
+    inner = httpx.MockTransport(lambda _: httpx.Response(200, headers=headers, stream=stream))
+    return httpx.AsyncClient(transport=BoundedTransport(inner, document=1_000, stream=5_000), base_url="http://p")
+
+
+@pytest.mark.parametrize(
+    ("method", "most"),
+    [
+        pytest.param("GET", 1_000, id="a document"),
+        pytest.param("POST", 5_000, id="what a call is answered with"),
+    ],
+)
+async def test_an_answer_is_read_to_its_limit_and_no_further(method: str, most: int) -> None:
+    whole, more = Endless(most), Endless(10**9)
+    async with reading(whole) as client:
+        assert len((await client.request(method, "/")).content) == most
+    async with reading(more) as client:
+        with pytest.raises(TooLarge):
+            await client.request(method, "/")
+    assert more.given == most + 100
+    assert more.closed
+
+
+async def test_a_compressed_answer_is_not_read() -> None:
+    stream = Endless(100)
+    async with reading(stream, **{"content-encoding": "gzip"}) as client:
+        with pytest.raises(TooLarge):
+            await client.get("/")
+    assert (stream.given, stream.closed) == (0, True)
