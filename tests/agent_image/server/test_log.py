@@ -202,6 +202,30 @@ async def test_many_tasks_at_once_share_commits_and_lose_nothing(log: TaskLog) -
     assert all(not s.busy for s in page.tasks)
 
 
+async def test_the_events_of_a_task_at_rest_take_no_room_and_its_next_ones_are_kept(tmp_path: Path) -> None:
+    def events(connection: sqlite3.Connection) -> int:
+        count: int = connection.execute("SELECT count(*) FROM events").fetchone()[0]
+        return count
+
+    log = await open_at(tmp_path / "tasks.db")
+    n = await accepted(log, "t")
+    for number in range(2, 2000):
+        log.append(n, Record(number, number, piece("x")))
+    assert await log._commit(events) == 1999
+    final = new("t")
+    final.status.state = WAITING
+    await log.rest(n, (Record(2000, 9, ended("t", WAITING)),), final)
+    assert await log._commit(events) == 0
+    stored = await log.find("me", "t")
+    assert stored is not None
+    record = Record(2001, 11, Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="yes")]))
+    assert isinstance(await log.resume(claim("yes"), stored, record), Accepted)
+    after = await log.find("me", "t")
+    assert after is not None
+    assert (after.seq, after.task.history[-1].parts[0].text) == (2001, "yes")
+    await log.aclose()
+
+
 async def open_at(path: Path) -> SqliteTaskLog:
     log = SqliteTaskLog(path)
     await log.open()

@@ -211,12 +211,12 @@ def _append(connection: sqlite3.Connection, n: int, record: Record) -> None:
 
 
 def _rest(connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task) -> None:
-    for record in records:
-        _append(connection, n, record)
+    """The snapshot says all that the events have said, the last ones among them; nobody reads those any more."""
     last, snapshot = records[-1], task.SerializeToString()
     row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, n)
     if connection.execute(sql.REST_TASK, row).rowcount != 1:
         raise AtRest(f"task number {n} is at rest already")
+    connection.execute(sql.FORGET_EVENTS, (n,))
     post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
 
 

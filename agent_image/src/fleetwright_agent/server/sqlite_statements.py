@@ -30,7 +30,8 @@ _ROW = "SELECT n, owner, busy, snapshot_seq, updated_ns, snapshot FROM tasks"
 FIND_TASK = f"{_ROW} WHERE owner = ? AND id = ?"
 BUSY_TASKS = f"{_ROW} WHERE busy = 1"
 EVENTS_AFTER = "SELECT seq, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
-FORGET_TASK = ("DELETE FROM claims WHERE n = ?", "DELETE FROM events WHERE n = ?", "DELETE FROM tasks WHERE n = ?")
+FORGET_EVENTS = "DELETE FROM events WHERE n = ?"
+FORGET_TASK = ("DELETE FROM claims WHERE n = ?", FORGET_EVENTS, "DELETE FROM tasks WHERE n = ?")
 
 
 def _states(states: Collection[TaskState]) -> str:
