@@ -19,9 +19,10 @@ from mcp.types import Tool as Listed
 
 from fleetwright_agent.config import McpServer
 from fleetwright_agent.layout import Layout
-from fleetwright_agent.tools.mcp_listing import every_page, offered_name, tool_digest
+from fleetwright_agent.tools.mcp_listing import every_page, tool_digest
 from fleetwright_agent.tools.mcp_session import SessionActor
 from fleetwright_agent.tools.mcp_wire import CALL_SECONDS, Arrival, McpUnreachable
+from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.offers import Offers, unmatched
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 

@@ -5,7 +5,6 @@ A digest covers what a model is told of a tool, so a tool that keeps its name an
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable
 
 from mcp import ClientSession
@@ -15,8 +14,6 @@ MOST_TOOLS = 256
 _MOST_PAGES = 50
 _PROMISES = {"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
 # What chat-completions providers accept as the name of a tool; one name they refuse costs the whole request.
-_LONGEST_NAME = 64
-_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 async def every_page(session: ClientSession, *, most: int = MOST_TOOLS) -> list[Tool]:
@@ -40,15 +37,6 @@ def tool_digest(tool: Tool) -> str:
 def tools_digest(digests: Iterable[tuple[str, str]]) -> str:
     """Of a whole list, from (name, digest) of each; the order of a list means nothing."""
     return _digest(sorted(digests))
-
-
-def offered_name(name: str) -> str:
-    """The name as a provider accepts it; one that had to change ends with a hash, so that two stay apart."""
-    plain = _FOREIGN.sub("_", name)
-    if plain == name and len(name) <= _LONGEST_NAME:
-        return name
-    mark = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{plain[: _LONGEST_NAME - len(mark) - 1]}_{mark}"
 
 
 def _digest(value: object) -> str:

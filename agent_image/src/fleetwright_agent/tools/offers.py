@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fleetwright_agent.config import McpServer
-from fleetwright_agent.tools.mcp_listing import offered_name
+from fleetwright_agent.tools.names import offered_name
 
 _MOST: Final = 20
 

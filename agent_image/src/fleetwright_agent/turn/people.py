@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from fleetwright_agent.callers import CallerKind
 from fleetwright_agent.config import AgentConfig, Approver, McpServer
 from fleetwright_agent.tools.human import gated, human_tools, shut
-from fleetwright_agent.tools.mcp_listing import offered_name
+from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import Tool
 
 

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from fleetwright_agent.config import TypedResult
 from fleetwright_agent.extensions import SKILL_HINT
-from fleetwright_agent.tools.mcp_listing import offered_name
+from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import Result
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
