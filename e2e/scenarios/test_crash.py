@@ -9,7 +9,7 @@ def test_after_a_kill_finished_tasks_are_readable_and_the_running_one_goes_on(fl
     caller, token = fleet.caller("visitor", of="survivor"), fleet.token("survivor")
     fleet.until(lambda: caller.reaches("survivor", token=token), "the network lets the visitor in")
     told = caller.send("survivor", "My parrot is called Ida.", token=token, context="c1").result["task"]
-    slow = "Tell me a long story. [[long:2000]] [[pause:1]]"
+    slow = "Tell me a story. [[pause:2]]"
     running = caller.send("survivor", slow, token=token, context="c2", now=True).result["task"]
     fleet.until(
         lambda: caller.task("survivor", running["id"], token=token)["status"]["state"] == "TASK_STATE_WORKING",
