@@ -15,7 +15,8 @@ from fleetwright_agent.server.events import Event, agent_message, fold, status_e
 from fleetwright_agent.server.live import LiveTasks
 from fleetwright_agent.server.log import Accepted, Claim, Stored
 from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.runs import CANCELED, Runs
+from fleetwright_agent.server.outcomes import CANCELED
+from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.work import Emit, Job, Outcome
 
 Open = Callable[..., Any]

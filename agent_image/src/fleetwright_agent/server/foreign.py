@@ -25,8 +25,8 @@ from a2a.types.a2a_pb2 import (
 
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, Event, status_event
+from fleetwright_agent.server.outcomes import ending
 from fleetwright_agent.server.replies import DIRECT_REPLY
-from fleetwright_agent.server.runs import ending
 from fleetwright_agent.server.work import Emit, Job, Outcome
 
 _SUBMITTED = TaskState.TASK_STATE_SUBMITTED

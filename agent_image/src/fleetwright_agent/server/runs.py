@@ -1,189 +1,31 @@
-"""Runs: from an accepted message to a task at rest, whatever the work does.
+"""The runs of this process: one at a time for each owner and context, in the order of acceptance.
 
-One run at a time per owner and context, in the order of acceptance. Every run ends its task exactly once: by itself,
-by its deadline, cancelled, or drained. Refuses: waiting for ever for work that ignores its cancellation.
+Refuses: knowing how one run comes to its end.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
-from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
+from a2a.types.a2a_pb2 import TaskState
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import COST, trace_of
+from fleetwright_agent.extensions import trace_of
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.events import RESTING, Event, agent_message, state_word, status_event
+from fleetwright_agent.server.events import Event, state_word
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.outcomes import CANCELED, DRAINED, RESTARTED, ending, unanswered
 from fleetwright_agent.server.pauses import answered_pause, newest_message, pause_of
+from fleetwright_agent.server.run import CLEANUP_SECONDS, Run, Timing
 from fleetwright_agent.server.work import Emit, Executor, Job, Outcome, Pulse, Recovering, Work
-from fleetwright_agent.turn.frames import TurnFailed
-from fleetwright_agent.wires import attach
 
 _logger = logging.getLogger(__name__)
-
-CLEANUP_SECONDS: Final = 5.0
-_FAILED = TaskState.TASK_STATE_FAILED
-BROKE = Outcome(_FAILED, "The agent could not finish this task because of an internal error; try again.", "internal")
-UNWRITTEN = Outcome(_FAILED, "The result of this task could not be stored; try again later.", "storage")
-RESTARTED = Outcome(_FAILED, "The agent restarted while this task was running; send the message again.", "restart")
-DRAINED = Outcome(_FAILED, "The agent was shut down before this task was done; send the message again.", "shutdown")
-CANCELED = Outcome(TaskState.TASK_STATE_CANCELED, "The task was cancelled on request.", "canceled")
-
-
-def too_long(seconds: float) -> Outcome:
-    return Outcome(_FAILED, f"The turn did not finish within {seconds:g} seconds.", "deadline")
-
-
-def unanswered(tool: str) -> Outcome:
-    return Outcome(_FAILED, f"Nobody approved {tool} in time; it has not run.", "approval_expired")
-
-
-def stalled(seconds: float, last: str) -> Outcome:
-    return Outcome(_FAILED, f"Nothing happened for {seconds:g} seconds; the last was that {last}.", "stall")
-
-
-def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent:
-    """The terminal status that tells the outcome; a task that waited has its cost there, for it gets no artifact."""
-    message = agent_message(outcome.sentence, message_id=str(uuid4()))
-    message.metadata["reason"] = outcome.reason
-    pause = pause_of(task)
-    if pause is not None and pause.cost is not None:
-        attach(message, COST, {**pause.cost, "success": False})
-    return status_event(task.id, task.context_id, outcome.state, at_ns=at_ns, message=message)
-
-
-def _rests(events: Sequence[Event]) -> bool:
-    last = events[-1] if events else None
-    return isinstance(last, TaskStatusUpdateEvent) and last.status.state in RESTING
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How long a run may take, be silent, and need for its end; in seconds."""
-
-    limit: float
-    stall: float = 0
-    """Nothing measures silence where this is zero."""
-    cleanup: float = CLEANUP_SECONDS
-
-
-class Run:
-    def __init__(
-        self,
-        live: Live,
-        work: Work,
-        pulse: Pulse,
-        *,
-        turn: asyncio.Lock,
-        gate: asyncio.Event,
-        timing: Timing,
-        clock: Clock,
-    ) -> None:
-        """Args: `turn` is the conversation's; the work begins when the `gate` is open."""
-        self._gate = gate
-        self._in_hand = False
-        self._live = live
-        self._work = work
-        self._pulse = pulse
-        self._turn = turn
-        self._timing = timing
-        self._clock = clock
-        self._watching: asyncio.TimerHandle | None = None
-        self._stopped: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-
-    def stop(self, outcome: Outcome) -> None:
-        """Cancels the work; the first reason counts, and work that is done already keeps its result."""
-        if not self._stopped.done():
-            self._stopped.set_result(outcome)
-
-    async def to_rest(self) -> None:
-        working = asyncio.ensure_future(self._in_turn())
-        either: set[asyncio.Future[Any]] = {working, self._stopped}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        events = await self._ended(working) if working.done() else await self._cut(working)
-        if not _rests(events):
-            _logger.error("work ended without an end", extra={"task": self._live.task_id})
-            events = (*events, ending(self._live.task, BROKE, at_ns=self._clock.now_ns()))
-        try:
-            await self._live.rest(events)
-        except LogUnusable:
-            _logger.exception("a task's end could not be stored", extra={"task": self._live.task_id})
-            self._live.rest_unwritten(ending(self._live.task, UNWRITTEN, at_ns=self._clock.now_ns()))
-
-    async def _in_turn(self) -> Sequence[Event]:
-        await self._turn.acquire()
-        self._in_hand = True
-        try:
-            await self._gate.wait()
-            return await self._timed()
-        finally:
-            self._let_go()
-
-    async def _timed(self) -> Sequence[Event]:
-        limit, stall = self._timing.limit, self._timing.stall
-        self._pulse.beat()
-        deadline = asyncio.get_running_loop().call_later(limit, self.stop, too_long(limit))
-        self._watch(stall)
-        try:
-            return await self._work.run()
-        finally:
-            deadline.cancel()
-            if self._watching is not None:
-                self._watching.cancel()
-
-    def _let_go(self) -> None:
-        """The next message of the conversation may be worked on."""
-        if self._in_hand:
-            self._in_hand = False
-            self._turn.release()
-
-    def _watch(self, seconds: float) -> None:
-        """Looks again when the silence could have become too long."""
-        if not self._timing.stall:
-            return
-        silent = self._clock.monotonic() - self._pulse.at
-        if silent >= self._timing.stall:
-            self.stop(stalled(self._timing.stall, self._pulse.what))
-            return
-        left = min(seconds, self._timing.stall - silent)
-        self._watching = asyncio.get_running_loop().call_later(left, self._watch, self._timing.stall)
-
-    async def _ended(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
-        try:
-            return await working
-        except TurnFailed as failure:
-            _logger.warning("turn failed", extra={"task": self._live.task_id, "reason": failure.reason})
-            return self._last_words(Outcome(_FAILED, failure.message, failure.reason))
-        except (Exception, asyncio.CancelledError):
-            # A cancellation that nobody here asked for comes from inside the work, and is its failure.
-            _logger.exception("turn broke", extra={"task": self._live.task_id})
-            return self._last_words(BROKE)
-
-    async def _cut(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
-        working.cancel()
-        await asyncio.wait({working}, timeout=self._timing.cleanup)
-        if not working.done():
-            _logger.error("cancelled work does not end", extra={"task": self._live.task_id})
-            self._let_go()
-        elif not working.cancelled() and working.exception() is None:
-            return working.result()
-        return self._last_words(self._stopped.result())
-
-    def _last_words(self, outcome: Outcome) -> Sequence[Event]:
-        try:
-            return self._work.cut(outcome)
-        except Exception:
-            _logger.exception("the end of a task could not be told in full", extra={"task": self._live.task_id})
-            return (ending(self._live.task, outcome, at_ns=self._clock.now_ns()),)
 
 
 class Runs:

@@ -1,0 +1,40 @@
+"""How a run ends that did not end by itself, and the event that tells it. Pure."""
+
+from uuid import uuid4
+
+from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
+
+from fleetwright_agent.extensions import COST
+from fleetwright_agent.server.events import agent_message, status_event
+from fleetwright_agent.server.pauses import pause_of
+from fleetwright_agent.server.work import Outcome
+from fleetwright_agent.wires import attach
+
+_FAILED = TaskState.TASK_STATE_FAILED
+BROKE = Outcome(_FAILED, "The agent could not finish this task because of an internal error; try again.", "internal")
+UNWRITTEN = Outcome(_FAILED, "The result of this task could not be stored; try again later.", "storage")
+RESTARTED = Outcome(_FAILED, "The agent restarted while this task was running; send the message again.", "restart")
+DRAINED = Outcome(_FAILED, "The agent was shut down before this task was done; send the message again.", "shutdown")
+CANCELED = Outcome(TaskState.TASK_STATE_CANCELED, "The task was cancelled on request.", "canceled")
+
+
+def too_long(seconds: float) -> Outcome:
+    return Outcome(_FAILED, f"The turn did not finish within {seconds:g} seconds.", "deadline")
+
+
+def unanswered(tool: str) -> Outcome:
+    return Outcome(_FAILED, f"Nobody approved {tool} in time; it has not run.", "approval_expired")
+
+
+def stalled(seconds: float, last: str) -> Outcome:
+    return Outcome(_FAILED, f"Nothing happened for {seconds:g} seconds; the last was that {last}.", "stall")
+
+
+def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent:
+    """The terminal status that tells the outcome; a task that waited has its cost there, for it gets no artifact."""
+    message = agent_message(outcome.sentence, message_id=str(uuid4()))
+    message.metadata["reason"] = outcome.reason
+    pause = pause_of(task)
+    if pause is not None and pause.cost is not None:
+        attach(message, COST, {**pause.cost, "success": False})
+    return status_event(task.id, task.context_id, outcome.state, at_ns=at_ns, message=message)

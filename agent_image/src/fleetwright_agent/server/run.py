@@ -1,0 +1,149 @@
+"""One run: from an accepted message to a task at rest, whatever the work does.
+
+It ends its task exactly once: by itself, by its deadline, by silence, or stopped. Refuses: waiting for ever for work
+that ignores its cancellation.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import TaskState, TaskStatusUpdateEvent
+
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.events import RESTING, Event
+from fleetwright_agent.server.live import Live
+from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.outcomes import BROKE, UNWRITTEN, ending, stalled, too_long
+from fleetwright_agent.server.work import Outcome, Pulse, Work
+from fleetwright_agent.turn.frames import TurnFailed
+
+_logger = logging.getLogger(__name__)
+CLEANUP_SECONDS: Final = 5.0
+
+
+def _rests(events: Sequence[Event]) -> bool:
+    last = events[-1] if events else None
+    return isinstance(last, TaskStatusUpdateEvent) and last.status.state in RESTING
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a run may take, be silent, and need for its end; in seconds."""
+
+    limit: float
+    stall: float = 0
+    """Nothing measures silence where this is zero."""
+    cleanup: float = CLEANUP_SECONDS
+
+
+class Run:
+    def __init__(
+        self,
+        live: Live,
+        work: Work,
+        pulse: Pulse,
+        *,
+        turn: asyncio.Lock,
+        gate: asyncio.Event,
+        timing: Timing,
+        clock: Clock,
+    ) -> None:
+        """Args: `turn` is the conversation's; the work begins when the `gate` is open."""
+        self._gate = gate
+        self._in_hand = False
+        self._live = live
+        self._work = work
+        self._pulse = pulse
+        self._turn = turn
+        self._timing = timing
+        self._clock = clock
+        self._watching: asyncio.TimerHandle | None = None
+        self._stopped: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    def stop(self, outcome: Outcome) -> None:
+        """Cancels the work; the first reason counts, and work that is done already keeps its result."""
+        if not self._stopped.done():
+            self._stopped.set_result(outcome)
+
+    async def to_rest(self) -> None:
+        working = asyncio.ensure_future(self._in_turn())
+        either: set[asyncio.Future[Any]] = {working, self._stopped}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        events = await self._ended(working) if working.done() else await self._cut(working)
+        if not _rests(events):
+            _logger.error("work ended without an end", extra={"task": self._live.task_id})
+            events = (*events, ending(self._live.task, BROKE, at_ns=self._clock.now_ns()))
+        try:
+            await self._live.rest(events)
+        except LogUnusable:
+            _logger.exception("a task's end could not be stored", extra={"task": self._live.task_id})
+            self._live.rest_unwritten(ending(self._live.task, UNWRITTEN, at_ns=self._clock.now_ns()))
+
+    async def _in_turn(self) -> Sequence[Event]:
+        await self._turn.acquire()
+        self._in_hand = True
+        try:
+            await self._gate.wait()
+            return await self._timed()
+        finally:
+            self._let_go()
+
+    async def _timed(self) -> Sequence[Event]:
+        limit, stall = self._timing.limit, self._timing.stall
+        self._pulse.beat()
+        deadline = asyncio.get_running_loop().call_later(limit, self.stop, too_long(limit))
+        self._watch(stall)
+        try:
+            return await self._work.run()
+        finally:
+            deadline.cancel()
+            if self._watching is not None:
+                self._watching.cancel()
+
+    def _let_go(self) -> None:
+        """The next message of the conversation may be worked on."""
+        if self._in_hand:
+            self._in_hand = False
+            self._turn.release()
+
+    def _watch(self, seconds: float) -> None:
+        """Looks again when the silence could have become too long."""
+        if not self._timing.stall:
+            return
+        silent = self._clock.monotonic() - self._pulse.at
+        if silent >= self._timing.stall:
+            self.stop(stalled(self._timing.stall, self._pulse.what))
+            return
+        left = min(seconds, self._timing.stall - silent)
+        self._watching = asyncio.get_running_loop().call_later(left, self._watch, self._timing.stall)
+
+    async def _ended(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
+        try:
+            return await working
+        except TurnFailed as failure:
+            _logger.warning("turn failed", extra={"task": self._live.task_id, "reason": failure.reason})
+            return self._last_words(Outcome(TaskState.TASK_STATE_FAILED, failure.message, failure.reason))
+        except (Exception, asyncio.CancelledError):
+            # A cancellation that nobody here asked for comes from inside the work, and is its failure.
+            _logger.exception("turn broke", extra={"task": self._live.task_id})
+            return self._last_words(BROKE)
+
+    async def _cut(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
+        working.cancel()
+        await asyncio.wait({working}, timeout=self._timing.cleanup)
+        if not working.done():
+            _logger.error("cancelled work does not end", extra={"task": self._live.task_id})
+            self._let_go()
+        elif not working.cancelled() and working.exception() is None:
+            return working.result()
+        return self._last_words(self._stopped.result())
+
+    def _last_words(self, outcome: Outcome) -> Sequence[Event]:
+        try:
+            return self._work.cut(outcome)
+        except Exception:
+            _logger.exception("the end of a task could not be told in full", extra={"task": self._live.task_id})
+            return (ending(self._live.task, outcome, at_ns=self._clock.now_ns()),)
