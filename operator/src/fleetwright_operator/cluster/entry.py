@@ -6,22 +6,29 @@ A cache of whole objects would be mostly `managedFields` and specs nobody reads.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
+from hashlib import sha256
 from sys import intern
 from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.cluster.port import Object
+from fleetwright_operator.cluster.sharing import Shared, SharedDict
 
 _OWN_KINDS = {names.AGENT, names.SKILL, names.MCP_SERVER}
 Fields = Mapping[str, Any]
+_LABELS: Shared[SharedDict] = Shared()
+_FIELDS: Shared[SharedDict] = Shared()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class OwnedBy:
     kind: str
     name: str
     uid: str
+
+
+_OWNERS: Shared[OwnedBy] = Shared()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +76,7 @@ def entry_of(kind: str, body: Object) -> Entry:
         generation=metadata.get("generation", 0),
         created=metadata.get("creationTimestamp", ""),
         deleting="deletionTimestamp" in metadata,
-        labels=_shared_labels(tuple(sorted(metadata.get("labels", {}).items()))),
+        labels=_labels(metadata),
         annotations={intern(k): v for k, v in metadata.get("annotations", {}).items() if k.startswith(names.GROUP)},
         controller=next(iter(_owners(metadata, controlling=True)), None),
         holders=_owners(metadata, controlling=False),
@@ -95,26 +102,28 @@ def _owned(metadata: Mapping[str, Any]) -> Fields:
             fields["f:metadata"] = {
                 key: value for key, value in fields.get("f:metadata", {}).items() if key != "f:ownerReferences"
             }
-            return _interned(json.dumps(fields, sort_keys=True))
+            return _fields(json.dumps(fields, sort_keys=True))
     return {}
 
 
-@lru_cache(maxsize=4096)
-def _shared_labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """All children of an object have the same."""
-    return {intern(key): intern(value) for key, value in items}
+def _labels(metadata: Mapping[str, Any]) -> Mapping[str, str]:
+    labels = metadata.get("labels", {})
+    key = _digest(json.dumps(labels, sort_keys=True))
+    return _LABELS.of(key, lambda: SharedDict((intern(name), intern(value)) for name, value in labels.items()))
 
 
-@lru_cache(maxsize=4096)
 def _owner(kind: str, name: str, uid: str) -> OwnedBy:
-    return OwnedBy(kind=intern(kind), name=intern(name), uid=intern(uid))
+    owner = (intern(kind), intern(name), intern(uid))
+    return _OWNERS.of(owner, lambda: OwnedBy(kind=owner[0], name=owner[1], uid=owner[2]))
 
 
-@lru_cache(maxsize=1024)
-def _interned(text: str) -> Fields:
-    """Thousands of children share a handful of field sets."""
-    fields: Fields = json.loads(text)
-    return fields
+def _fields(text: str) -> Fields:
+    return _FIELDS.of(_digest(text), lambda: SharedDict(json.loads(text)))
+
+
+def _digest(text: str) -> bytes:
+    """Stands for a text that nobody needs to keep."""
+    return sha256(text.encode()).digest()
 
 
 def _custom(kind: str, body: Object) -> dict[str, Any]:
