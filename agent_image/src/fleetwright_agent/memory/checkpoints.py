@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     WRITES_IDX_MAP,
@@ -19,12 +20,22 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
 )
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from fleetwright_agent.memory import threads
+from fleetwright_agent.memory.archive import GONE
 from fleetwright_agent.memory.database import Database
 
 _MESSAGES = "messages"
+
+
+def message_of(serde: SerializerProtocol, identity: str, kind: str, body: bytes) -> AnyMessage:
+    """A stored message; one whose text is gone keeps its place."""
+    if kind == GONE:
+        return HumanMessage("", id=identity)
+    message: AnyMessage = serde.loads_typed((kind, body))
+    return message
 
 
 def _key(config: RunnableConfig) -> tuple[str, str]:
@@ -116,7 +127,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
             ).fetchone()
             if row is None:
                 return None
-            query = "SELECT kind, body FROM messages WHERE thread=? AND ns=? ORDER BY position"
+            query = "SELECT id, kind, body FROM messages WHERE thread=? AND ns=? ORDER BY position"
             history = db.execute(query, (thread, ns)).fetchall()
             query = (
                 "SELECT task, channel, kind, body FROM writes"
@@ -130,7 +141,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         (checkpoint_id, kind, body, metadata_kind, metadata), history, writes = found
         checkpoint: Checkpoint = self.serde.loads_typed((kind, body))
         if history:
-            checkpoint["channel_values"][_MESSAGES] = [self.serde.loads_typed((k, b)) for k, b in history]
+            checkpoint["channel_values"][_MESSAGES] = [message_of(self.serde, *row) for row in history]
         place: RunnableConfig = {
             "configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
         }

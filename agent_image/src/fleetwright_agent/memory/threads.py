@@ -15,6 +15,8 @@ _TABLES: Final = {
     "messages": "ns, position, id, kind, body",
     "writes": "ns, checkpoint, task, position, channel, kind, body",
     "calls": "call, state, body",
+    "views": "body",
+    "archived": "message, at",
 }
 
 

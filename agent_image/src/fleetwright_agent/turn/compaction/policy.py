@@ -1,24 +1,62 @@
-"""When to compact and where to cut. Pure: messages and numbers in, a decision out."""
+"""What to do before a call of the model: nothing, leave old results out, or summarise.
+
+Pure: numbers in, a decision out.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, ToolMessage
 
-from fleetwright_agent.config import Compaction, Model
+from fleetwright_agent.config import Compaction, CompactionMode, Model
 from fleetwright_agent.turn.compaction.measure import estimate
+from fleetwright_agent.turn.compaction.pruning import Batch
+
+
+class Step(StrEnum):
+    NOTHING = "none"
+    PRUNE = "prune"
+    SUMMARISE = "summary"
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """The first `index` messages make way; the rest stays."""
+class Decision:
+    step: Step
+    trigger: str = ""
 
-    index: int
+
+_NOTHING = Decision(Step.NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is known of the next prompt before it is sent."""
+
+    tokens: int
+    room: int
+    messages: int
+    """That no summary stands for."""
+    leaving: int
+    """Tokens that would make way for a summary."""
+    batch: Batch | None = None
+    """What pruning would leave out."""
+    cold: bool = False
+    """The provider's cache has surely forgotten this prompt."""
+    busy: bool = False
+    """A call or an ask is open."""
+    resting: bool = False
+    """Compaction has failed and waits."""
 
 
 def room(model: Model) -> int:
     """Tokens a prompt may have: the window less what is reserved for the answer."""
     return max(1, model.context_window - model.max_output_tokens)
+
+
+def effective_room(policy: Compaction, room: int) -> int:
+    """The room that the cap in tokens amounts to: of a million tokens, most are never used, and fractions follow."""
+    return max(1, min(room, int(policy.trigger.tokens / policy.trigger.context_fraction)))
 
 
 def due(policy: Compaction, *, tokens: int, messages: int, room: int) -> str | None:
@@ -33,7 +71,32 @@ def due(policy: Compaction, *, tokens: int, messages: int, room: int) -> str | N
     return None
 
 
-def choose_cut(messages: Sequence[AnyMessage], policy: Compaction, *, room: int) -> Cut | None:
+def decide(policy: Compaction, now: Situation) -> Decision:
+    """Pruning first, because it loses least; a summary where that is not enough."""
+    if policy.mode is CompactionMode.OFF or now.busy or now.resting:
+        return _NOTHING
+    gain = float(policy.guard.min_gain) * now.tokens
+    trigger = due(policy, tokens=now.tokens, messages=now.messages, room=now.room)
+    if trigger is None:
+        return _early(policy, now)
+    if now.batch is not None and now.batch.freed >= gain and trigger != "messages":
+        return Decision(Step.PRUNE, trigger)
+    # What makes way must be large enough to pay for a summary at all.
+    return Decision(Step.SUMMARISE, trigger) if now.leaving > gain else _NOTHING
+
+
+def _early(policy: Compaction, now: Situation) -> Decision:
+    """Before a trigger, only what costs nothing or comes back soon."""
+    if now.batch is None:
+        return _NOTHING
+    if now.cold:
+        return Decision(Step.PRUNE, "cold")
+    filled = now.tokens >= float(policy.prune.context_fraction) * now.room
+    pays = now.batch.payback <= policy.prune.max_payback_calls
+    return Decision(Step.PRUNE, "payback") if filled and pays else _NOTHING
+
+
+def choose_cut(messages: Sequence[AnyMessage], policy: Compaction, *, room: int) -> int | None:
     """Where the kept tail begins, or None where nothing would be gained.
 
     The tail is the smaller of the two declared sizes, but never less than the newest message, and it
@@ -48,7 +111,7 @@ def choose_cut(messages: Sequence[AnyMessage], policy: Compaction, *, room: int)
             break
         index -= 1
     index = _whole_pairs(messages, index)
-    return Cut(index) if index > 1 else None
+    return index if index > 1 else None
 
 
 def _whole_pairs(messages: Sequence[AnyMessage], index: int) -> int:
@@ -62,32 +125,3 @@ def _whole_pairs(messages: Sequence[AnyMessage], index: int) -> int:
     while back > 0 and isinstance(messages[back], ToolMessage):
         back -= 1
     return back
-
-
-def active_request(messages: Sequence[AnyMessage]) -> HumanMessage | None:
-    """What the caller asked for last; it is shown to the letter whatever happens around it."""
-    return next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
-
-
-def repaired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The same history with every call answered and no answer without its call (T-06, PA-092).
-
-    A turn that was cut short leaves calls without results. Providers refuse such a history, and the next
-    turn would be lost with it.
-    """
-    answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
-    history: list[AnyMessage] = []
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            continue
-        history.append(message)
-        if isinstance(message, AIMessage):
-            history.extend(
-                answers.get(call["id"] or "", _aborted(call["id"] or "", call["name"])) for call in message.tool_calls
-            )
-    return history
-
-
-def _aborted(call_id: str, name: str) -> ToolMessage:
-    text = "Aborted: the turn ended before this call did. Whether it took effect is unknown."
-    return ToolMessage(text, tool_call_id=call_id, name=name, status="error")

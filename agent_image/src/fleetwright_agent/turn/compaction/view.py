@@ -1,32 +1,118 @@
 """What the model is shown of a stored conversation. Pure; the stored messages never change.
 
-Order: prior sessions, summary, the active request where the cut took it, the kept tail.
+Order: prior sessions, pins, summary, the kept tail; and where the cut took the active request, that request to the
+letter, last of what there was when the view was made. A view's own bytes are fixed, so that a provider's cache of
+the prompt lasts from one compaction to the next.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from fleetwright_agent.turn.compaction.policy import active_request, repaired
-from fleetwright_agent.turn.compaction.summary import as_message
-from fleetwright_agent.turn.context import View
+from fleetwright_agent.config import PinKind
+from fleetwright_agent.turn.compaction.ledger import Entry, Kind
+from fleetwright_agent.turn.compaction.pairs import repaired
+from fleetwright_agent.turn.compaction.pins import Pin
+from fleetwright_agent.turn.compaction.pruning import Shape, shortened
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a compaction left behind: messages up to and with `cut` are shown as `summary`."""
+
+    cut: str = ""
+    """Nothing is cut where it is empty."""
+    newest: str = ""
+    """Id of the newest message when this was made: older reports of usage measure another prompt."""
+    request: str = ""
+    """Id of the request that was under way, where the cut took it."""
+    behind: str = ""
+    """Id of the message behind which that request is shown again."""
+    summary: str = ""
+    ledger: tuple[Entry, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    pinned: str = ""
+    """The message of the pins."""
+    digest: str = ""
+    """Of that message."""
+    pruned: Mapping[str, Shape] = field(default_factory=dict)
+    """By message: how much of it is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where compaction of one conversation stands."""
+
+    view: View | None = None
+    failures: int = 0
+    """Since the last success."""
+    pause: int = 0
+    """Calls of the model until it is tried again."""
+
+
+def dumped(view: View) -> dict[str, Any]:
+    """As plain values."""
+    return {
+        "cut": view.cut,
+        "newest": view.newest,
+        "request": view.request,
+        "behind": view.behind,
+        "summary": view.summary,
+        "ledger": [[entry.kind, entry.text, entry.key] for entry in view.ledger],
+        "pins": [[pin.kind, pin.text] for pin in view.pins],
+        "pinned": view.pinned,
+        "digest": view.digest,
+        "pruned": {name: list(shape) for name, shape in view.pruned.items()},
+    }
+
+
+def loaded(body: Mapping[str, Any]) -> View:
+    return View(
+        cut=body["cut"],
+        newest=body["newest"],
+        request=body["request"],
+        behind=body["behind"],
+        summary=body["summary"],
+        ledger=tuple(Entry(Kind(kind), text, key) for kind, text, key in body["ledger"]),
+        pins=tuple(Pin(PinKind(kind), text) for kind, text in body["pins"]),
+        pinned=body["pinned"],
+        digest=body["digest"],
+        pruned={name: (head, end) for name, (head, end) in body["pruned"].items()},
+    )
+
+
+def position(messages: Sequence[AnyMessage], identity: str) -> int:
+    """How many messages end with that one; none where it is unknown."""
+    if not identity:
+        return 0
+    return next((i + 1 for i in range(len(messages) - 1, -1, -1) if messages[i].id == identity), 0)
 
 
 def tail(messages: Sequence[AnyMessage], view: View | None) -> list[AnyMessage]:
     """The stored messages after the cut; all of them where the cut is unknown."""
-    if view is None:
-        return list(messages)
-    index = next((i for i, message in enumerate(messages) if message.id == view["cut"]), None)
-    return list(messages) if index is None else list(messages[index + 1 :])
+    return list(messages[position(messages, view.cut) if view else 0 :])
+
+
+def head(view: View | None, prior_sessions: str) -> list[AnyMessage]:
+    """What stands before the tail."""
+    texts = [prior_sessions, *([view.pinned, view.summary] if view else [])]
+    return [HumanMessage(text) for text in texts if text]
 
 
 def shown(messages: Sequence[AnyMessage], view: View | None, prior_sessions: str) -> list[AnyMessage]:
     """The messages of the next model call, valid for every provider."""
-    kept = tail(messages, view)
-    head: list[AnyMessage] = [HumanMessage(prior_sessions)] if prior_sessions else []
-    if view is not None and len(kept) < len(messages):
-        head.append(as_message(view["summary"]))
-        request = active_request(messages)
-        if request is not None and not any(message.id == request.id for message in kept):
-            head.append(request)
-    return [*head, *repaired(kept)]
+    if view is None:
+        return [*head(None, prior_sessions), *repaired(messages)]
+    begin = position(messages, view.cut)
+    if view.cut and not begin:
+        # Without the place of its cut a summary stands for nothing in particular; everything is shown.
+        return [*head(None, prior_sessions), *repaired(messages)]
+    until = max(begin, position(messages, view.behind))
+    kept = shortened(messages[begin:], view.pruned)
+    before, later = kept[: until - begin], kept[until - begin :]
+    asked = [message for message in messages[:begin] if view.request and message.id == view.request]
+    if asked:
+        return [*head(view, prior_sessions), *repaired(before), *asked, *repaired(later)]
+    return [*head(view, prior_sessions), *repaired(kept)]

@@ -1,170 +1,237 @@
 """Shows the model a view of the conversation that fits, and makes a new view when it no longer does.
 
-Outermost link: it decides from a measured prompt, replaces the view through the reply's state update, and
-when the provider itself refuses the size it compacts once by force and tries once more (PA-096). A failed
-compaction changes nothing; after three in a row it waits for the user's next message.
+It measures, decides, and stores the new view before anything is sent: whoever is killed leaves the old view or the
+new one. When the provider itself refuses the size it shortens once by force and tries once more (PA-096). A failed
+compaction changes nothing; after a few in a row it waits for the user's next message.
 """
 
+import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
 
-from langchain.agents.middleware import ModelResponse
-from langchain.agents.middleware.types import ExtendedModelResponse
 from langchain_core.messages import AIMessage, AnyMessage
-from langgraph.types import Command
 
 from fleetwright_agent.config import Compaction as Policy
-from fleetwright_agent.config import CompactionMode, Model
+from fleetwright_agent.config import CompactionMode, Model, Price
+from fleetwright_agent.memory.views import Views
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
-from fleetwright_agent.turn.compaction.policy import choose_cut, due, room
-from fleetwright_agent.turn.compaction.summary import SummaryFailed, extract, summarise
-from fleetwright_agent.turn.compaction.view import shown, tail
-from fleetwright_agent.turn.context import TurnContext, TurnState, View
-from fleetwright_agent.turn.frames import CompactionEnd, CompactionStart, Purpose
+from fleetwright_agent.turn.books import Account
+from fleetwright_agent.turn.compaction.economics import rates
+from fleetwright_agent.turn.compaction.making import Made, Maker
+from fleetwright_agent.turn.compaction.measure import estimate
+from fleetwright_agent.turn.compaction.pairs import has_open_call
+from fleetwright_agent.turn.compaction.pins import ReadSkill
+from fleetwright_agent.turn.compaction.policy import Situation, Step, decide, due, effective_room, room
+from fleetwright_agent.turn.compaction.prompt import Prompt
+from fleetwright_agent.turn.compaction.pruning import Batch, best_batch
+from fleetwright_agent.turn.compaction.summariser import Ask, SummaryFailed, TooLong
+from fleetwright_agent.turn.compaction.view import Standing
+from fleetwright_agent.turn.context import TurnContext, TurnState
+from fleetwright_agent.turn.frames import CompactionStart, Purpose, TurnFailed
+from fleetwright_agent.turn.middleware.compaction_counts import Counts
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.middleware.model_calls import ModelFailed, account
+from fleetwright_agent.turn.middleware.model_calls import ModelCalls, ModelFailed, answer_of
 
-_MIN_GAIN = 0.2
-_MAX_FAILURES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    view: View | None
-    failures: int
+_LONGEST_PAUSE: Final = 4
+"""As a power of two, in calls of the model."""
+_log = logging.getLogger(__name__)
 
 
 class CompactionLink:
-    def __init__(self, policy: Policy, model: Model, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        model: Model,
+        metrics: Metrics,
+        *,
+        views: Views,
+        calls: ModelCalls,
+        read_skill: ReadSkill,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._policy = policy
-        self._model = model
-        self._metrics = metrics
-        self._room = room(model)
+        self._rates = rates(model.price)
+        self._room = effective_room(policy, room(model))
+        self._window = room(model)
+        self._maker = Maker(policy, model, read_skill)
+        self._views = views
+        self._calls = calls
+        self._counts = Counts(metrics)
+        self._clock = clock
+        self._monotonic = monotonic
+        if policy.summary.model is not None:
+            metrics.declare(policy.summary.model.name)
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
-        state = _state(request)
-        before = _Outcome(state.get("view"), state.get("compaction_failures", 0))
-        after = await self._when_due(request, before)
+        context: TurnContext = request.runtime.context
+        await self._open(context)
+        await self._when_due(request, context)
+        prompt = self._prompt(request, context)
         try:
-            reply = await call(self._showing(request, after.view))
+            reply = await call(_showing(request, context, prompt))
         except ModelFailed as refused:
             if not refused.failure.overflow or self._policy.mode is not CompactionMode.ENFORCE:
                 raise
-            after, reply = await self._after_overflow(request, call, after, refused)
-        if after == before:
-            return reply
-        response = reply if isinstance(reply, ModelResponse) else reply.model_response
-        update = {"view": after.view, "compaction_failures": after.failures}
-        return ExtendedModelResponse(response, Command(update=update))
+            reply = await self._after_overflow(request, call, prompt, refused)
+        context.called = self._monotonic()
+        self._counts.repeated(context, answer_of(reply), self._prompt(request, context))
+        return reply
 
-    def _showing(self, request: Request, view: View | None) -> Request:
-        return request.override(messages=shown(request.messages, view, _state(request).get("prior_sessions", "")))
+    async def _open(self, context: TurnContext) -> None:
+        """Where compaction of this conversation stands, with pins as their sources are by now."""
+        if context.standing is not None:
+            return
+        standing = await self._views.get(context.thread)
+        if context.fresh and standing.failures >= self._policy.guard.max_failures:
+            # The user has said something new: one more attempt.
+            standing = replace(standing, failures=self._policy.guard.max_failures - 1, pause=0)
+            self._counts.rested(context.thread, open_=False)
+        context.standing = standing
+        if standing.view is not None:
+            view, missing = self._maker.repinned(standing.view)
+            if view != standing.view:
+                self._counts.repinned(missing)
+                await self._stand(context, replace(standing, view=view))
 
-    def _measured(self, request: Request, view: View | None) -> int:
-        return prompt_tokens(
-            self._showing(request, view).messages,
+    def _prompt(self, request: Request, context: TurnContext) -> Prompt:
+        return Prompt(
+            stored=request.messages,
+            view=_standing(context).view,
+            prior_sessions=cast("TurnState", request.state).get("prior_sessions", ""),
             system=request.system_prompt or "",
-            tools=[tool for tool in request.tools if isinstance(tool, dict)],
-            trusted_from=view["newest"] if view else None,
+            tools=context.declarations,
         )
 
-    async def _when_due(self, request: Request, now: _Outcome) -> _Outcome:
-        tokens = self._measured(request, now.view)
-        self._metrics.context_fill.observe(tokens / self._room)
-        if self._policy.mode is CompactionMode.OFF or now.failures >= _MAX_FAILURES:
-            return now
-        kept = tail(request.messages, now.view)
-        trigger = due(self._policy, tokens=tokens, messages=len(kept), room=self._room)
-        if trigger is None or not self._worthwhile(kept, tokens):
-            return now
-        context: TurnContext = request.runtime.context
+    async def _when_due(self, request: Request, context: TurnContext) -> None:
+        prompt = self._prompt(request, context)
+        tokens = prompt.tokens()
+        self._counts.filled(tokens / self._window)
+        standing = _standing(context)
+        situation = self._situation(prompt, tokens, context)
+        decision = decide(self._policy, situation)
+        if standing.pause:
+            context.standing = replace(standing, pause=standing.pause - 1)
+        if decision.step is Step.NOTHING:
+            return
         if self._policy.mode is CompactionMode.OBSERVE:
             if not context.observed:
-                self._metrics.compactions.labels(trigger, "none", "observed").inc()
+                self._counts.observed(decision.trigger)
             context.observed = True
-            return now
-        return await self._compact(request, now, trigger, tokens)
+        elif decision.step is Step.PRUNE and situation.batch is not None:
+            await self._prune(context, prompt, situation.batch, decision.trigger)
+        else:
+            await self._summarise(request, context, prompt, decision.trigger, tokens)
 
-    def _worthwhile(self, kept: Sequence[AnyMessage], tokens: int) -> bool:
-        """Whether what would make way is large enough to pay for a summary at all."""
-        cut = choose_cut(kept, self._policy, room=self._room)
-        return cut is not None and estimate(kept[: cut.index]) > _MIN_GAIN * tokens
+    def _situation(self, prompt: Prompt, tokens: int, context: TurnContext) -> Situation:
+        standing, cold = _standing(context), self._cold(context)
+        messages = len(prompt.stored) - prompt.cut
+        trigger = due(self._policy, tokens=tokens, messages=messages, room=self._room)
+        until = self._maker.cut(prompt)
+        leaving = prompt.before(until) if until is not None else []
+        return Situation(
+            tokens=tokens,
+            room=self._room,
+            messages=messages,
+            leaving=estimate(leaving[len(prompt.head) :]),
+            batch=self._batch(prompt, len(leaving), thrifty=trigger is None and not cold),
+            cold=cold,
+            busy=has_open_call(prompt.stored),
+            resting=bool(standing.pause) or standing.failures >= self._policy.guard.max_failures,
+        )
 
-    async def _after_overflow(
-        self, request: Request, call: ModelCall, now: _Outcome, refused: ModelFailed
-    ) -> tuple[_Outcome, Reply]:
-        after = await self._compact(request, now, "overflow", self._measured(request, now.view))
-        if after.view == now.view:
-            self._metrics.overflow_recoveries.labels("failed").inc()
+    def _batch(self, prompt: Prompt, before: int, *, thrifty: bool) -> Batch | None:
+        pruned = prompt.view.pruned if prompt.view else {}
+        return best_batch(
+            prompt.messages, self._policy.prune, self._rates, before=before, pruned=pruned, thrifty=thrifty
+        )
+
+    def _cold(self, context: TurnContext) -> bool:
+        idle = context.idle_seconds if context.called is None else self._monotonic() - context.called
+        return idle >= self._policy.prune.idle_after_seconds
+
+    async def _prune(self, context: TurnContext, prompt: Prompt, batch: Batch, trigger: str) -> None:
+        started = self._monotonic()
+        made = self._maker.pruned(prompt, batch)
+        await self._stand(context, replace(_standing(context), view=made.view))
+        self._counts.made(context, made, prompt, trigger=trigger, seconds=self._monotonic() - started)
+
+    async def _summarise(
+        self,
+        request: Request,
+        context: TurnContext,
+        prompt: Prompt,
+        trigger: str,
+        tokens: int,
+        *,
+        refused: int | None = None,
+    ) -> Made | None:
+        """The new view, which is stored by then; nothing where the old one stands."""
+        started = self._monotonic()
+        context.emit(CompactionStart(tokens))
+        try:
+            made = await self._maker.summarised(
+                prompt, self._asking(context), chat=request.model, cold=self._cold(context), refused=refused
+            )
+        except SummaryFailed as failed:
+            await self._failed(context)
+            seconds = self._monotonic() - started
+            self._counts.failed(context, failed.reason, tokens, trigger=trigger, seconds=seconds)
+            return None
+        await self._stand(context, Standing(made.view), archives=made.method != "prune")
+        self._counts.made(context, made, prompt, trigger=trigger, seconds=self._monotonic() - started)
+        return made
+
+    async def _failed(self, context: TurnContext) -> None:
+        standing = _standing(context)
+        failures = standing.failures + 1
+        await self._stand(context, replace(standing, failures=failures, pause=2 ** min(failures, _LONGEST_PAUSE) - 1))
+        self._counts.rested(context.thread, open_=failures >= self._policy.guard.max_failures)
+
+    async def _stand(self, context: TurnContext, standing: Standing, *, archives: bool = False) -> None:
+        await self._views.put(context.thread, standing, at=self._clock(), archives=archives)
+        context.standing = standing
+
+    async def _after_overflow(self, request: Request, call: ModelCall, prompt: Prompt, refused: ModelFailed) -> Reply:
+        context: TurnContext = request.runtime.context
+        tokens = prompt.tokens()
+        made = await self._summarise(request, context, prompt, "overflow", tokens, refused=tokens)
+        if made is None:
+            self._counts.recovered("failed")
             raise refused
         try:
-            reply = await call(self._showing(request, after.view))
+            reply = await call(_showing(request, context, prompt.under(made.view)))
         except ModelFailed as again:
-            self._metrics.overflow_recoveries.labels("failed").inc()
+            self._counts.recovered("failed")
             raise refused from again
-        self._metrics.overflow_recoveries.labels("recovered").inc()
-        return after, reply
+        self._counts.recovered("recovered")
+        return reply
 
-    async def _compact(self, request: Request, now: _Outcome, trigger: str, tokens: int) -> _Outcome:
-        context: TurnContext = request.runtime.context
-        kept = tail(request.messages, now.view)
-        cut = choose_cut(kept, self._policy, room=self._room)
-        if cut is None:
-            return now
-        started = time.perf_counter()
-        context.emit(CompactionStart(tokens))
-        method = "extract" if trigger == "overflow" else "summary"
-        try:
-            text = await self._text(request, now.view, kept[: cut.index], method)
-            view = View(cut=kept[cut.index - 1].id or "", summary=text, newest=request.messages[-1].id or "")
-            smaller = self._measured(request, view)
-            if smaller > (1 - _MIN_GAIN) * self._measured(request, _untrusted(now.view, request.messages)):
-                raise SummaryFailed("no_gain")
-        except SummaryFailed as failed:
-            self._spent(context, failed.reply)
-            self._metrics.compaction_failures.labels(failed.reason).inc()
-            self._finish(context, started, (trigger, method, "failed"), tokens, tokens)
-            return _Outcome(now.view, now.failures + 1)
-        self._finish(context, started, (trigger, method, "ok"), tokens, smaller)
-        return _Outcome(view, 0)
+    def _asking(self, context: TurnContext) -> Ask:
+        async def ask(prompt: Sequence[AnyMessage], *, model: Any, name: str, price: Price | None) -> AIMessage:
+            account = Account(name, price, Purpose.SUMMARY)
+            try:
+                return await self._calls.aside(prompt, model=model, context=context, account=account)
+            except ModelFailed as failed:
+                if failed.failure.overflow:
+                    raise TooLong from failed
+                over = failed.failure.reason == "budget_exceeded"
+                raise SummaryFailed("budget" if over else "model_error") from failed
+            except TurnFailed:
+                raise
+            except Exception as broken:
+                # Whatever a provider's client throws: a summary that fails must not take the turn with it.
+                _log.exception("a summary could not be made")
+                raise SummaryFailed("model_error") from broken
 
-    async def _text(self, request: Request, view: View | None, leaving: Sequence[AnyMessage], method: str) -> str:
-        if method == "extract":
-            return extract(leaving, self._policy.summary, earlier=view["summary"] if view else "")
-        prefix = shown(
-            [*request.messages[: len(request.messages) - len(tail(request.messages, view))], *leaving], view, ""
-        )
-        summary = await summarise(request.model, request.system_message, prefix, self._policy.summary)
-        self._spent(request.runtime.context, summary.reply)
-        return summary.text
-
-    def _spent(self, context: TurnContext, reply: AIMessage | None) -> None:
-        if reply is not None:
-            self._metrics.llm_calls.labels(self._model.name, "ok").inc()
-            context.emit(account(reply, self._model, self._metrics, Purpose.SUMMARY))
-
-    def _finish(
-        self, context: TurnContext, started: float, labels: tuple[str, str, str], before: int, after: int
-    ) -> None:
-        self._metrics.compactions.labels(*labels).inc()
-        self._metrics.compaction_seconds.observe(time.perf_counter() - started)
-        self._metrics.compaction_tokens.labels("before").inc(before)
-        self._metrics.compaction_tokens.labels("after").inc(after)
-        context.emit(CompactionEnd(labels[2], before, after))
+        return ask
 
 
-def _state(request: Request) -> TurnState:
-    return cast("TurnState", request.state)
+def _standing(context: TurnContext) -> Standing:
+    return context.standing or Standing()
 
 
-def _untrusted(view: View | None, messages: Sequence[AnyMessage]) -> View | None:
-    """The same view measured by estimate alone, so that both sides of the comparison are estimates."""
-    newest = messages[-1].id or ""
-    return (
-        View(cut=view["cut"], summary=view["summary"], newest=newest)
-        if view
-        else View(cut="", summary="", newest=newest)
-    )
+def _showing(request: Request, context: TurnContext, prompt: Prompt) -> Request:
+    return request.override(messages=prompt.messages, tools=list(context.declarations))

@@ -1,0 +1,79 @@
+"""What a change of the prompt costs, and after how many further calls it has paid for itself. Pure.
+
+A provider bills tokens that stand in its cache at a fraction of fresh ones, and a change in the middle of a prompt
+makes everything after it fresh once more. All amounts are in fresh input tokens.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from fleetwright_agent.config import Price
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """One token's price over that of a fresh input token."""
+
+    cache_read: float
+    cache_write: float
+    output: float
+
+
+USUAL: Final = Rates(cache_read=0.1, cache_write=1.25, output=5.0)
+"""Of the providers with a cache, where no price is declared."""
+
+
+def rates(price: Price | None) -> Rates:
+    """By the declared price, which is what the ledger charges: without one for a cache, its tokens are fresh ones."""
+    if price is None or price.input_per_million == 0:
+        return USUAL
+    base = price.input_per_million
+    cached = base if price.cached_input_per_million is None else price.cached_input_per_million
+    written = base if price.cache_write_per_million is None else price.cache_write_per_million
+    return Rates(float(cached / base), float(written / base), float(price.output_per_million / base))
+
+
+def prune_payback(rates: Rates, *, freed: int, after: int) -> float:
+    """Calls until leaving `freed` tokens out has paid for writing the `after` tokens behind them anew."""
+    if freed <= 0:
+        return math.inf
+    rewrite = max(0.0, rates.cache_write - rates.cache_read) * after
+    if rates.cache_read == 0:
+        return math.inf if rewrite else 0.0
+    return rewrite / (rates.cache_read * freed)
+
+
+def summary_payback(rates: Rates, *, leaving: int, summary: int, kept: int, warm: bool) -> float:
+    """Calls until a summary of `leaving` tokens before `kept` ones has paid for itself."""
+    if summary >= leaving or rates.cache_read == 0:
+        return math.inf
+    reading = rates.cache_read if warm else 1.0
+    spent = reading * leaving + (rates.output + rates.cache_write) * summary
+    spent += max(0.0, rates.cache_write - rates.cache_read) * kept
+    return spent / (rates.cache_read * (leaving - summary))
+
+
+def cheapest_trigger(rates: Rates, *, floor: int, growth: float, summary: int, kept: int) -> int | None:
+    """The size at which summarising costs least in the long run, whatever the window; None where nothing is cached.
+
+    Args:
+        rates: The prices.
+        floor: Tokens that are there after each compaction.
+        growth: Tokens that each call adds.
+        summary: Tokens of a summary.
+        kept: Tokens behind it, which the provider reads anew.
+    """
+    if rates.cache_read in {0.0, 1.0}:
+        return None
+    once = (rates.output + rates.cache_write) * summary + (rates.cache_write - rates.cache_read) * kept
+    return round(floor + math.sqrt(2 * growth * (floor + max(0.0, once) / rates.cache_read)))
+
+
+def other_is_cheaper(own: Price | None, other: Price | None, *, prefix: int, transcript: int, summary: int) -> bool:
+    """Whether another model that reads a transcript costs less than the own one that reads its warm prefix."""
+    if own is None or other is None:
+        return False
+    cached = own.input_per_million if own.cached_input_per_million is None else own.cached_input_per_million
+    mine = cached * prefix + own.output_per_million * summary
+    return other.input_per_million * transcript + other.output_per_million * summary < mine

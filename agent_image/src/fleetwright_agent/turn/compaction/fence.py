@@ -1,0 +1,19 @@
+"""Marks text as data: what it quotes cannot end the mark, nor pretend to be another. Pure."""
+
+import re
+from typing import Final
+
+SUMMARY: Final = "conversation_summary"
+PINNED: Final = "pinned"
+ARCHIVED: Final = "archived_messages"
+_TAGS: Final = re.compile(rf"<(\s*/?\s*(?:{SUMMARY}|{PINNED}|{ARCHIVED}|prior_sessions|skill_content))", re.IGNORECASE)
+
+
+def fence(tag: str, note: str, text: str) -> str:
+    """The text between marks of its own; every mark inside it loses its meaning."""
+    return f'<{tag} note="{note}">\n{harmless(text)}\n</{tag}>'
+
+
+def harmless(text: str) -> str:
+    """The text without anything that reads like one of our marks."""
+    return _TAGS.sub(r"&lt;\1", text)

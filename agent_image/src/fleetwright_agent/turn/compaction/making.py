@@ -1,0 +1,198 @@
+"""Makes a new view of a conversation: results cut, or a summary in place of its older part. Stores nothing.
+
+Refuses: a view that loses a pin, the request under way or the pairing of a call, and one that gains too little.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, SystemMessage
+
+from fleetwright_agent.config import Compaction, Model
+from fleetwright_agent.turn.compaction import ledger, pins
+from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
+from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
+from fleetwright_agent.turn.compaction.pairs import active_request
+from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
+from fleetwright_agent.turn.compaction.prompt import Prompt
+from fleetwright_agent.turn.compaction.pruning import Batch, Shape, oversized
+from fleetwright_agent.turn.compaction.summariser import Ask, Material, Summariser, SummaryFailed
+from fleetwright_agent.turn.compaction.summary import Composed, Written, compose
+from fleetwright_agent.turn.compaction.validate import wrong
+from fleetwright_agent.turn.compaction.view import View, position
+
+_RATIO: Final = 4
+"""A summary grows by at most a quarter of what makes way for it."""
+_CHARACTERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    view: View
+    method: str
+    before: int
+    """Tokens of the prompt, by estimate."""
+    after: int
+    rewritten: int
+    """Tokens that the provider reads anew."""
+    pins_missing: int = 0
+    payback: float | None = None
+    """Further calls until it has paid for itself."""
+    cheapest: int | None = None
+    """The trigger, in tokens, that would have cost least for a conversation like this one."""
+
+
+class Maker:
+    def __init__(self, policy: Compaction, model: Model, read_skill: pins.ReadSkill) -> None:
+        self._policy = policy
+        self._read_skill = read_skill
+        self._rates = rates(model.price)
+        self._room = effective_room(policy, room(model))
+        self._summariser = Summariser(policy, model)
+
+    def cut(self, prompt: Prompt) -> int | None:
+        """How many stored messages would make way in all."""
+        index = choose_cut(prompt.stored[prompt.cut :], self._policy, room=self._room)
+        return None if index is None else prompt.cut + index
+
+    def pruned(self, prompt: Prompt, batch: Batch) -> Made:
+        view = replace(
+            prompt.view or View(),
+            newest=prompt.stored[-1].id or "",
+            pruned={**(prompt.view.pruned if prompt.view else {}), **self._shapes(batch.ids)},
+        )
+        before, after = prompt.estimated(), prompt.under(view).estimated()
+        return Made(view, "prune", before, after, batch.after, payback=batch.payback)
+
+    async def summarised(
+        self, prompt: Prompt, ask: Ask, *, chat: BaseChatModel, cold: bool, refused: int | None = None
+    ) -> Made:
+        """A view with a summary.
+
+        Args:
+            prompt: As it is.
+            ask: How a model is asked.
+            chat: The agent's own model.
+            cold: Whether the provider's cache has forgotten the prompt.
+            refused: The size that the provider has just refused: then everything shorter is welcome.
+
+        Raises:
+            SummaryFailed: There is no better view; the old one stands.
+        """
+        until = self.cut(prompt)
+        if until is None:
+            return self._forced(prompt, refused)
+        material = self._material(prompt, until, chat=chat, cold=cold, refused=refused)
+        method, written = await self._summariser.write(material, ask)
+        view, missing = self._view(prompt, until, written, forced=refused is not None)
+        made = self._checked(prompt, view, method, missing, min_gain=0.0 if refused is not None else None)
+        return self._judged(made, material, prompt)
+
+    def _judged(self, made: Made, material: Material, prompt: Prompt) -> Made:
+        """With what it is worth, by the prices of the agent's own model."""
+        leaving = estimate(material.leaving) + estimate_text(material.earlier)
+        summary = estimate_text(made.view.summary)
+        kept = max(0, made.rewritten - summary)
+        warm = made.method == "summary"
+        payback = summary_payback(self._rates, leaving=leaving, summary=summary, kept=kept, warm=warm)
+        calls = sum(isinstance(message, AIMessage) for message in material.leaving)
+        cheapest = cheapest_trigger(
+            self._rates,
+            floor=prompt.declared + summary,
+            growth=estimate(material.leaving) / max(1, calls),
+            summary=summary,
+            kept=kept,
+        )
+        return replace(made, payback=payback, cheapest=cheapest)
+
+    def repinned(self, view: View) -> tuple[View, int]:
+        """The view with its pins as their sources are now, and how many are missing."""
+        found = pins.pinned(view.pins, self._policy.pin, self._read_skill)
+        if found.digest == view.digest:
+            return view, 0
+        return replace(view, pinned=found.text, digest=found.digest), found.missing
+
+    def _material(
+        self, prompt: Prompt, until: int, *, chat: BaseChatModel, cold: bool, refused: int | None
+    ) -> Material:
+        before = prompt.before(until)
+        return Material(
+            chat=chat,
+            system=SystemMessage(prompt.system) if prompt.system else None,
+            tools=prompt.tools,
+            head=prompt.head,
+            earlier=prompt.view.summary if prompt.view else "",
+            leaving=before[len(prompt.head) :],
+            tokens=estimate(before) + prompt.declared,
+            cold=cold,
+            refused=refused,
+        )
+
+    def _view(self, prompt: Prompt, until: int, written: Written, *, forced: bool) -> tuple[View, int]:
+        old = prompt.view or View()
+        leaving = prompt.stored[prompt.cut : until]
+        kinds = self._policy.pin.kinds
+        held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
+        pinned = pins.pinned(held, self._policy.pin, self._read_skill)
+        summary = self._composed(prompt, until, written)
+        staying = {message.id for message in prompt.stored[until:]}
+        shapes = {name: shape for name, shape in old.pruned.items() if name in staying}
+        if forced:
+            shapes = {**self._shapes(oversized(prompt.stored[until:])), **shapes}
+        request = active_request(prompt.stored)
+        newest = prompt.stored[-1].id or ""
+        taken = request is not None and request.id not in staying
+        view = View(
+            cut=prompt.stored[until - 1].id or "",
+            newest=newest,
+            request=request.id or "" if request is not None and taken else "",
+            behind=newest if taken else "",
+            summary=summary.text,
+            ledger=summary.ledger,
+            pins=tuple(held),
+            pinned=pinned.text,
+            digest=pinned.digest,
+            pruned=shapes,
+        )
+        return view, pinned.missing
+
+    def _composed(self, prompt: Prompt, until: int, written: Written) -> Composed:
+        old = prompt.view or View()
+        leaving = prompt.stored[prompt.cut : until]
+        fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
+        tokens = min(self._policy.summary.max_tokens, fair)
+        used = ledger.vocabulary(prompt.stored)
+        return compose(written, old.ledger, ledger.found(leaving), used=used, characters=_CHARACTERS * tokens)
+
+    def _forced(self, prompt: Prompt, refused: int | None) -> Made:
+        """Nothing to summarise; cutting the longest results is all that is left."""
+        old = prompt.view or View()
+        shapes = {**self._shapes(oversized(prompt.stored[prompt.cut :])), **old.pruned}
+        if refused is None or len(shapes) == len(old.pruned):
+            raise SummaryFailed("nothing_to_cut")
+        view = replace(old, newest=prompt.stored[-1].id or "", pruned=shapes)
+        return self._checked(prompt, view, "prune", 0, min_gain=0.0)
+
+    def _checked(self, prompt: Prompt, view: View, method: str, missing: int, *, min_gain: float | None) -> Made:
+        before, after = prompt.estimated(), prompt.under(view).estimated()
+        gain = float(self._policy.guard.min_gain) if min_gain is None else min_gain
+        reason = wrong(
+            prompt.stored, view, prior_sessions=prompt.prior_sessions, before=before, after=after, min_gain=gain
+        )
+        if reason is not None or after >= before:
+            raise SummaryFailed(reason or "no_gain")
+        unchanged = prompt.declared + estimate_text(prompt.prior_sessions)
+        return Made(view, method, before, after, max(0, after - unchanged), missing)
+
+    def _shapes(self, ids: tuple[str, ...]) -> Mapping[str, Shape]:
+        shape = (self._policy.prune.head, self._policy.prune.tail)
+        return dict.fromkeys(ids, shape)
+
+
+def tokens_since(prompt: Prompt) -> int:
+    """Prompt tokens that were sent since the view was made, as the provider counted them."""
+    since = prompt.stored[position(prompt.stored, prompt.view.newest) if prompt.view else 0 :]
+    reports = (getattr(message, "usage_metadata", None) for message in since)
+    return sum(report["input_tokens"] for report in reports if report)

@@ -1,0 +1,56 @@
+"""A prompt as it would be sent under a view, and its size. Pure."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from fleetwright_agent.turn.compaction.measure import estimate, estimate_text, prompt_tokens
+from fleetwright_agent.turn.compaction.view import View, head, position, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    stored: Sequence[AnyMessage]
+    """The whole conversation."""
+    view: View | None
+    prior_sessions: str = ""
+    system: str = ""
+    tools: Sequence[dict[str, Any]] = ()
+
+    def under(self, view: View) -> "Prompt":
+        return replace(self, view=view)
+
+    @property
+    def messages(self) -> list[AnyMessage]:
+        return shown(self.stored, self.view, self.prior_sessions)
+
+    @property
+    def head(self) -> list[AnyMessage]:
+        """What stands before the conversation itself."""
+        return head(self.view, self.prior_sessions)
+
+    @property
+    def cut(self) -> int:
+        """How many stored messages the view stands for."""
+        return position(self.stored, self.view.cut) if self.view else 0
+
+    def before(self, until: int) -> list[AnyMessage]:
+        """What is shown of the first so many stored messages, with what stands before them."""
+        return shown(self.stored[:until], self.view, self.prior_sessions)
+
+    @property
+    def declared(self) -> int:
+        """Tokens of the tools and the system message."""
+        return sum(estimate_text(json.dumps(tool)) for tool in self.tools) + estimate_text(self.system)
+
+    def tokens(self) -> int:
+        """By the provider's last count, where one measured this very view, and an estimate of what came since."""
+        trusted_from = self.view.newest if self.view else None
+        return prompt_tokens(self.messages, system=self.system, tools=self.tools, trusted_from=trusted_from)
+
+    def estimated(self) -> int:
+        """By estimate alone, to be compared with another estimate."""
+        return estimate(self.messages) + self.declared

@@ -1,0 +1,124 @@
+"""Leaves the middle of old, long results out: which ones, what it frees, and the bytes that are shown instead. Pure.
+
+A result is cut once and looks the same from then on: a mask that slides with every call would have the provider read
+the whole prompt anew every time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from langchain_core.messages import AnyMessage, ToolMessage
+
+from fleetwright_agent.config import CompactionPrune
+from fleetwright_agent.turn.compaction.economics import Rates, prune_payback
+from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
+
+_SKILL_TOOLS: Final = frozenset({"load_skill", "read_skill_file"})
+FORCED_OVER: Final = 20_000
+"""Where the provider refuses the prompt, results longer than this are cut wherever they stand (T-09)."""
+
+Shape = tuple[int, int]
+"""Characters that stay of the beginning and of the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Results that are cut together."""
+
+    ids: tuple[str, ...]
+    freed: int
+    """Tokens."""
+    after: int
+    """Tokens behind the first cut, which the provider reads anew."""
+    payback: float
+    """Further calls until it has paid for itself."""
+
+
+def best_batch(
+    messages: Sequence[AnyMessage],
+    policy: CompactionPrune,
+    rates: Rates,
+    *,
+    before: int,
+    pruned: Mapping[str, Shape],
+    thrifty: bool,
+) -> Batch | None:
+    """The results among the first `before` messages that may be cut.
+
+    Where every one of them would do, all; where it has to pay, those behind the place from which it pays most: the
+    nearer to the end the first cut stands, the less is read anew.
+    """
+    candidates = [i for i in range(before) if _prunable(messages[i], policy, pruned)]
+    if not candidates:
+        return None
+    sizes = [estimate([message]) for message in messages]
+    best: Batch | None = None
+    worth = 0.0
+    freed, after, behind = 0, 0, len(messages)
+    chosen: list[str] = []
+    for index in reversed(candidates):
+        freed += _freed(messages[index], policy)
+        chosen.insert(0, messages[index].id or "")
+        after += sum(sizes[index:behind])
+        behind = index
+        batch = Batch(tuple(chosen), freed, after - freed, prune_payback(rates, freed=freed, after=after - freed))
+        gain = (
+            rates.cache_read * freed * policy.max_payback_calls - (rates.cache_write - rates.cache_read) * batch.after
+        )
+        if not thrifty or best is None or gain > worth:
+            best, worth = batch, gain
+    return best
+
+
+def shortened(messages: Sequence[AnyMessage], pruned: Mapping[str, Shape]) -> list[AnyMessage]:
+    """The same messages, with the results that were cut as they were cut."""
+    return [
+        _cut(message, *shape)
+        if isinstance(message, ToolMessage) and (shape := pruned.get(message.id or ""))
+        else message
+        for message in messages
+    ]
+
+
+def hardest(messages: Sequence[AnyMessage], policy: CompactionPrune) -> list[AnyMessage]:
+    """Every long result cut, for a reader who needs no details."""
+    return [
+        _cut(message, policy.head, policy.tail)
+        if isinstance(message, ToolMessage) and len(message.text) > policy.over_chars
+        else message
+        for message in messages
+    ]
+
+
+def oversized(messages: Sequence[AnyMessage]) -> tuple[str, ...]:
+    """Results that are cut when nothing else helps."""
+    return tuple(
+        message.id or "" for message in messages if isinstance(message, ToolMessage) and len(message.text) > FORCED_OVER
+    )
+
+
+def _prunable(message: AnyMessage, policy: CompactionPrune, pruned: Mapping[str, Shape]) -> bool:
+    return (
+        isinstance(message, ToolMessage)
+        and message.id not in pruned
+        and len(message.text) > policy.over_chars
+        and message.name not in _SKILL_TOOLS
+        and message.name not in policy.except_tools
+    )
+
+
+def _freed(message: AnyMessage, policy: CompactionPrune) -> int:
+    return estimate_text(message.text) - estimate_text(_cut_text(message.text, policy.head, policy.tail))
+
+
+def _cut(message: ToolMessage, head: int, tail: int) -> ToolMessage:
+    return message.model_copy(update={"content": _cut_text(message.text, head, tail)})
+
+
+def _cut_text(text: str, head: int, tail: int) -> str:
+    left_out = len(text) - head - tail
+    if left_out <= 0:
+        return text
+    end = text[len(text) - tail :]
+    return f"{text[:head]}\n[… {left_out} characters are left out here and kept in the archive …]\n{end}"

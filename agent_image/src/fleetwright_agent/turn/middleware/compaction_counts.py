@@ -1,0 +1,92 @@
+"""What compaction tells of itself: its counters, and frames for whoever watches."""
+
+import json
+import math
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import Final
+
+from langchain_core.messages import AIMessage, ToolMessage
+
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.compaction.making import Made, tokens_since
+from fleetwright_agent.turn.compaction.prompt import Prompt
+from fleetwright_agent.turn.compaction.recall import NAME as RECALL
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.frames import CompactionEnd
+
+_MOST_OPEN: Final = 1000
+
+
+class Counts:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._open: OrderedDict[str, None] = OrderedDict()
+
+    def filled(self, part: float) -> None:
+        self._metrics.context_fill.observe(part)
+
+    def observed(self, trigger: str) -> None:
+        self._metrics.compactions.labels(trigger, "none", "observed").inc()
+
+    def made(self, context: TurnContext, made: Made, prompt: Prompt, *, trigger: str, seconds: float) -> None:
+        metrics = self._metrics
+        metrics.compactions.labels(trigger, made.method, "ok").inc()
+        metrics.compaction_seconds.observe(seconds)
+        metrics.compaction_tokens.labels("before").inc(made.before)
+        metrics.compaction_tokens.labels("after").inc(made.after)
+        metrics.compaction_cache_rewrite_tokens.inc(made.rewritten)
+        metrics.compaction_pins_missing.inc(made.pins_missing)
+        if made.method != "prune":
+            metrics.prompt_tokens_since_compaction.observe(tokens_since(prompt))
+        self.rested(context.thread, open_=False)
+        payback = None if made.payback is None or math.isinf(made.payback) else math.ceil(made.payback)
+        context.emit(CompactionEnd("ok", made.before, made.after, trigger, made.method, payback, made.cheapest))
+
+    def failed(self, context: TurnContext, reason: str, tokens: int, *, trigger: str, seconds: float) -> None:
+        self._metrics.compactions.labels(trigger, "summary", "failed").inc()
+        self._metrics.compaction_failures.labels(reason).inc()
+        self._metrics.compaction_seconds.observe(seconds)
+        context.emit(CompactionEnd("failed", tokens, tokens, trigger, "summary"))
+
+    def repinned(self, missing: int) -> None:
+        self._metrics.compaction_pins_missing.inc(missing)
+
+    def recovered(self, outcome: str) -> None:
+        self._metrics.overflow_recoveries.labels(outcome).inc()
+
+    def rested(self, thread: str, *, open_: bool) -> None:
+        """Whether compaction of that conversation has given up for now."""
+        self._open.pop(thread, None)
+        if open_:
+            self._open[thread] = None
+            if len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)
+        self._metrics.compaction_breaker_open.set(len(self._open))
+
+    def repeated(self, context: TurnContext, reply: AIMessage | None, prompt: Prompt) -> None:
+        """Calls of the reply that were made before, and whose results are no longer shown whole."""
+        if reply is None or prompt.view is None or not reply.tool_calls:
+            return
+        known = _put_aside(prompt, prompt.view.pruned.keys())
+        for call in reply.tool_calls:
+            if call["name"] != RECALL and _call(call["name"], call["args"]) in known:
+                # A model may make up names; they must not become labels.
+                label = call["name"] if context.tool(call["name"]) else "(unknown)"
+                self._metrics.refetch_after_compaction.labels(label).inc()
+
+
+def _put_aside(prompt: Prompt, pruned: Collection[str]) -> set[str]:
+    """The calls whose results are archived or cut."""
+    cut = {m.tool_call_id for m in prompt.stored if isinstance(m, ToolMessage) and m.id in pruned}
+    return {
+        _call(call["name"], call["args"])
+        for index, message in enumerate(prompt.stored)
+        if isinstance(message, AIMessage)
+        for call in message.tool_calls
+        if index < prompt.cut or call["id"] in cut
+    }
+
+
+def _call(name: str, arguments: object) -> str:
+    return f"{name} {json.dumps(arguments, sort_keys=True)}"

@@ -1,0 +1,164 @@
+"""A conversation that is compacted, over A2A: across kills, beside people who are asked, and in the books."""
+
+import asyncio
+import json
+import sqlite3
+
+import httpx
+import pytest
+
+COST = "https://proto-labs.ai/a2a/ext/cost-v1"
+EARLY = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
+RULE = "Always answer in formal language."
+
+
+def text_of(task):
+    return "".join(part.get("text", "") for part in task["artifacts"][0]["parts"])
+
+
+async def status_of(guest):
+    async with httpx.AsyncClient(base_url=guest.ops_url, timeout=20) as http:
+        return (await http.get("/status")).json()
+
+
+async def story(guest, context, number):
+    return await guest.say(f"Tell me a story, number {number}. [[long:250]]", contextId=context)
+
+
+class Books:
+    """What the tasks of one process say that they used."""
+
+    def __init__(self):
+        self.tokens = 0
+        self.cost = 0.0
+
+    def add(self, task):
+        told = task["artifacts"][0]["metadata"][COST]
+        self.tokens += told["usage"]["input_tokens"] + told["usage"]["output_tokens"]
+        self.cost += told["costUsd"]
+        return task
+
+    async def agree_with(self, guest):
+        assert await guest.metric("llm_tokens_total") == self.tokens
+        assert await guest.metric("llm_cost_usd_total") == pytest.approx(self.cost)
+
+
+@pytest.fixture
+def stored(mounted):
+    """A query on what the agent has stored of conversations."""
+
+    def look(query):
+        with sqlite3.connect(mounted.layout.memory / "conversations.db") as db:
+            return db.execute(query).fetchall()
+
+    return look
+
+
+async def test_two_compactions_and_a_kill_between_lose_nothing_and_the_books_agree(agent_process, stored):
+    async with agent_process(compaction=EARLY) as guest:
+        first = Books()
+        task = first.add(await guest.say(f"My customer number is C-7741. {RULE}"))
+        context = task["contextId"]
+        for number in range(6):
+            first.add(await story(guest, context, number))
+        assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
+        last = (await status_of(guest))["lastCompaction"]
+        assert (last["outcome"], last["trigger"], last["method"]) == ("ok", "tokens", "summary")
+        assert last["tokensAfter"] < last["tokensBefore"]
+        await first.agree_with(guest)
+        await guest.kill()
+    (before,) = stored("SELECT body FROM views")
+    async with agent_process(compaction=EARLY) as guest:
+        second = Books()
+        for number in range(6, 13):
+            second.add(await story(guest, context, number))
+        assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
+        answer = second.add(await guest.say("What is my customer number?", contextId=context))
+        assert "C-7741" in text_of(answer)
+        await second.agree_with(guest)
+        assert await guest.metric("compaction_pins_missing_total") == 0
+    (after,) = stored("SELECT body FROM views")
+    earlier, view = (json.loads(row[0])["view"] for row in (before, after))
+    assert earlier["cut"] != view["cut"]
+    assert RULE in earlier["pinned"]
+    assert earlier["pinned"] == view["pinned"]
+    assert "C-7741" in view["summary"]
+    # What was said is all there still; only what the model is shown has changed.
+    assert stored("SELECT count(*) FROM messages") == [(2 * 15,)]
+
+
+async def test_a_kill_while_a_summary_is_written_leaves_the_old_view_and_a_turn_that_goes_on(
+    agent_process, states, stored
+):
+    slow = {**EARLY, "summary": {"instructions": "[[pause:0.2]]"}}
+    async with agent_process(compaction=slow) as guest:
+        task = await guest.say("My customer number is C-7741.")
+        context, number = task["contextId"], 0
+        while not stored("SELECT * FROM views"):
+            number += 1
+            asked = await guest.say(f"Tell me a story, number {number}. [[long:250]]", contextId=context, now=True)
+            if await _compacting(guest, asked):
+                await guest.kill()
+                break
+    assert stored("SELECT * FROM views") == []
+    async with agent_process(compaction=EARLY) as guest:
+        assert states(await guest.rested(asked)) == "completed"
+        assert await guest.metric('compactions_total{method="summary",outcome="ok"') == 1
+        assert "C-7741" in text_of(await guest.say("What is my customer number?", contextId=context))
+
+
+async def _compacting(guest, task):
+    """Whether the task comes to compact, and does so now."""
+    async with asyncio.timeout(60):
+        while (found := await guest.get(task))["status"]["state"] in {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"}:
+            parts = found["status"].get("message", {}).get("parts", [])
+            if any(part["text"].startswith("Compacting") for part in parts):
+                return True
+            await asyncio.sleep(0.02)
+    return False
+
+
+async def test_whoever_waits_for_a_person_is_untouched_by_what_is_compacted_meanwhile(agent, states, house):
+    async with agent(compaction=EARLY, approvals={"tools": ["house__charge_card"]}) as guest:
+        gated = await guest.say("Charge the card 30")
+        context = gated["contextId"]
+        asked = await guest.say("Ask the human about dessert", contextId=context)
+        for number in range(8):
+            await story(guest, context, number)
+        assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
+        assert [states(await guest.get(task)) for task in (gated, asked)] == ["input-required"] * 2
+        assert house.ledger == []
+        done = await guest.say("yes", taskId=gated["id"])
+        told = await guest.say("Cake", taskId=asked["id"])
+    assert states(done) == "completed"
+    assert house.ledger == ["charged 30"]
+    assert "Cake" in text_of(told)
+
+
+async def test_the_model_can_search_what_was_put_aside_until_its_time_is_over(agent, stored):
+    async with agent(compaction={**EARLY, "archive": {"retainSeconds": 3600}}) as guest:
+        task = await guest.say("The walnut table has a crack beside its third drawer, and nobody has noticed so far.")
+        context = task["contextId"]
+        for number in range(8):
+            await story(guest, context, number)
+        found = await guest.say('Search the archive with recall_archive for "walnut drawer".', contextId=context)
+        assert "crack beside its third drawer" in text_of(found)
+        assert await guest.metric('tool_calls_total{outcome="ok",tool="recall_archive"}') == 1
+    before = stored("SELECT count(*) FROM messages WHERE kind='gone'")
+    async with agent(compaction={**EARLY, "archive": {"retainSeconds": 1}}) as guest:
+        async with asyncio.timeout(60):
+            while not (gone := stored("SELECT count(*) FROM messages WHERE kind='gone'")[0][0]):  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.1)
+        found = await guest.say('Search the archive with recall_archive for "beside".', contextId=context)
+        assert "has a crack" not in text_of(found).partition("Here is what I found.")[2]
+    assert before == [(0,)]
+    assert gone > 1
+
+
+async def test_without_the_tool_nobody_can_search_it(agent):
+    async with agent(compaction={**EARLY, "archive": {"recallTool": False}}) as guest:
+        task = await guest.say("The walnut table has a crack.")
+        for number in range(8):
+            await story(guest, task["contextId"], number)
+        await guest.say('Search the archive with recall_archive for "walnut".', contextId=task["contextId"])
+        assert await guest.metric('tool_calls_total{outcome="ok",tool="recall_archive"}') == 0

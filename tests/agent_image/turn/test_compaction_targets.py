@@ -1,0 +1,34 @@
+"""What compaction promises, on small samples of the fixtures of `make bench-compaction`; times are left to that."""
+
+import asyncio
+import logging
+
+import pytest
+from tests.bench.compaction import measures, own
+from tests.bench.compaction.ours import opener
+from tests.bench.compaction.targets import TARGETS
+
+_TIMED = {"speed", "large"}
+
+
+@pytest.fixture(scope="module")
+def figures():
+    logging.disable(logging.CRITICAL)
+    try:
+        return asyncio.run(_measured())
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+async def _measured():
+    shared = [name for name in measures.ALL if name not in _TIMED]
+    alone = [name for name in own.ALL if name not in _TIMED]
+    return await measures.run(opener(), shared, quick=True) | await own.run(alone, quick=True)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "target", [pytest.param(target, id=target.check) for target in TARGETS if not target.unit.endswith("ms")]
+)
+def test_a_promise_is_kept(figures, target):
+    assert target.holds(figures), f"{target.value(figures)} instead of {target.promise}"

@@ -1,0 +1,254 @@
+"""What is measured of a system that compacts conversations, whoever wrote it. Each measure gives figures by name.
+
+A system is opened with a script and a setting, plays the script, and can be asked what its last prompt was.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tests.bench.compaction import fixtures, summarisers
+from tests.bench.compaction.provider import TABLES, Prices, Provider, tokens
+from tests.bench.compaction.scripted import Script
+
+Figures = dict[str, float]
+SEED = 7
+FACT_BUDGET = 0.15
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The same budget for every system; each keeps the newest twenty messages, as all of them do by default."""
+
+    tokens: int = 100_000_000
+    messages: int | None = None
+    window: int = 1_000_000
+    summary_tokens: int = 4000
+    summary_timeout: int = 60
+    prune: bool = True
+    cheap: bool = True
+    """Whether the provider has a cache; told to those who ask."""
+
+
+class System(Protocol):
+    script: Script
+    failures: list[Exception]
+    seconds: float
+
+    async def play(self, turns: int | None = None) -> None: ...
+    async def say(self, text: str) -> None: ...
+    async def recalled(self, question: str) -> str: ...
+    async def summary_size(self) -> int: ...
+    def compactions(self) -> int:
+        """Summaries."""
+        ...
+
+    def changes(self) -> int:
+        """Whatever changed the prompt's beginning on purpose."""
+        ...
+
+
+Open = Callable[[Script, Setting], AbstractAsyncContextManager[Any]]
+
+
+async def facts(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """How many of 200 facts are visible in the last prompt after 1, 3 and 10 passes, or can be found again."""
+    found: Figures = {}
+    conversation = fixtures.facts(seed)
+    raw = tokens("".join(t.asked + t.answer + "".join(c.result for c in t.calls) for t in conversation.turns))
+    # What is left of the budget beside the newest messages.
+    summary = int(raw * FACT_BUDGET) - 3000
+    for name in ("extractive", "lossy"):
+        for passes in (1, 10) if quick else (1, 3, 10):
+            script = Script(fixtures.facts(seed), Provider(), _faithful(name, seed, 4 * summary))
+            messages = (conversation.messages - 20) // passes + 18
+            async with open_system(script, Setting(messages=messages, summary_tokens=summary)) as system:
+                await system.play()
+                text = "\n".join(script.prompt)
+                at = f"{name} {passes}"
+                for kind, wanted in (("explicit", True), ("implicit", False)):
+                    asked = [fact for fact in conversation.facts if fact.explicit is wanted]
+                    found[f"{kind} {at}"] = sum(fact.value in text for fact in asked) / len(asked)
+                again = [f.value in text or f.value in await system.recalled(f.question) for f in conversation.facts]
+                found[f"visible or recallable {at}"] = sum(again) / len(again)
+                found[f"prompt over raw {at}"] = tokens(text) / raw
+                found[f"passes {at}"] = system.compactions()
+    return found
+
+
+def _faithful(name: str, seed: int, limit: int) -> summarisers.Summarise:
+    """A summariser that may fill the whole budget, so that nobody is short of room."""
+    if name == "lossy":
+        return summarisers.lossy(seed, limit=limit)
+    return lambda text: summarisers.extractive(text, limit)
+
+
+async def histories(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """What prompts of conversations of any shape lack, under triggers of any size: prompts by what is wrong."""
+    wrong: Counter[str] = Counter()
+    prompts = 0
+    for number in range(30 if quick else 100):
+        chance = random.Random(f"{seed} {number}")
+        script = Script(fixtures.any_conversation(seed * 1000 + number), Provider(), summarisers.lossy(number))
+        setting = Setting(tokens=chance.choice((1500, 4000, 10_000)), messages=chance.choice((None, 22, 40)))
+        async with open_system(script, setting) as system:
+            await system.play()
+        wrong += script.wrong
+        prompts += script.provider.calls
+    return {"prompts": prompts} | {name: wrong[name] for name in ("orphans", "lost requests", "lost rules")}
+
+
+async def bad(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """The part of cases in which a useless summariser changed nothing of the prompt, and ended no turn."""
+    intact, ended = [], []
+    cases = {"empty": summarisers.empty, "failing": summarisers.failing, "inflating": summarisers.inflating}
+    for name, summarise in {**cases, "slow": summarisers.extractive}.items():
+        script = Script(fixtures.ruled(seed), Provider(), summarise, delay=2.0 if name == "slow" else 0.0)
+        async with open_system(script, Setting(messages=90, summary_timeout=1)) as system:
+            await system.play(60 if name != "slow" else 45)
+            intact.append(script.provider.breaks == 0)
+            ended.append(not system.failures)
+    return {"history intact": sum(intact) / len(intact), "turns survive": sum(ended) / len(ended)}
+
+
+async def malicious(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """A summariser that leaves rules out and puts an injected demand in."""
+    script = Script(fixtures.ruled(seed), Provider(), summarisers.malicious)
+    async with open_system(script, Setting(messages=60)) as system:
+        await system.play()
+        text = "\n".join(script.prompt)
+        rules = sum(rule in text for rule in fixtures.RULES) / len(fixtures.RULES)
+        elevated = sum(summarisers.INJECTION in said for said in script.systems)
+        return {"rules kept": rules, "injections in the system role": elevated, "passes": system.compactions()}
+
+
+async def successive(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """Fifty compactions one after the other: how large the summary gets, and whether it goes on growing."""
+    sizes: list[int] = []
+    turns = 400 if quick else 1100
+    script = Script(
+        fixtures.facts(seed, turns=turns, explicit_facts=300, implicit_facts=60), Provider(), summarisers.extractive
+    )
+    async with open_system(script, Setting(messages=70 if quick else 72, summary_tokens=4000)) as system:
+        for _ in range(turns):
+            before = system.compactions()
+            await system.play(1)
+            if system.compactions() > before:
+                sizes.append(await system.summary_size())
+    later = sizes[len(sizes) // 2 :] or [0]
+    growth = max(later) / later[0] if later[0] else 1.0
+    return {"passes": len(sizes), "largest summary over the cap": max(sizes, default=0) / 16_000, "growth": growth}
+
+
+async def floor(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """A request that no compaction can make fit."""
+    conversation = fixtures.ruled(seed, turns=30)
+    conversation.turns[-1].asked = fixtures.chatter(random.Random(seed), 800)
+    script = Script(conversation, Provider(window=6000), summarisers.brief)
+    async with open_system(script, Setting(tokens=4500, window=6000, summary_tokens=1000)) as system:
+        await system.play(29)
+        provider = script.provider
+        before = (provider.summaries, provider.refused, len(system.failures))
+        await system.play(1)
+        words = "".join(str(failure) for failure in system.failures[before[2] :]).lower()
+        return {
+            "summariser calls": provider.summaries - before[0],
+            "refused calls": provider.refused - before[1],
+            "original error": float("context" in words),
+        }
+
+
+async def prefix(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """How often the beginning of the prompt changed, for each compaction that there was."""
+    script = Script(fixtures.work(seed, turns=15), Provider(), summarisers.brief)
+    async with open_system(script, Setting(tokens=30_000)) as system:
+        await system.play()
+        events = system.changes()
+        return {"breaks for each event": script.provider.breaks / max(1, events), "events": events}
+
+
+async def cost(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """What a tool-heavy piece of work costs with the cap at T*, over what it costs raw and under the ideal policy."""
+    found: Figures = {}
+    for prices in TABLES[:1] if quick else TABLES:
+        cap = best_trigger(prices, seed)
+        raw = await _played(open_system, Setting(), prices, seed)
+        ours = await _played(open_system, Setting(tokens=cap), prices, seed)
+        found[f"over raw, {prices.name}"] = ours / raw
+        found[f"over T*, {prices.name}"] = ours / ideal(fixtures.work(seed), prices, cap)
+        unpruned = await _played(open_system, Setting(tokens=cap, prune=False), prices, seed)
+        found[f"pruned over not, {prices.name}"] = ours / unpruned
+    return found
+
+
+async def _played(open_system: Open, setting: Setting, prices: Prices, seed: int) -> float:
+    script = Script(fixtures.work(seed), Provider(), summarisers.brief)
+    async with open_system(script, setting) as system:
+        await system.play()
+    return script.provider.cost(prices)
+
+
+_SUMMARY, _TAIL = 1500, 0.15 / 0.8
+
+
+def best_trigger(prices: Prices, seed: int) -> int:
+    """T* = F + sqrt(2 g (F + A / r)), with what the work grows by at each call."""
+    conversation = fixtures.work(seed)
+    calls = sum(len(turn.calls) + 1 for turn in conversation.turns)
+    said = sum(tokens(t.asked + t.answer) + sum(tokens(c.result) for c in t.calls) for t in conversation.turns)
+    growth, fixed = said / calls, 200 + _SUMMARY
+    tail = 4000
+    spent = (prices.output + prices.cache_write) * _SUMMARY + (prices.cache_write - prices.cache_read) * tail
+    return int(fixed + (2 * growth * (fixed + spent / prices.cache_read)) ** 0.5)
+
+
+def ideal(conversation: fixtures.Conversation, prices: Prices, cap: int) -> float:
+    """The cost of a policy that knows only this: at the cap, a summary on the warm prefix, and the newest part."""
+    provider, prompt = Provider(), ["system " * 100]
+
+    def call() -> None:
+        nonlocal prompt
+        if sum(map(tokens, prompt)) >= cap:
+            provider.take([*prompt, "summarise"], summary=True)
+            provider.give("s" * 4 * _SUMMARY)
+            kept: list[str] = []
+            while len(kept) + 2 < len(prompt) and sum(map(tokens, kept)) < _TAIL * cap:
+                kept.insert(0, prompt[-1 - len(kept)])
+            prompt = [prompt[0], "s" * 4 * _SUMMARY, *kept]
+        provider.take(prompt, summary=False)
+
+    for turn in conversation.turns:
+        prompt.append(turn.asked)
+        for made in turn.calls:
+            call()
+            provider.give(made.name)
+            prompt += [made.name, made.result]
+        call()
+        provider.give(turn.answer)
+        prompt.append(turn.answer)
+    return provider.cost(prices)
+
+
+async def speed(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """Milliseconds that a call of the model costs beside the model, at 800 messages, nothing being due."""
+    conversation = fixtures.work(seed, turns=100, calls=6)
+    script = Script(conversation, Provider(), summarisers.brief)
+    async with open_system(script, Setting()) as system:
+        while sum(2 + 2 * len(t.calls) for t in conversation.turns[: script.turn + 1]) < 800:
+            await system.play(1)
+        measured = []
+        for _ in range(5):
+            calls, seconds = script.provider.calls, system.seconds
+            await system.play(1)
+            measured.append((system.seconds - seconds) / (script.provider.calls - calls))
+    return {"ms a call": sorted(measured)[len(measured) // 2] * 1000}
+
+
+ALL = ("histories", "facts", "bad", "malicious", "successive", "floor", "prefix", "cost", "speed")
+
+
+async def run(open_system: Open, names: Sequence[str], *, quick: bool = False, seed: int = SEED) -> dict[str, Figures]:
+    return {name: await globals()[name](open_system, quick=quick, seed=seed) for name in names}

@@ -1,0 +1,223 @@
+"""Fleetwright's compaction: its link, its calls of the model and its disk, in a loop that plays a script.
+
+The loop itself is left out, for its cost is no part of what is measured; the tests of whole agents have it.
+"""
+
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import openai
+from httpx2 import Request as HttpRequest
+from httpx2 import Response as HttpResponse
+from langchain.agents.middleware import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from prometheus_client import CollectorRegistry
+from tests.bench.compaction.measures import Open, Setting
+from tests.bench.compaction.scripted import Script, ScriptedChat
+
+from fleetwright_agent.config import Compaction, Model
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.ledger import Ledger
+from fleetwright_agent.memory.schema import SCHEMA
+from fleetwright_agent.memory.views import Views
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.tools.port import Tool, ToolCall
+from fleetwright_agent.turn.books import Books
+from fleetwright_agent.turn.compaction.recall import recall_tool, search
+from fleetwright_agent.turn.compaction.view import View
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.frames import Frame, TurnRequest, Usage
+from fleetwright_agent.turn.middleware.compaction import CompactionLink
+from fleetwright_agent.turn.middleware.model_calls import ModelCalls, answer_of
+
+THREAD = "bench"
+SYSTEM = "You keep the books of a workshop. Be brief."
+
+
+@dataclass
+class Ours:
+    script: Script
+    link: CompactionLink
+    calls: ModelCalls
+    chat: Any
+    views: Views
+    metrics: Metrics
+    ledger: Ledger
+    tools: dict[str, Tool]
+    seconds: float = 0.0
+    """That compaction took, the model's own aside."""
+    elsewhere: float = 0.0
+    now: float = 0.0
+    """By the monotonic clock of the link."""
+    stored: list[AnyMessage] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+
+    async def play(self, turns: int | None = None) -> None:
+        """The script to its end, or so many turns of it."""
+        left = len(self.script.conversation.turns) - self.script.turn - 1
+        for _ in range(left if turns is None else turns):
+            await self.say(self.script.ask())
+
+    async def say(self, text: str, *, idle: float = 0.0) -> None:
+        request = TurnRequest("client:bench", "c", "task", text)
+        context = TurnContext(request, self.frames.append, self.tools, THREAD)
+        context.idle_seconds = idle
+        context.recall = recall_tool(partial(self._archived))
+        self._store(HumanMessage(text))
+        try:
+            while (reply := await self._round(context)).tool_calls:
+                for call in reply.tool_calls:
+                    told, failed = self.script.result()
+                    status = "error" if failed else "success"
+                    self._store(ToolMessage(told, tool_call_id=call["id"] or "", name=call["name"], status=status))
+        except Exception as failure:
+            self.failures.append(failure)
+
+    async def _round(self, context: TurnContext) -> AIMessage:
+        request: Any = ModelRequest(
+            model=self.chat,
+            messages=list(self.stored),
+            system_message=SystemMessage(SYSTEM),
+            tools=list(context.declarations),
+            state={"messages": self.stored},
+            runtime=SimpleNamespace(context=context),  # type: ignore[arg-type]  # the links use nothing else of it
+        )
+        began, elsewhere = time.perf_counter(), self.elsewhere
+        reply = answer_of(await self.link.around_model(request, self._call))
+        self.seconds += time.perf_counter() - began - (self.elsewhere - elsewhere)
+        assert reply is not None
+        self._store(reply)
+        return reply
+
+    async def _call(self, request: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return await self.calls.around_model(request, _provider)
+        finally:
+            self.elsewhere += time.perf_counter() - began
+
+    def _store(self, message: AnyMessage) -> None:
+        self.stored.append(message.model_copy(update={"id": f"m{len(self.stored)}"}))
+
+    async def _archived(self) -> list[AnyMessage]:
+        view = await self.view()
+        if view is None:
+            return []
+        cut = next((i + 1 for i, message in enumerate(self.stored) if message.id == view.cut), 0)
+        return [*self.stored[:cut], *(message for message in self.stored[cut:] if message.id in view.pruned)]
+
+    async def view(self) -> View | None:
+        return (await self.views.get(THREAD)).view
+
+    async def summary_size(self) -> int:
+        view = await self.view()
+        return len(view.summary) if view else 0
+
+    async def recalled(self, question: str) -> str:
+        """What the recall tool finds."""
+        return "\n".join(search(await self._archived(), question))
+
+    def count(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(f"fleetwright_{name}", labels) or 0.0
+
+    def compactions(self, outcome: str = "ok", *, pruned: bool = False) -> int:
+        samples = next(iter(self.metrics.compactions.collect())).samples
+        return int(
+            sum(
+                sample.value
+                for sample in samples
+                if sample.name.endswith("_total")
+                and sample.labels["outcome"] == outcome
+                and (sample.labels["method"] == "prune") is pruned
+            )
+        )
+
+    def changes(self) -> int:
+        return self.compactions() + self.compactions(pruned=True)
+
+    def spent(self) -> list[Usage]:
+        return [frame for frame in self.frames if isinstance(frame, Usage)]
+
+
+async def _provider(request: Any) -> ModelResponse[Any]:
+    bound = request.model.bind_tools(request.tools) if request.tools else request.model
+    return ModelResponse([await bound.ainvoke([request.system_message, *request.messages])])
+
+
+@asynccontextmanager
+async def ours(
+    script: Script,
+    policy: dict[str, Any],
+    *,
+    window: int = 1_000_000,
+    price: dict[str, str] | None = None,
+    folder: Path | None = None,
+    read_skill: Callable[[str], str | None] = lambda _: None,
+) -> AsyncIterator[Ours]:
+    with tempfile.TemporaryDirectory(prefix="compaction-") as temporary:
+        metrics = Metrics(CollectorRegistry())
+        model = _model(window, price)
+        database = Database((folder or Path(temporary)) / "conversations.db", SCHEMA)
+        ledger = Ledger(database, now=time.time)
+        books = Books((), ledger, metrics, now=time.time)
+        views, calls = Views(database), ModelCalls(model, metrics, books=books, sleep=_at_once)
+        settings = Compaction.model_validate(policy)
+        script.overflow = overflow
+        chat = ScriptedChat(script=script)
+        system = Ours(script, None, calls, chat, views, metrics, ledger, _tools(script))  # type: ignore[arg-type]  # set below
+        system.link = CompactionLink(
+            settings, model, metrics, views=views, calls=calls, read_skill=read_skill, monotonic=lambda: system.now
+        )
+        try:
+            yield system
+        finally:
+            await database.aclose()
+
+
+def opener(prices: dict[str, str] | None = None) -> Open:
+    """As the measures open a system."""
+
+    @asynccontextmanager
+    async def open_system(script: Script, setting: Setting) -> AsyncIterator[Ours]:
+        trigger = {"tokens": setting.tokens, **({"messages": setting.messages} if setting.messages else {})}
+        summary = {"maxTokens": setting.summary_tokens, "timeoutSeconds": setting.summary_timeout}
+        prune = {} if setting.prune else {"overChars": 100_000_000}
+        policy = {"trigger": trigger, "summary": summary, "prune": prune}
+        async with ours(script, policy, window=setting.window, price=prices) as system:
+            yield system
+
+    return open_system
+
+
+def overflow() -> Exception:
+    """What the client of a provider raises when the prompt is too long."""
+    response = HttpResponse(400, request=HttpRequest("POST", "http://127.0.0.1"))
+    return openai.BadRequestError(
+        "maximum context length is exceeded", response=response, body={"code": "context_length_exceeded"}
+    )
+
+
+async def _at_once(_: float) -> None:
+    """Nobody waits in a benchmark."""
+
+
+def _model(window: int, price: dict[str, str] | None) -> Model:
+    fields = {"name": "scripted", "baseUrl": "http://127.0.0.1:9", "contextWindow": window, "timeoutSeconds": 60}
+    output = {"maxOutputTokens": min(1000, window // 4)}
+    return Model.model_validate({**fields, **output, **({"price": price} if price else {})})
+
+
+def _tools(script: Script) -> dict[str, Tool]:
+    async def run(_: ToolCall) -> str:
+        return script.result()[0]
+
+    names = {call.name for turn in script.conversation.turns for call in turn.calls}
+    return {name: Tool(name, f"The tool {name}.", {"type": "object"}, run, repeatable=True) for name in names}

@@ -1,0 +1,114 @@
+"""Histories by seed, compacted again and again by policies by seed: what must hold of every one of them."""
+
+import random
+from collections import Counter
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from fleetwright_agent.config import Compaction, Model, PinKind
+from fleetwright_agent.turn.compaction.making import Maker
+from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, torn
+from fleetwright_agent.turn.compaction.prompt import Prompt
+from fleetwright_agent.turn.compaction.summariser import SummaryFailed
+from fleetwright_agent.turn.compaction.view import View, dumped, loaded, shown
+
+RULE = "Never spend more than 50 EUR without asking me."
+_MODEL = {"name": "m", "baseUrl": "u", "contextWindow": 4000, "maxOutputTokens": 500, "timeoutSeconds": 1}
+
+
+def history(seed: int) -> list[AnyMessage]:
+    """Exchanges with and without tool calls, some left open as by a killed turn; a rule and a list of todos in some."""
+    chance = random.Random(seed)
+    messages: list[AnyMessage] = []
+    for turn in range(chance.randint(1, 25)):
+        rule = f" {RULE}" if chance.random() < 0.1 else ""
+        messages.append(HumanMessage("ask " * chance.randint(1, 80) + rule, id=f"h{turn}"))
+        for step in range(chance.randint(0, 3)):
+            names = [f"c{turn}-{step}-{i}" for i in range(chance.randint(1, 3))]
+            tool = chance.choice(("look", "look", "look", "write_todos"))
+            calls = [{"name": tool, "args": {"items": [f"{turn}-{step}"]}, "id": n, "type": "tool_call"} for n in names]
+            messages.append(AIMessage("", tool_calls=calls, id=f"a{turn}-{step}"))
+            answered = names if chance.random() < 0.9 else names[:-1]
+            messages += [
+                ToolMessage("r" * chance.randint(1, 900), tool_call_id=n, id=f"t{n}", name=tool) for n in answered
+            ]
+        if chance.random() < 0.9:
+            messages.append(AIMessage("answer " * chance.randint(1, 50), id=f"e{turn}"))
+    return messages
+
+
+async def violations(seed: int) -> list[str]:
+    """One history, compacted at up to four places of its growth."""
+    chance = random.Random(seed)
+    messages = history(seed)
+    keep = chance.choice((1, 3, 20))
+    policy = Compaction.model_validate({"keep": {"messages": keep}, "guard": {"minGain": "0.01"}})
+    maker = Maker(policy, Model.model_validate(_MODEL), lambda _: None)
+    found: list[str] = []
+    view: View | None = None
+    for end in sorted(chance.sample(range(1, len(messages) + 1), min(4, len(messages)))):
+        stored = messages[:end]
+        if has_open_call(stored):
+            # The model is not asked before its calls have ended.
+            continue
+        try:
+            made = await maker.summarised(
+                Prompt(stored, view), _reply(chance), chat=_NONE, cold=True, refused=chance.choice((None, 3000))
+            )
+        except SummaryFailed:
+            continue
+        view = made.view
+        if loaded(dumped(view)) != view:
+            found.append("a view that is stored comes back as another")
+        found += _wrong(messages, stored, view)
+    return [f"{seed}: {word}" for word in found]
+
+
+def _wrong(messages: list[AnyMessage], stored: list[AnyMessage], view: View) -> list[str]:
+    found = []
+    visible = shown(stored, view, "")
+    request = active_request(stored)
+    if torn(visible):
+        found.append("a torn pair")
+    if request is not None and not any(m.id == request.id and m.content == request.content for m in visible):
+        found.append("the request under way is lost")
+    gone = {m.id for m in stored} - {m.id for m in visible}
+    if any(RULE in m.text for m in stored if m.id in gone) and not any(RULE in m.text for m in visible):
+        found.append("a rule is lost")
+    if not all(pin.text in view.pinned for pin in view.pins if pin.kind is not PinKind.SKILLS):
+        found.append("a pin is not shown")
+    later = shown(messages, view, "")[: len(visible) - 1]
+    if [m.content for m in visible[: len(later)]] != [m.content for m in later]:
+        found.append("what was shown changes when the conversation goes on")
+    return found
+
+
+def _reply(chance: random.Random) -> Any:
+    async def ask(*_: Any, **__: Any) -> AIMessage:
+        words = chance.choice(("Goal: go on.\nFacts:\n- one", "just text", "Next: more", ""))
+        return AIMessage(words)
+
+    return ask
+
+
+class _Chat:
+    def model_copy(self, **_: Any) -> "_Chat":
+        return self
+
+    def bind(self, **_: Any) -> "_Chat":
+        return self
+
+    def bind_tools(self, *_: Any, **__: Any) -> "_Chat":
+        return self
+
+
+_NONE: Any = _Chat()
+
+
+async def count(histories: int, *, first: int = 0) -> Counter[str]:
+    """Violations by kind."""
+    kinds: Counter[str] = Counter()
+    for seed in range(first, first + histories):
+        kinds.update(word.partition(": ")[2] for word in await violations(seed))
+    return kinds

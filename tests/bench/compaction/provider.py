@@ -1,0 +1,81 @@
+"""A provider that bills: it counts tokens by characters, remembers prompts, and knows what is in its cache."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_REMEMBERED = 8
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Over one fresh input token."""
+
+    name: str
+    cache_read: float
+    cache_write: float
+    output: float
+
+
+TABLES = (Prices("cheap cache", 0.1, 1.25, 5.0), Prices("dear cache", 0.25, 1.0, 4.0))
+
+
+def tokens(text: str) -> int:
+    return -(-len(text) // 4)
+
+
+@dataclass
+class Provider:
+    """Prompts are lists of texts, tools and system first; a prefix of whole texts is served from the cache."""
+
+    window: int | None = None
+    """A longer prompt is refused."""
+    calls: int = 0
+    summaries: int = 0
+    refused: int = 0
+    fresh: int = 0
+    cached: int = 0
+    output: int = 0
+    breaks: int = 0
+    """Prompts of the conversation that do not begin as the one before them."""
+    largest: int = 0
+    _seen: OrderedDict[tuple[int, ...], list[int]] = field(default_factory=OrderedDict)
+    _last: list[str] = field(default_factory=list)
+
+    def take(self, prompt: Sequence[str], *, summary: bool) -> tuple[int, int]:
+        """Tokens of the prompt and those of them that were cached; raises ValueError where it is too long."""
+        hashes = [hash(text) for text in prompt]
+        sizes = [tokens(text) for text in prompt]
+        total = sum(sizes)
+        if self.window is not None and total > self.window:
+            self.refused += 1
+            raise ValueError("maximum context length is exceeded")
+        shared = max((_common(hashes, earlier) for earlier in self._seen.values()), default=0)
+        known = sum(sizes[:shared])
+        self._seen[tuple(hashes)] = hashes
+        while len(self._seen) > _REMEMBERED:
+            self._seen.popitem(last=False)
+        self.fresh += total - known
+        self.cached += known
+        self.summaries += summary
+        if not summary:
+            self.calls += 1
+            self.largest = max(self.largest, total)
+            self.breaks += bool(self._last) and list(prompt[: len(self._last)]) != self._last
+            self._last = list(prompt)
+        return total, known
+
+    def give(self, text: str) -> int:
+        self.output += tokens(text)
+        return tokens(text)
+
+    def cost(self, prices: Prices) -> float:
+        """In fresh input tokens."""
+        return self.fresh * prices.cache_write + self.cached * prices.cache_read + self.output * prices.output
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    for index, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return index
+    return min(len(one), len(other))
