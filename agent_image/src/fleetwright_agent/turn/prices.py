@@ -7,11 +7,20 @@ from fleetwright_agent.config import Price
 _MILLION = Decimal(1_000_000)
 
 
-def cost_usd(price: Price | None, *, input_tokens: int, output_tokens: int, cache_read_tokens: int) -> Decimal | None:
-    """US dollars of one call; `input_tokens` includes the cached ones (T-15, PA-053)."""
+def cost_usd(
+    price: Price | None,
+    *,
+    input_tokens: int,
+    output_tokens: int,
+    cache_read_tokens: int = 0,
+    cache_write_tokens: int = 0,
+) -> Decimal | None:
+    """US dollars of one call; `input_tokens` includes what was read from a cache or written to it (T-15, PA-053)."""
     if price is None:
         return None
-    cached = price.input_per_million if price.cached_input_per_million is None else price.cached_input_per_million
-    fresh = max(0, input_tokens - cache_read_tokens)
-    total = fresh * price.input_per_million + cache_read_tokens * cached + output_tokens * price.output_per_million
-    return total / _MILLION
+    usual = price.input_per_million
+    read = usual if price.cached_input_per_million is None else price.cached_input_per_million
+    write = usual if price.cache_write_per_million is None else price.cache_write_per_million
+    fresh = max(0, input_tokens - cache_read_tokens - cache_write_tokens)
+    total = fresh * usual + cache_read_tokens * read + cache_write_tokens * write
+    return (total + output_tokens * price.output_per_million) / _MILLION

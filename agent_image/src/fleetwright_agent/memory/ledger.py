@@ -1,0 +1,119 @@
+"""What model calls have cost: sums by hour, model, purpose and caller, on disk.
+
+Written in the order of the calls, before anything that is stored after them: whoever reads a checkpoint finds the cost
+of what led to it. Every process life has its own rows, which equal its counters. Refuses: rounding; money is kept in
+millionths of a millionth of a US dollar.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from fleetwright_agent.memory.database import Database
+
+_log = logging.getLogger(__name__)
+_PICO: Final = Decimal(10) ** 12
+_HOUR: Final = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One call of a model. Without a price `usd` is nothing."""
+
+    model: str
+    purpose: str
+    caller: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    usd: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Of many calls; `unpriced` is how many of them had no price."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    unpriced: int = 0
+    usd: Decimal = Decimal(0)
+
+
+class Ledger:
+    def __init__(self, database: Database, *, now: Callable[[], float]) -> None:
+        """`now` is in seconds since the epoch."""
+        self._database = database
+        self._now = now
+        self._life: int | None = None
+        self._writing: set[asyncio.Future[None]] = set()
+
+    def put(self, entry: Entry) -> None:
+        """Writes without being waited for; what is stored afterwards is stored after it."""
+        at = self._now()
+        writing = self._database.submit(lambda db: self._write(db, entry, at))
+        self._writing.add(writing)
+        writing.add_done_callback(self._written)
+
+    async def since(self, seconds: float) -> Sum:
+        """Of all lives, from the hour that begins then."""
+        query = f"SELECT {_SUMS} FROM ledger WHERE hour >= ?"  # noqa: S608 - names are ours
+        row = await self._database.run(lambda db: db.execute(query, (int(seconds) // _HOUR,)).fetchone())
+        return _sum(row)
+
+    async def of_this_life(self) -> dict[str, Sum]:
+        """By model."""
+        await self.settled()
+        query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - names are ours
+        rows = await self._database.run(lambda db: db.execute(query, (self._life,)).fetchall())
+        return {row[0]: _sum(row[1:]) for row in rows}
+
+    async def settled(self) -> None:
+        """Everything that was put is on disk."""
+        await asyncio.gather(*self._writing, return_exceptions=True)
+
+    def _written(self, writing: "asyncio.Future[None]") -> None:
+        self._writing.discard(writing)
+        if not writing.cancelled() and (error := writing.exception()):
+            _log.error("the cost of a call is not in the ledger: %s", error)
+
+    def _write(self, db: sqlite3.Connection, entry: Entry, at: float) -> None:
+        if self._life is None:
+            self._life = db.execute("INSERT INTO lives (at) VALUES (?)", (at,)).lastrowid
+        amounts = (
+            1,
+            entry.input_tokens,
+            entry.output_tokens,
+            entry.cache_read_tokens,
+            entry.cache_write_tokens,
+            int(entry.usd is None),
+            int((entry.usd or Decimal(0)) * _PICO),
+        )
+        db.execute(
+            _ADD,
+            (self._life, int(at) // _HOUR, entry.model, entry.purpose, entry.caller, *amounts),
+        )
+
+
+_AMOUNTS: Final = ("calls", "input", "output", "cache_read", "cache_write", "unpriced", "picos")
+_SUMS: Final = ", ".join(f"coalesce(sum({each}), 0)" for each in _AMOUNTS)
+
+
+_COLUMNS: Final = ("life", "hour", "model", "purpose", "caller")
+_ADD: Final = (
+    f"INSERT INTO ledger ({', '.join((*_COLUMNS, *_AMOUNTS))})"  # noqa: S608 - names are ours
+    f" VALUES ({', '.join('?' * len((*_COLUMNS, *_AMOUNTS)))}) ON CONFLICT ({', '.join(_COLUMNS)})"
+    f" DO UPDATE SET {', '.join(f'{each} = {each} + excluded.{each}' for each in _AMOUNTS)}"
+)
+
+
+def _sum(row: tuple[int, ...]) -> Sum:
+    calls, tokens_in, tokens_out, read, written, unpriced, picos = row
+    return Sum(calls, tokens_in, tokens_out, read, written, unpriced, Decimal(picos) / _PICO)

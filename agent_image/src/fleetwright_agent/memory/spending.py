@@ -1,0 +1,54 @@
+"""What turns under way have cost so far, so that a bill is whole when another process takes its turn up.
+
+The end of a turn is stored in another file, a moment later: until then it is kept as well. Refuses: knowing what a
+cost looks like, and keeping any of a turn whose end is long stored.
+"""
+
+import json
+import sqlite3
+from typing import Any
+
+from fleetwright_agent.memory.database import Database
+
+_NEXT = (
+    "INSERT INTO spent (owner, task, position, body)"
+    " SELECT :owner, :task, coalesce(max(position), 0) + 1, :body FROM spent WHERE owner = :owner AND task = :task"
+)
+
+
+class Spending:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, owner: str, task_id: str, body: Any) -> None:
+        values = {"owner": owner, "task": task_id, "body": json.dumps(body)}
+        await self._database.run(lambda db: _add(db, values))
+
+    async def of(self, owner: str, task_id: str) -> list[Any]:
+        query = "SELECT body FROM spent WHERE owner=? AND task=? ORDER BY position"
+        rows = await self._database.run(lambda db: db.execute(query, (owner, task_id)).fetchall())
+        return [json.loads(body) for (body,) in rows]
+
+    async def tasks(self) -> list[tuple[str, str]]:
+        """Owner and id of every task of which something is kept."""
+        return await self._database.run(lambda db: db.execute("SELECT DISTINCT owner, task FROM spent").fetchall())
+
+    async def end(self, owner: str, task_id: str, *, at: float) -> None:
+        """The turn has come to its end."""
+        query = "UPDATE spent SET ended=? WHERE owner=? AND task=?"
+        await self._database.run(lambda db: db.execute(query, (at, owner, task_id)))
+
+    async def sweep(self, before: float) -> None:
+        """Forgets what ended before that moment."""
+        await self._database.run(lambda db: db.execute("DELETE FROM spent WHERE ended < ?", (before,)))
+
+    async def forget(self, owner: str, task_id: str) -> None:
+        await self._database.run(lambda db: _forget(db, owner, task_id))
+
+
+def _add(db: sqlite3.Connection, values: dict[str, Any]) -> None:
+    db.execute(_NEXT, values)
+
+
+def _forget(db: sqlite3.Connection, owner: str, task_id: str) -> None:
+    db.execute("DELETE FROM spent WHERE owner=? AND task=?", (owner, task_id))

@@ -1,0 +1,52 @@
+"""What a turn has used, kept until its end is stored: a process that takes it up says it again as its own.
+
+Refuses: counting anything twice. What was used before the task waited for a person stands in its question.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from decimal import Decimal
+from typing import Any, Final
+
+from fleetwright_agent.memory.spending import Spending
+from fleetwright_agent.turn.frames import Frame, PeerCost, Purpose, TurnRequest, Usage
+
+_KEPT_SECONDS: Final = 60.0
+"""After the end of a turn, by when the end of its task is stored."""
+
+
+class Bills:
+    def __init__(self, spending: Spending, *, clock: Callable[[], float] = time.time) -> None:
+        """`clock` says the seconds since the epoch."""
+        self._spending = spending
+        self._clock = clock
+
+    async def begin(self, request: TurnRequest) -> list[Frame]:
+        """What the process before this one had used."""
+        if request.restarted:
+            return [_frame(body) for body in await self._spending.of(request.owner, request.task_id)]
+        await self._spending.forget(request.owner, request.task_id)
+        await self._spending.sweep(self._clock() - _KEPT_SECONDS)
+        return []
+
+    async def note(self, request: TurnRequest, frame: Frame) -> None:
+        if isinstance(frame, Usage | PeerCost):
+            await self._spending.add(request.owner, request.task_id, _body(frame))
+
+    async def close(self, request: TurnRequest) -> None:
+        """The turn has come to its end, or to a question."""
+        await self._spending.end(request.owner, request.task_id, at=self._clock())
+
+
+def _body(frame: Usage | PeerCost) -> dict[str, Any]:
+    cost = frame.cost_usd
+    return {**asdict(frame), "cost_usd": None if cost is None else str(cost)}
+
+
+def _frame(body: dict[str, Any]) -> Usage | PeerCost:
+    cost = body["cost_usd"]
+    if "peer" in body:
+        return PeerCost(body["peer"], Decimal(cost))
+    known = {"cost_usd": None if cost is None else Decimal(cost), "purpose": Purpose(body["purpose"])}
+    return Usage(**{**body, **known})

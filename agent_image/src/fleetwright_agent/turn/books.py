@@ -1,0 +1,217 @@
+"""The books of an agent: every call of a model is let through, counted and written down here, whoever makes it.
+
+Budgets are looked at before a call, with the most that it can cost; what calls running side by side may still cost is
+set aside until they have ended. Refuses: deciding what becomes of a turn that has no budget left.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from fleetwright_agent.config import Budget, Price
+from fleetwright_agent.memory.ledger import Entry, Ledger
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.budgets import Spent, Window, cheaper, exceeded, window
+from fleetwright_agent.turn.frames import Purpose, TurnRequest, Usage
+from fleetwright_agent.turn.prices import cost_usd
+
+if TYPE_CHECKING:
+    # Not at run time: the status page knows the books before the first task has imported the loop.
+    from langchain_core.messages import AIMessage
+
+_log = logging.getLogger(__name__)
+_MOST_CALLERS: Final = 50
+_OTHERS: Final = "(others)"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """To whom and to what a call is charged."""
+
+    model: str
+    price: Price | None
+    purpose: Purpose
+
+
+class OverBudget(Exception):  # noqa: N818 - states a fact about the books, and reads so where it is raised
+    """The call does not fit in this budget before its window ends."""
+
+    def __init__(self, full: Window) -> None:
+        super().__init__(full.name)
+        self.full = full
+
+
+class Books:
+    def __init__(
+        self, budgets: Sequence[Budget], ledger: Ledger, metrics: Metrics, *, now: Callable[[], float]
+    ) -> None:
+        """`now` is in seconds since the epoch."""
+        self._budgets = tuple(budgets)
+        self._ledger = ledger
+        self._metrics = metrics
+        self._now = now
+        self._windows: dict[Budget, Window] = {}
+        self._running = Spent()
+        self._turning = asyncio.Lock()
+        self._callers: set[str] = set()
+
+    @property
+    def has_budgets(self) -> bool:
+        return bool(self._budgets)
+
+    async def cheaper(self) -> "Account | None":
+        """The model that takes over, where a budget says so by now."""
+        windows = await self._current()
+        found = cheaper(windows, running=self._running)
+        return Account(found.name, found.price, Purpose.ANSWER) if found else None
+
+    @asynccontextmanager
+    async def reserved(self, price: Price | None, *, tokens_in: int, tokens_out: int) -> AsyncIterator[None]:
+        """Sets aside the most that a call can cost, until it has ended.
+
+        Raises:
+            OverBudget: It does not fit.
+        """
+        windows = await self._current()
+        usd = cost_usd(price, input_tokens=tokens_in, output_tokens=tokens_out)
+        most = Spent(usd or Decimal(0), tokens_in + tokens_out)
+        if full := exceeded(windows, running=self._running, call=most):
+            raise OverBudget(full)
+        self._running += most
+        try:
+            yield
+        finally:
+            self._running -= most
+
+    def charge(self, message: "AIMessage", account: Account, turn: TurnRequest) -> Usage:
+        """Counts one reply's tokens and money; the returned frame, the counters and the ledger always agree."""
+        used = usage_of(message, account)
+        self._ledger.put(
+            Entry(
+                model=account.model,
+                purpose=account.purpose.value,
+                caller=turn.owner,
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+                cache_read_tokens=used.cache_read_tokens,
+                cache_write_tokens=used.cache_write_tokens,
+                usd=used.cost_usd,
+            )
+        )
+        count(used, self._metrics)
+        if used.cost_usd is not None:
+            self._metrics.caller_cost_usd.labels(self._label(turn.owner)).inc(float(used.cost_usd))
+        spent = Spent(used.cost_usd or Decimal(0), used.input_tokens + used.output_tokens)
+        for each in self._windows.values():
+            each.spent += spent
+            self._tell(each)
+        return used
+
+    async def look(self) -> None:
+        """Opens the windows that have begun, so that what is left shows without a call.
+
+        Raises:
+            MemoryUnusable: The ledger cannot be read.
+        """
+        await self._current()
+
+    def report(self) -> list[dict[str, Any]]:
+        """What stands on the status page; nothing before the first call."""
+        now = datetime.fromtimestamp(self._now(), UTC)
+        return [_reported(each) for each in self._windows.values() if each.ends > now]
+
+    async def _current(self) -> list[Window]:
+        """The windows that this moment lies in; each is read from the ledger when it begins for this process."""
+        if not self._budgets:
+            return []
+        async with self._turning:
+            now = datetime.fromtimestamp(self._now(), UTC)
+            for budget in self._budgets:
+                begins, ends = window(budget.period, now)
+                known = self._windows.get(budget)
+                if known is None or known.begins != begins:
+                    # What is charged from here on is added here; what was charged before stands before the question.
+                    await self._open(budget, Window(budget, begins, ends))
+            return list(self._windows.values())
+
+    async def _open(self, budget: Budget, opened: Window) -> None:
+        # What is charged from here on is added here; what was charged before stands before the question.
+        self._windows[budget] = opened
+        try:
+            former = await self._ledger.since(opened.begins.timestamp())
+        except BaseException:
+            del self._windows[budget]
+            raise
+        opened.spent += Spent(former.usd, former.input_tokens + former.output_tokens)
+        self._tell(opened)
+
+    def _tell(self, each: Window) -> None:
+        budget = each.budget
+        if budget.usd is not None:
+            left = max(Decimal(0), budget.usd - each.spent.usd)
+            self._metrics.budget_remaining_usd.labels(budget.period.value).set(float(left))
+        if budget.tokens is not None:
+            left_tokens = max(0, budget.tokens - each.spent.tokens)
+            self._metrics.budget_remaining_tokens.labels(budget.period.value).set(left_tokens)
+        if not each.warned and each.has_used(budget.warn_at, Spent()):
+            each.warned = True
+            _log.warning("budget nearly used up", extra={"budget": each.name, "resets": each.ends.isoformat()})
+
+    def _label(self, owner: str) -> str:
+        if owner not in self._callers and len(self._callers) >= _MOST_CALLERS:
+            return _OTHERS
+        self._callers.add(owner)
+        return owner
+
+
+def _reported(each: Window) -> dict[str, Any]:
+    budget = each.budget
+    limits = {
+        **({"usd": str(budget.usd), "spentUsd": str(round(each.spent.usd, 6))} if budget.usd is not None else {}),
+        **({"tokens": budget.tokens, "spentTokens": each.spent.tokens} if budget.tokens is not None else {}),
+    }
+    state = {"exceeded": each.has_used(Decimal(1), Spent()) or each.refused, "low": each.warned}
+    return {"period": budget.period.value, **limits, **state, "resetsAt": moment(each.ends)}
+
+
+def moment(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def usage_of(message: "AIMessage", account: Account) -> Usage:
+    usage = message.usage_metadata
+    if not usage:
+        # Without a count there is no price: nothing used and nothing said are not the same.
+        return Usage(account.model, 0, 0, purpose=account.purpose)
+    details = usage.get("input_token_details") or {}
+    read, written = details.get("cache_read", 0) or 0, details.get("cache_creation", 0) or 0
+    tokens_in, tokens_out = usage["input_tokens"], usage["output_tokens"]
+    cost = cost_usd(
+        account.price,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+    return Usage(account.model, tokens_in, tokens_out, read, written, cost, account.purpose)
+
+
+def count(used: Usage, metrics: Metrics) -> None:
+    metrics.llm_tokens.labels(used.model, "input").inc(used.input_tokens)
+    metrics.llm_tokens.labels(used.model, "output").inc(used.output_tokens)
+    metrics.llm_cache_tokens.labels(used.model, "read").inc(used.cache_read_tokens)
+    metrics.llm_cache_tokens.labels(used.model, "write").inc(used.cache_write_tokens)
+    if used.cost_usd is None:
+        metrics.llm_unpriced_calls.labels(used.model).inc()
+    else:
+        metrics.llm_cost_usd.labels(used.model).inc(float(used.cost_usd))
+    if used.purpose is Purpose.SUMMARY:
+        metrics.compaction_llm_tokens.labels("input", "false").inc(used.input_tokens - used.cache_read_tokens)
+        metrics.compaction_llm_tokens.labels("input", "true").inc(used.cache_read_tokens)
+        metrics.compaction_llm_tokens.labels("output", "false").inc(used.output_tokens)
+        metrics.compaction_cost_usd.inc(float(used.cost_usd or Decimal(0)))

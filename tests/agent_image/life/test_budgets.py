@@ -1,0 +1,117 @@
+"""An agent with a budget, over A2A: what callers read when it is used up, and what a kill does not give back."""
+
+import asyncio
+from typing import Any
+
+import httpx
+
+COST = "https://proto-labs.ai/a2a/ext/cost-v1"
+TINY = {"period": "Month", "tokens": 4000}
+
+
+def cost(task: dict[str, Any]) -> dict[str, Any]:
+    holders = [*task.get("artifacts", ()), task["status"].get("message", {})]
+    (found,) = [each["metadata"][COST] for each in holders if COST in each.get("metadata", {})]
+    payload: dict[str, Any] = found
+    return payload
+
+
+async def used_up(guest: Any) -> dict[str, Any]:
+    """Speaks until there is no room, and gives the task that was not taken on."""
+    for _ in range(20):
+        task: dict[str, Any] = await guest.say("Tell me about " + "the sea and " * 100)
+        if task["status"]["state"] != "TASK_STATE_COMPLETED":
+            return task
+    raise AssertionError("the budget was never used up")
+
+
+async def test_a_budget_that_is_used_up_is_a_typed_answer_and_a_kill_gives_nothing_back(agent_process, house):
+    async with agent_process(budgets=[TINY]) as guest:
+        refused = await used_up(guest)
+        assert refused["status"]["state"] == "TASK_STATE_REJECTED"
+        told = refused["status"]["message"]
+        assert "The budget of this agent, 4000 tokens a month, is used up" in told["parts"][0]["text"]
+        assert told["metadata"]["reason"] == "budget_exceeded"
+        assert (told["metadata"]["budget"]["period"], told["metadata"]["budget"]["tokens"]) == ("Month", 4000)
+        assert told["metadata"]["budget"]["resetsAt"].endswith("-01T00:00:00Z")
+        await guest.kill()
+    async with agent_process(budgets=[TINY]) as guest:
+        again = await guest.say("Book table for 4")
+        assert again["status"]["state"] == "TASK_STATE_REJECTED"
+        assert await guest.metric('budget_rejections_total{period="Month"}') == 1
+        async with httpx.AsyncClient(base_url=guest.ops_url) as http:
+            (budget,) = (await http.get("/status")).json()["budgets"]
+        assert (budget["exceeded"], budget["tokens"]) == (True, 4000)
+        assert budget["spentTokens"] <= 4000
+    assert house.ledger == []
+
+
+async def test_a_task_that_pauses_goes_on_where_it_stopped_once_there_is_room(agent, house):
+    async with agent(budgets=[{**TINY, "onExceeded": "Pause"}]) as guest:
+        paused = await used_up(guest)
+        assert paused["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        text, data = paused["status"]["message"]["parts"]
+        assert "Say anything after that" in text["text"]
+        assert data["data"]["budget"]["period"] == "Month"
+        still = await guest.say("And now?", taskId=paused["id"])
+        assert still["status"]["state"] == "TASK_STATE_INPUT_REQUIRED", "there is still no room"
+        by_agent = await guest.by("agent:team/peer").say("Tell me about " + "the sea and " * 300)
+        assert by_agent["status"]["state"] == "TASK_STATE_REJECTED", "an agent that calls is asked nothing"
+    async with agent(budgets=[{"period": "Month", "tokens": 400_000}]) as guest:
+        done = await guest.say("And now?", taskId=paused["id"])
+        assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_budget_that_ends_in_the_middle_keeps_what_was_done_and_says_its_cost(agent, house):
+    async with agent(budgets=[{"period": "Month", "tokens": 2600}]) as guest:
+        task = await guest.say("Book table for 2, then book table for 3, then book table for 4, then charge card 5")
+        assert task["status"]["state"] == "TASK_STATE_FAILED"
+        assert task["status"]["message"]["metadata"]["reason"] == "budget_exceeded"
+        assert cost(task)["success"] is False
+        assert cost(task)["usage"]["input_tokens"] > 0
+    assert house.ledger
+
+
+async def test_a_cheaper_model_takes_over(agent):
+    downgrade = {"at": "0.1", "model": {"name": "offline-small", "contextWindow": 8000}}
+    async with agent(budgets=[{"period": "Day", "tokens": 6000, "downgrade": downgrade}]) as guest:
+        await guest.say("Tell me about " + "the sea and " * 150)
+        await guest.say("Hello")
+        assert await guest.metric('llm_calls_total{model="offline-small",outcome="ok"}') >= 1
+
+
+async def test_the_costs_of_tasks_add_up_to_the_counters(agent):
+    async with agent() as guest:
+        tasks = [await guest.say(text) for text in ("Book table for 2", "Hello", "Charge card 5", "Tell me a story")]
+        told = [cost(task) for task in tasks]
+        spent = await guest.metric("llm_cost_usd_total")
+        assert abs(sum(each["costUsd"] for each in told) - spent) < 1e-6 * len(told)
+        tokens = sum(sum(each["usage"][key] for key in ("input_tokens", "output_tokens")) for each in told)
+        assert tokens == await guest.metric("llm_tokens_total")
+        assert await guest.metric('caller_cost_usd_total{caller="client:default"}') == spent
+
+
+async def test_a_task_that_has_done_something_is_not_called_refused(agent, house):
+    async with agent() as guest:
+        asked = await guest.say("Book table for 2, then ask the human about dessert")
+        assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    async with agent(budgets=[{"period": "Month", "tokens": 1}]) as guest:
+        ended = await guest.say("Cake, please", taskId=asked["id"])
+        assert ended["status"]["state"] == "TASK_STATE_FAILED", "whoever reads REJECTED sends it again, and books twice"
+    assert house.ledger == ["table for 2"]
+
+
+async def test_a_call_that_its_caller_cancels_is_charged_all_the_same(agent, house):
+    async with agent() as guest:
+        task = await guest.say("Tell me a story [[long:400]] [[pause:0.02]]", now=True)
+        while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
+        await guest.call("CancelTask", {"id": task["id"]})
+        ended = await guest.rested(task)
+        assert ended["status"]["state"] == "TASK_STATE_CANCELED"
+        usage = cost(ended)["usage"]
+        assert usage["input_tokens"] > 0
+        assert usage["output_tokens"] > 0
+        assert cost(ended)["success"] is False
+        assert await guest.metric("llm_tokens_total") == usage["input_tokens"] + usage["output_tokens"]
+        assert await guest.metric("llm_estimated_calls_total") == 1

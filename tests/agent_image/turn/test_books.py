@@ -1,0 +1,161 @@
+"""The books of an agent: sums that agree, windows that begin anew, and calls side by side that cannot overspend."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config import Budget, Period, Price
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.ledger import Ledger
+from fleetwright_agent.memory.schema import SCHEMA
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.books import Account, Books, OverBudget
+from fleetwright_agent.turn.budgets import window
+from fleetwright_agent.turn.frames import Purpose, TurnRequest
+
+PRICE = Price.model_validate({"inputPerMillion": "1.000001", "outputPerMillion": "2", "cachedInputPerMillion": "0.1"})
+NOON = datetime(2026, 2, 28, 12, 30, tzinfo=UTC).timestamp()
+TURN = TurnRequest("client:a", "c", "t", "x")
+
+
+def reply(tokens_in: int, tokens_out: int, cached: int = 0) -> AIMessage:
+    usage = {"input_tokens": tokens_in, "output_tokens": tokens_out, "total_tokens": tokens_in + tokens_out}
+    return AIMessage("", usage_metadata={**usage, "input_token_details": {"cache_read": cached}})  # type: ignore[typeddict-item] # a dict all the same
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    opened = Database(tmp_path / "conversations.db", SCHEMA)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def open_books(database: Database) -> Callable[..., Any]:
+    clock = [NOON]
+
+    def opened(*budgets: dict[str, Any]) -> tuple[Books, Ledger, Metrics, list[float]]:
+        ledger, metrics = Ledger(database, now=lambda: clock[0]), Metrics(CollectorRegistry())
+        made = [Budget.model_validate(budget) for budget in budgets]
+        return Books(made, ledger, metrics, now=lambda: clock[0]), ledger, metrics, clock
+
+    return opened
+
+
+@pytest.mark.parametrize(
+    ("period", "moment", "begins", "ends"),
+    [
+        pytest.param(Period.HOUR, "2026-02-28T12:30", "2026-02-28T12:00", "2026-02-28T13:00", id="an hour"),
+        pytest.param(Period.DAY, "2026-02-28T23:59", "2026-02-28T00:00", "2026-03-01T00:00", id="a day"),
+        pytest.param(Period.MONTH, "2026-02-01T00:00", "2026-02-01T00:00", "2026-03-01T00:00", id="a short month"),
+        pytest.param(Period.MONTH, "2026-12-31T23:00", "2026-12-01T00:00", "2027-01-01T00:00", id="the last month"),
+    ],
+)
+def test_windows_are_those_of_the_calendar(period: Period, moment: str, begins: str, ends: str) -> None:
+    when = [datetime.fromisoformat(f"{text}+00:00") for text in (moment, begins, ends)]
+    assert window(period, when[0]) == (when[1], when[2])
+
+
+async def test_the_ledger_of_a_life_equals_its_counters_and_outlives_it(open_books: Any) -> None:
+    for life in range(2):
+        books, ledger, metrics, _ = open_books()
+        for number in range(50):
+            purpose = Purpose.SUMMARY if number % 5 == 0 else Purpose.ANSWER
+            model = "big" if number % 3 else "small"
+            books.charge(reply(1000 + number, 7 * number, 500), Account(model, PRICE, purpose), TURN)
+        books.charge(reply(10, 1), Account("free", None, Purpose.ANSWER), TURN)
+        for model, summed in (await ledger.of_this_life()).items():
+            value = metrics.registry.get_sample_value
+            assert value("fleetwright_llm_tokens_total", {"model": model, "direction": "input"}) == summed.input_tokens
+            assert (
+                value("fleetwright_llm_tokens_total", {"model": model, "direction": "output"}) == summed.output_tokens
+            )
+            cost = value("fleetwright_llm_cost_usd_total", {"model": model}) or 0
+            assert abs(cost - float(summed.usd)) < 1e-9, model
+            assert (value("fleetwright_llm_unpriced_calls_total", {"model": model}) or 0) == summed.unpriced
+        assert (await ledger.since(0)).calls == 51 * (life + 1)
+        spent = sum(each.usd for each in (await ledger.of_this_life()).values())
+        told = metrics.registry.get_sample_value("fleetwright_caller_cost_usd_total", {"caller": "client:a"})
+        assert abs(float(spent) - (told or 0)) < 1e-9
+
+
+async def test_a_budget_outlives_the_process_and_begins_anew_with_its_window(open_books: Any) -> None:
+    budget = {"period": "Hour", "usd": "0.01"}
+    books, _, _, clock = open_books(budget)
+    await books.look()
+    books.charge(reply(0, 4000), Account("m", PRICE, Purpose.ANSWER), TURN)
+    books, _, metrics, _ = open_books(budget)
+    with pytest.raises(OverBudget) as over:
+        async with books.reserved(PRICE, tokens_in=0, tokens_out=1001):
+            pass
+    assert over.value.full.name == "0.01 US dollars an hour"
+    async with books.reserved(PRICE, tokens_in=0, tokens_out=1000):
+        pass
+    remaining = metrics.registry.get_sample_value("fleetwright_budget_remaining_usd", {"period": "Hour"})
+    assert remaining == pytest.approx(0.002)
+    clock[0] += 1800
+    async with books.reserved(PRICE, tokens_in=0, tokens_out=5000):
+        pass
+    remaining = metrics.registry.get_sample_value("fleetwright_budget_remaining_usd", {"period": "Hour"})
+    assert remaining == pytest.approx(0.01)
+
+
+async def test_calls_side_by_side_cannot_overspend(open_books: Any) -> None:
+    books, ledger, _, _ = open_books({"period": "Day", "tokens": 10_000}, {"period": "Month", "usd": "1"})
+    refused: list[str] = []
+
+    async def one() -> None:
+        try:
+            async with books.reserved(PRICE, tokens_in=600, tokens_out=400):
+                await asyncio.sleep(0.01)
+                books.charge(reply(600, 400), Account("m", PRICE, Purpose.ANSWER), TURN)
+        except OverBudget as over:
+            refused.append(over.full.name)
+
+    await asyncio.gather(*(one() for _ in range(40)))
+    await ledger.settled()
+    assert (await ledger.since(0)).calls == 10
+    assert refused == ["10000 tokens a day"] * 30
+
+
+async def test_of_two_that_are_full_the_later_reset_is_told(open_books: Any) -> None:
+    books, _, _, _ = open_books({"period": "Hour", "tokens": 1}, {"period": "Month", "tokens": 1})
+    with pytest.raises(OverBudget) as over:
+        async with books.reserved(PRICE, tokens_in=1, tokens_out=1):
+            pass
+    assert over.value.full.name == "1 tokens a month"
+
+
+async def test_a_cheaper_model_takes_over_from_its_part_of_the_budget_on(open_books: Any) -> None:
+    downgrade = {"at": "0.5", "model": {"name": "small", "contextWindow": 100}}
+    books, _, _, clock = open_books({"period": "Hour", "tokens": 1000, "downgrade": downgrade})
+    assert await books.cheaper() is None
+    books.charge(reply(500, 0), Account("m", PRICE, Purpose.ANSWER), TURN)
+    taken = await books.cheaper()
+    assert taken is not None
+    assert taken.model == "small"
+    clock[0] += 3600
+    assert await books.cheaper() is None
+
+
+async def test_callers_beyond_the_number_of_labels_are_counted_together(open_books: Any) -> None:
+    books, _, metrics, _ = open_books()
+    for number in range(60):
+        turn = TurnRequest(f"client:{number}", "c", "t", "x")
+        books.charge(reply(0, 500_000), Account("m", PRICE, Purpose.ANSWER), turn)
+    assert metrics.registry.get_sample_value("fleetwright_caller_cost_usd_total", {"caller": "(others)"}) == 10
+
+
+async def test_money_is_exact(open_books: Any) -> None:
+    books, ledger, _, _ = open_books()
+    for _ in range(1000):
+        books.charge(reply(1, 0), Account("m", PRICE, Purpose.ANSWER), TURN)
+    await ledger.settled()
+    assert (await ledger.since(0)).usd == Decimal("0.001000001")
