@@ -1,14 +1,17 @@
 """Logs as JSON lines on standard output.
 
 Our own loggers speak at the level that is asked for; everybody else only warns, because libraries write the contents
-of messages at their lower levels. Refuses: contents and credentials.
+of messages at their lower levels. Refuses: contents, and credentials, which are taken out of whatever is said.
 """
 
 import json
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
+
+from fleetwright_agent.security.redaction import Redactor
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
@@ -17,6 +20,10 @@ _SILENT: Final = "a2a.server.routes.jsonrpc_dispatcher"
 
 
 class JsonLines(logging.Formatter):
+    def __init__(self, redact: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._redact = redact
+
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -27,12 +34,13 @@ class JsonLines(logging.Formatter):
         line |= {key: value for key, value in record.__dict__.items() if key not in _STANDARD}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json.dumps(self._redact(line), ensure_ascii=False, default=str)
 
 
-def configure(level: str, *, stream: TextIO = sys.stdout) -> None:
+def configure(level: str, *, redact: Callable[[Any], Any] | None = None, stream: TextIO = sys.stdout) -> None:
+    """Without `redact` only what has the shape of a secret is taken out."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines(redact or Redactor()))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("fleetwright_agent").setLevel(level.upper())
     logging.getLogger(_SILENT).setLevel(logging.CRITICAL)

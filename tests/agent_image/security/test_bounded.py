@@ -52,3 +52,38 @@ async def test_a_compressed_answer_is_not_read() -> None:
         with pytest.raises(TooLarge):
             await client.get("/")
     assert (stream.given, stream.closed) == (0, True)
+
+
+class Pieces(httpx.AsyncByteStream):
+    def __init__(self, *pieces: bytes) -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+@pytest.mark.parametrize(
+    ("pieces", "read"),
+    [
+        pytest.param([b"data: x\n\n" * 10] * 100, True, id="events without end, each of them small"),
+        pytest.param([b"data: x\n", b"\n"] * 1000, True, id="events that end between two pieces"),
+        pytest.param([b"data: x\r\n\r", b"\n"] * 1000, True, id="with the other ends of lines"),
+        pytest.param([bytes([byte]) for byte in b"data: x\r\n\r\n" * 100], True, id="that come a byte at a time"),
+        pytest.param([bytes([byte]) for byte in b"data: x\r\n" * 20], False, id="lines a byte at a time, and no end"),
+        pytest.param([b"data: x\n\ndata: ", b"x" * 90, b"\n\n"], True, id="a large one after a small one"),
+        pytest.param([b"data: ", b"x" * 50, b"x" * 50], False, id="one that is too large"),
+        pytest.param([b"data: x\n\n", b"data: x\n" * 13], False, id="one of too many lines"),
+    ],
+)
+async def test_a_stream_of_events_is_read_for_ever_and_each_event_so_far(pieces: list[bytes], read: bool) -> None:
+    inner = httpx.MockTransport(
+        lambda _: httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces(*pieces))
+    )
+    bounded = BoundedTransport(inner, document=10, stream=10, event=100)
+    async with httpx.AsyncClient(transport=bounded, base_url="http://p") as client:
+        if read:
+            assert (await client.get("/")).content == b"".join(pieces)
+        else:
+            with pytest.raises(TooLarge):
+                await client.get("/")

@@ -1,6 +1,7 @@
 """The policy for connections that the agent opens by itself, as tables."""
 
 import ipaddress
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,7 @@ def test_one_address_that_may_not_be_reached_spoils_the_others() -> None:
 HOOKS = EgressPolicy(hosts=frozenset({Target("hooks.example.com", 443)}))
 WIDE = EgressPolicy(ranges=(ipaddress.ip_network("0.0.0.0/0"),))
 OWN = EgressPolicy(ranges=(ipaddress.ip_network("127.0.0.0/8"),))
+DENIED = tuple(map(ipaddress.ip_network, ("93.184.0.0/16", "10.9.0.0/16")))
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,36 @@ OWN = EgressPolicy(ranges=(ipaddress.ip_network("127.0.0.0/8"),))
         pytest.param(WIDE, "x.example.com", 443, "127.0.0.1", False, id="a wide range does not open loopback"),
         pytest.param(WIDE, "x.example.com", 443, "169.254.169.254", False, id="a wide range does not open metadata"),
         pytest.param(OWN, "x.example.com", 443, "127.0.0.1", True, id="a range of loopback alone does"),
+        pytest.param(
+            replace(PUBLIC, denied=DENIED), "x.example.com", 443, "93.184.216.34", False,
+            id="what the installation denies is not public",
+        ),
+        pytest.param(
+            replace(PUBLIC, denied=DENIED), "x.example.com", 443, "93.185.0.1", True, id="and the rest still is"
+        ),
+        pytest.param(
+            replace(PUBLIC, denied=(ipaddress.ip_network("::/0"),)), "x.example.com", 443, "64:ff9b::808:808", False,
+            id="an address that carries another is denied as itself too",
+        ),
+        pytest.param(
+            replace(WIDE, denied=DENIED), "x.example.com", 443, "10.9.0.1", False,
+            id="no range opens it, private or not",
+        ),
+        pytest.param(
+            replace(HOOKS, denied=DENIED), "hooks.example.com", 443, "93.184.216.34", False, id="nor does a name"
+        ),
+        pytest.param(
+            replace(HOOKS, denied=DENIED), "hooks.example.com", 443, "64:ff9b::5db8:d822", False,
+            id="through NAT64 neither",
+        ),
+        pytest.param(
+            replace(HOOKS, denied=DENIED), "hooks.example.com", 443, "10.9.0.1", True,
+            id="the addresses of Services are the network's affair",
+        ),
+        pytest.param(
+            EgressPolicy.declared(["http://10.9.0.1"], denied=DENIED), "10.9.0.1", 80, "10.9.0.1", False,
+            id="an address that is written is none of a Service",
+        ),
         pytest.param(
             EgressPolicy.declared(["http://127.0.0.1:8000/mcp"]), "127.0.0.1", 8000, "127.0.0.1", True,
             id="an address that is written opens itself",

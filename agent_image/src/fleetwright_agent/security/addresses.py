@@ -60,7 +60,7 @@ _PRIVATE: Final = _networks(
 
 def local_block(ip: Ip) -> Network | None:
     """The narrowest range that makes the address a local one; one that carries a local address stands for itself."""
-    carried = _carried(ip)
+    carried = carried_by(ip)
     if carried is not None:
         return None if local_block(carried) is None else ipaddress.ip_network(ip)
     return max((block for block in LOCAL if ip in block), key=lambda block: block.prefixlen, default=None)
@@ -73,7 +73,7 @@ def is_public(ip: Ip) -> bool:
     return ip.version == 4 or ip in _GLOBAL_UNICAST
 
 
-def _carried(ip: Ip) -> ipaddress.IPv4Address | None:
+def carried_by(ip: Ip) -> ipaddress.IPv4Address | None:
     """The IPv4 address that connecting to this one connects to."""
     return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if any(ip in each for each in _CARRIERS) else None
 

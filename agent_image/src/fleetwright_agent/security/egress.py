@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from fleetwright_agent.security.addresses import Ip, Network, is_public, is_within, local_block
+from fleetwright_agent.security.addresses import Ip, Network, carried_by, is_public, is_within, local_block
 
 MAX_URL: Final = 2048
 _PORTS: Final = {"http": 80, "https": 443}
@@ -74,20 +74,25 @@ def canonical_host(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
-    """Args: `everywhere` allows what is public on the usual ports of HTTP, without its being named."""
+    """Args: `everywhere` allows what is public on the usual ports of HTTP, without its being named.
+
+    `denied` is what nothing opens. What a name opens of it is left to the network where it is private: Services of the
+    cluster have such addresses, and whoever denies their range does not mean them.
+    """
 
     hosts: frozenset[Target] = frozenset()
     ranges: tuple[Network, ...] = ()
     everywhere: bool = False
+    denied: tuple[Network, ...] = ()
 
     @classmethod
-    def declared(cls, urls: Iterable[str]) -> Self:
+    def declared(cls, urls: Iterable[str], *, denied: tuple[Network, ...] = ()) -> Self:
         """For edges that the configuration names: their hosts and ports, and nothing else.
 
         Raises:
             UnusableUrl: One can never be called.
         """
-        return cls(hosts=frozenset(target_of(url) for url in urls))
+        return cls(hosts=frozenset(target_of(url) for url in urls), denied=denied)
 
     def wants_resolving(self, target: Target) -> bool:
         """Whether any address could make the target allowed."""
@@ -100,8 +105,14 @@ class EgressPolicy:
     def _opens(self, target: Target, ip: Ip) -> bool:
         named = target in self.hosts
         block = local_block(ip)
+        by_name = named and target.host != str(ip)
+        if any(self._denies(each, by_name=by_name) for each in (ip, carried_by(ip)) if each is not None):
+            return False
         if any(ip in each and (block is None or is_within(each, block)) for each in self.ranges):
             return True
         if block is not None:
             return named and (target.host == str(ip) or (target.host == _LOCALHOST and ip.is_loopback))
         return named or (self.everywhere and target.port in _USUAL and is_public(ip))
+
+    def _denies(self, ip: Ip, *, by_name: bool) -> bool:
+        return any(ip in each for each in self.denied) and (is_public(ip) or not by_name)

@@ -1,0 +1,1 @@
+"""`fleetwright-agent audit`: looks at the trail of what an agent did."""

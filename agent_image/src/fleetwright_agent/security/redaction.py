@@ -1,0 +1,157 @@
+"""Takes secrets out of what is about to be written down: by the shape they have, the key they stand under, or their
+very value where this agent has it mounted (PA-078).
+
+Refuses: the way back. What a caller or a tool is told goes through whole; only what is kept for people who look at
+the agent is scrubbed: logs, the audit trail, summaries of sessions, traces.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+REDACTED: Final = "[REDACTED]"
+_DEEPEST: Final = 10
+_SHORTEST_SECRET: Final = 8
+"""Of a mounted value: what is shorter is a word that may stand anywhere."""
+
+_LOOK_SECONDS: Final = 1.0
+
+# No expression here has two ways to match the same text, and none begins anew within what another beginning has read:
+# what is scrubbed comes from strangers, and its time must grow with its length only.
+_KINDS: Final = (
+    # Not of words that follow: "basic authentication" is no credential.
+    r"(?i:\b(?:bearer|basic)\s{1,4})(?=[\w~+/=.-]{24}|(?=[\w~+/=.-]{8})[A-Za-z~.-]{0,256}[\d+/=_])[\w~+/=.-]++",
+    r"\b(?:sk|pk|rk)[-_][A-Za-z0-9][\w-]{14,}+",
+    r"\bAIza[\w-]{30,}+",
+    r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|glpat-[\w-]{16,}+|npm_[A-Za-z0-9]{30,}+)",
+    r"\bxox[abeoprs]-[\w-]{10,}+",
+    r"\bhttps://hooks\.slack\.com/services/[\w/]++",
+    r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b",
+    r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}+",
+    # Also where the text was cut within it. `\b` would begin anew behind each dash.
+    r"(?<![\w-])eyJ[\w-]{8,}+(?:\.[\w-]++(?:\.[\w-]*+|\Z)|\.?\Z)",
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*+(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?",
+    r"(?<=://)[^\s/@:]{0,256}:[^\s/]{1,256}(?=@)",
+    # A name alone is a token where git and registries are spoken to.
+    r"(?i:(?<=http://)|(?<=https://))[^\s/@:]{1,256}(?=@)",
+)
+_SHAPES: Final = re.compile("|".join(_KINDS))
+# Behind each name: quotes, which are escaped where JSON stands in JSON; then a value with the same quotes, which goes
+# to the end where nothing closes it, or a list, or a word.
+_IS: Final = r"(?P<is>\\{0,16}[\"']?\s{0,4}[:=]\s{0,4})"
+_QUOTED: Final = r"(?P<quote>\\{0,16}[\"'])(?:(?!(?<!\\)(?P=quote)).)*+(?:(?P=quote))?"
+_LIST: Final = r"[\[{][^\]}]*+[\]}]?"
+_WORD: Final = r"(?:(?:bearer|basic|digest|token|negotiate)\s{1,4})?[^\s\"',;&}\])]++"
+_ASSIGNED: Final = re.compile(
+    r"(?P<name>(?:api[-_]?key|access[-_]?key(?:[-_]?id)?|secret[-_]?key|client[-_]?secret|secret|token|passw(?:or)?d|"
+    rf"pwd|passphrase|private[-_]?key|credentials?|authorization)){_IS}(?P<value>{_QUOTED}|{_LIST}|{_WORD})",
+    re.IGNORECASE | re.DOTALL,
+)
+_COOKIES: Final = re.compile(r"(?i)\b(?P<name>(?:set-)?cookie)(?P<is>\s{0,4}:\s{0,4})[^\r\n\"']++")
+_PLAIN: Final = re.compile(r"[^a-z0-9]")
+_SENSITIVE: Final = (
+    "authorization",
+    "apikey",
+    "accesskey",
+    "accesskeyid",
+    "secret",
+    "secretkey",
+    "token",
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "privatekey",
+    "credential",
+    "credentials",
+    "cookie",
+)
+_COUNTS: Final = ("pertoken", "maxtoken", "mintoken", "firsttoken")
+"""Keys that end like the name of a secret, and have a number of tokens or seconds."""
+
+
+class Redactor:
+    """`files` tells where secrets lie; asked again after a second, and read when one is another."""
+
+    def __init__(
+        self, files: Callable[[], Iterable[Path]] = tuple, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._looked: float | None = None
+        self._stamp: tuple[tuple[str, int], ...] = ()
+        self._values: re.Pattern[str] | None = None
+
+    def __call__(self, value: Any) -> Any:
+        """The same, with what looks like a secret taken out; at most ten levels deep, and nothing below."""
+        return self._scrubbed(value, self._known(), depth=0)
+
+    def text(self, text: str) -> str:
+        return _scrub(text, self._known())
+
+    def _scrubbed(self, value: Any, known: "re.Pattern[str] | None", *, depth: int) -> Any:
+        if isinstance(value, str):
+            return _scrub(value, known)
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if depth >= _DEEPEST:
+            return REDACTED
+        if isinstance(value, Mapping):
+            return {
+                _scrub(str(key), known): REDACTED
+                if _is_sensitive(str(key), below)
+                else self._scrubbed(below, known, depth=depth + 1)
+                for key, below in value.items()
+            }
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._scrubbed(below, known, depth=depth + 1) for below in value]
+        return _scrub(str(value), known)
+
+    def _known(self) -> "re.Pattern[str] | None":
+        """One expression for every value that is mounted; made anew when a file is another one."""
+        now = self._clock()
+        if self._looked is not None and now - self._looked < _LOOK_SECONDS:
+            return self._values
+        self._looked = now
+        files = sorted(self._files())
+        stamp = tuple((str(path), _changed(path)) for path in files)
+        if stamp != self._stamp:
+            values = {line for path in files for line in _lines(path) if len(line) >= _SHORTEST_SECRET}
+            longest_first = sorted(values, key=len, reverse=True)
+            self._values = re.compile("|".join(map(re.escape, longest_first))) if values else None
+            self._stamp = stamp
+        return self._values
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line.strip() for line in path.read_text(errors="replace").splitlines()]
+    except OSError:
+        return []
+
+
+def _scrub(text: str, known: "re.Pattern[str] | None") -> str:
+    if known is not None:
+        text = known.sub(REDACTED, text)
+    text = _SHAPES.sub(REDACTED, text)
+    for named in (_COOKIES, _ASSIGNED):
+        text = named.sub(lambda found: f"{found['name']}{found['is']}{REDACTED}", text)
+    return text
+
+
+def _is_sensitive(key: str, value: Any) -> bool:
+    """A number may be a secret too, but not where the key says what is counted."""
+    if value is None or isinstance(value, bool):
+        return False
+    plain = _PLAIN.sub("", key.lower())
+    counted = isinstance(value, int | float) and plain.endswith(_COUNTS)
+    return plain.endswith(_SENSITIVE) and not counted

@@ -1,0 +1,155 @@
+"""An agent under a policy, over A2A: what is blocked has no effect, what was done stands in the audit trail."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from typing import Any
+
+import httpx
+
+POLICY = {
+    "deny": ["house__cook_dish"],
+    "arguments": [{"tool": "house__charge_card", "schema": {"properties": {"amount": {"maximum": 50}}}}],
+    "limits": [{"tool": "house__book_table", "max": 1, "windowSeconds": 3600}],
+}
+
+
+def answer(task: dict[str, Any]) -> str:
+    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
+
+
+def lines(mounted: Any) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()]
+
+
+def verified(mounted: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fleetwright_agent", "audit", "verify", "--root", str(mounted.layout.root)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+async def test_what_the_policy_blocks_is_said_and_has_no_effect(agent, house):
+    async with agent(enforcement=POLICY) as guest:
+        assert "greater than the maximum" in answer(await guest.say("Charge card 70"))
+        assert "charged 30" in answer(await guest.say("Charge card 30"))
+        answer(await guest.say("Cook dish for 2"))
+        assert await guest.metric('tool_calls_total{outcome="blocked",tool="house__charge_card"}') == 1
+    assert house.ledger == ["charged 30"]
+
+
+async def test_a_rule_for_a_tool_that_is_not_there_puts_the_whole_server_behind_a_person(agent, states, house):
+    """A misspelt name must not leave open what was meant."""
+    async with agent(enforcement={"deny": ["house__chrge_card"]}) as guest:
+        task = await guest.say("Charge card 30")
+        assert states(task) == "input-required"
+        assert await guest.missing() == ["chrge_card"]
+    assert house.ledger == []
+
+
+async def test_a_limit_outlives_a_kill(agent_process, house):
+    async with agent_process(enforcement=POLICY) as guest:
+        assert "is booked" in answer(await guest.say("Book table for 2"))
+        await guest.kill()
+    async with agent_process(enforcement=POLICY) as guest:
+        assert "limit of house__book_table is reached" in answer(await guest.say("Book table for 3"))
+    assert house.ledger == ["table for 2"]
+
+
+async def test_the_trail_tells_who_did_what_and_its_end_is_on_the_status_page(agent, mounted, house):
+    async with agent(enforcement=POLICY) as guest:
+        task = await guest.say("Book table for 2")
+        await guest.by("client:other").say("Charge card 70")
+        async with httpx.AsyncClient(base_url=guest.ops_url) as http:
+            end = (await http.get("/status")).json()["audit"]
+    first, second = lines(mounted)
+    assert (first["tool"], first["args"], first["outcome"]) == ("house__book_table", {"guests": 2}, "ok")
+    assert (first["owner"], first["task_id"], first["session_id"]) == ("client:default", task["id"], task["contextId"])
+    assert first["result_summary"] == "A table for 2 is booked."
+    assert (second["owner"], second["outcome"], second["success"]) == ("client:other", "blocked", False)
+    told = verified(mounted)
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["head"] == end["hash"]
+    assert end["lines"] == 2
+
+
+async def begun(guest: Any, house: Any) -> dict[str, Any]:
+    """A task whose tool has had its effect, and has not said so."""
+    task = await guest.say("Cook dish for 2", now=True)
+    async with asyncio.timeout(10):
+        while not house.ledger:  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
+    return task
+
+
+async def test_a_call_that_its_caller_cancels_has_its_line(agent, mounted, house):
+    async with agent() as guest:
+        task = await begun(guest, house)
+        await guest.call("CancelTask", {"id": task["id"]})
+        house.kitchen.set()
+    (line,) = lines(mounted)
+    assert (line["tool"], line["task_id"], line["args"]) == ("house__cook_dish", task["id"], {"portions": 2})
+    assert (line["outcome"], line["success"]) == ("cancelled", False)
+
+
+async def test_a_call_of_which_a_kill_leaves_nobody_knowing_has_its_line(agent_process, mounted, house):
+    async with agent_process() as guest:
+        task = await begun(guest, house)
+        await guest.kill()
+    house.kitchen.set()
+    async with agent_process() as guest:
+        assert (await guest.rested(task))["status"]["state"] == "TASK_STATE_FAILED"
+    (line,) = lines(mounted)
+    assert (line["tool"], line["task_id"], line["outcome"]) == ("house__cook_dish", task["id"], "unknown")
+
+
+async def test_a_required_trail_that_can_be_written_again_makes_the_agent_ready_without_a_call(agent, mounted):
+    folder = mounted.layout.memory / "audit"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.write_text("in the way")
+    async with agent(audit={"mode": "Required"}) as guest:
+        await guest.say("Book table for 2")
+        async with httpx.AsyncClient(base_url=guest.ops_url) as http:
+            assert (await http.get("/readyz")).status_code == 503
+            folder.unlink()
+            async with asyncio.timeout(20):
+                while (await http.get("/readyz")).status_code != 200:  # noqa: ASYNC110 - it looks from outside
+                    await asyncio.sleep(0.05)
+    assert [line["event"] for line in lines(mounted)] == ["trail_restored"]
+
+
+async def test_a_trail_that_somebody_altered_is_refused_by_the_command(agent, mounted):
+    async with agent() as guest:
+        await guest.say("Book table for 2")
+        await guest.say("Book table for 3")
+    file = mounted.layout.memory / "audit/audit.jsonl"
+    file.write_text(file.read_text().replace("table for 2", "table for 9"))
+    told = verified(mounted)
+    assert told.returncode == 2
+    assert "audit.jsonl line 2: it does not follow the line before it" in told.stderr
+
+
+async def test_where_the_trail_is_required_nothing_runs_without_its_line(agent, mounted, house):
+    (mounted.layout.memory / "audit").parent.mkdir(parents=True, exist_ok=True)
+    (mounted.layout.memory / "audit").write_text("in the way")
+    async with agent(audit={"mode": "Required"}) as guest:
+        assert "the audit trail of this agent cannot be written" in answer(await guest.say("Book table for 2"))
+        assert await guest.metric("audit_failures_total") == 2
+        async with httpx.AsyncClient(base_url=guest.ops_url) as http:
+            assert "audit trail cannot be written" in (await http.get("/readyz")).text
+    assert house.ledger == []
+
+
+async def test_where_it_is_not_the_call_runs_and_the_lost_line_is_counted(agent, mounted, house):
+    (mounted.layout.memory / "audit").parent.mkdir(parents=True, exist_ok=True)
+    (mounted.layout.memory / "audit").write_text("in the way")
+    async with agent() as guest:
+        assert "is booked" in answer(await guest.say("Book table for 2"))
+        assert await guest.metric("audit_failures_total") == 1
+    assert house.ledger == ["table for 2"]
+
+
+async def test_no_trail_is_kept_where_it_is_switched_off(agent, mounted, house):
+    async with agent(audit={"mode": "Off"}) as guest:
+        await guest.say("Book table for 2")
+    assert house.ledger == ["table for 2"]
+    assert not (mounted.layout.memory / "audit").exists()

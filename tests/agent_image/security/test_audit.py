@@ -1,0 +1,213 @@
+"""The audit trail: nothing in it can be altered or taken out unseen, and a volume that is full is told and counted."""
+
+import asyncio
+import json
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.security.audit import FILE, AuditFailed, AuditTrail, backup_of, call_line, verify
+from fleetwright_agent.security.redaction import Redactor
+
+
+def trail(folder: Path, *, failures: list[int] | None = None, most: int = 1 << 20) -> AuditTrail:
+    counted: list[int] = [] if failures is None else failures
+    return AuditTrail(
+        folder,
+        redact=Redactor(),
+        now_ns=lambda: 1_700_000_000_000_000_000,
+        on_failure=lambda: counted.append(1),
+        most_bytes=most,
+    )
+
+
+async def written(folder: Path, number: int = 5, **options: Any) -> AuditTrail:
+    opened = trail(folder, **options)
+    for place in range(number):
+        await opened.record("tool_call", {"tool": "t", **call_line({"n": place}, "fine")})
+    await opened.aclose()
+    return opened
+
+
+async def test_a_line_says_what_was_called_and_holds_neither_secrets_nor_all_of_it(tmp_path: Path) -> None:
+    opened = trail(tmp_path)
+    long = "x" * 480 + "api_key=hunter2hunter2hunter2"
+    await opened.record("tool_call", {"tool": "t", **call_line({"password": "p", "text": long, "n": 1}, "y" * 5000)})
+    await opened.aclose()
+    (line,) = map(json.loads, (tmp_path / FILE).read_text().splitlines())
+    assert (line["event"], line["tool"], line["seq"]) == ("tool_call", "t", 1)
+    assert line["ts"] == "2023-11-14T22:13:20.000+00:00"
+    assert line["args"]["password"] == "[REDACTED]"
+    assert line["args"]["n"] == 1
+    assert len(line["args"]["text"]) <= 501
+    assert "hunter" not in json.dumps(line), "not even the half of it that would have been kept"
+    assert len(line["result_summary"]) == 200
+
+
+@pytest.mark.parametrize("length", [900, 3000, 20_000])
+@pytest.mark.parametrize("value", ['{"token": "%s"}', '{\\"token\\": \\"%s\\"}', "Bearer %s1"])
+async def test_a_secret_that_is_longer_than_what_is_looked_at_is_not_begun(
+    value: str, length: int, tmp_path: Path
+) -> None:
+    opened = trail(tmp_path)
+    told = value % ("S" * length)
+    await opened.record("tool_call", {"tool": "t", **call_line({"body": told, "in": {"deep": told}}, told)})
+    await opened.aclose()
+    assert "SSS" not in (tmp_path / FILE).read_text()
+
+
+async def test_the_chain_goes_on_after_a_restart_and_over_the_change_of_files(tmp_path: Path) -> None:
+    for _ in range(3):
+        last = await written(tmp_path, 40, most=16_384)
+    assert backup_of(tmp_path / FILE).exists()
+    verdict = verify(tmp_path)
+    assert verdict.broken == ()
+    assert last.head is not None
+    assert (verdict.head, last.head.lines) == (last.head.hash, 120)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        pytest.param(lambda lines: [*lines[:2], lines[2].replace("fine", "good"), *lines[3:]], "line 4", id="altered"),
+        pytest.param(lambda lines: [*lines[:2], *lines[3:]], "line 3", id="taken out"),
+        pytest.param(lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], "line 2", id="put in another order"),
+        pytest.param(lambda lines: [lines[0], lines[0], *lines[1:]], "line 2", id="doubled"),
+    ],
+)
+async def test_what_was_done_to_a_line_shows(tmp_path: Path, spoil: Callable[..., list[str]], where: str) -> None:
+    await written(tmp_path)
+    file = tmp_path / FILE
+    file.write_text("".join(f"{line}\n" for line in spoil(file.read_text().splitlines())))
+    assert where in verify(tmp_path).broken[0]
+
+
+async def test_lines_that_are_cut_off_show_by_the_hash_that_was_told_before(tmp_path: Path) -> None:
+    opened = await written(tmp_path)
+    file = tmp_path / FILE
+    file.write_text("".join(f"{line}\n" for line in file.read_text().splitlines()[:-1]))
+    assert verify(tmp_path).broken == ()
+    assert opened.head is not None
+    assert verify(tmp_path).head != opened.head.hash
+
+
+async def test_half_a_line_of_a_process_that_died_is_kept_and_chained(tmp_path: Path) -> None:
+    await written(tmp_path)
+    with (tmp_path / FILE).open("a") as file:
+        file.write('{"seq": 6, "ev')
+    opened = await written(tmp_path, 2)
+    verdict = verify(tmp_path)
+    assert (verdict.lines, verdict.torn, verdict.broken) == (8, 1, ())
+    assert opened.head is not None
+    assert (opened.head.lines, opened.head.hash) == (8, verdict.head)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param('{"seq": "six"}', id="a number in words"),
+        pytest.param('{"seq": null}', id="no number"),
+        pytest.param("[" * 5000, id="what is nested deeply"),
+    ],
+)
+async def test_a_last_line_that_somebody_altered_stops_no_other(last: str, tmp_path: Path) -> None:
+    await written(tmp_path)
+    with (tmp_path / FILE).open("a") as file:
+        file.write(f"{last}\n")
+    opened = await written(tmp_path, 1)
+    assert (opened.head is not None and opened.head.lines, verify(tmp_path).lines) == (7, 7)
+
+
+async def test_what_breaks_a_line_is_told_as_a_line_that_was_lost(tmp_path: Path) -> None:
+    failures: list[int] = []
+    opened = trail(tmp_path, failures=failures)
+    with pytest.raises(AuditFailed):
+        await opened.record("tool_call", {"result_summary": 7})
+    await opened.record("tool_call", {"tool": "t"})
+    await opened.aclose()
+    assert (len(failures), opened.problem, verify(tmp_path).lines) == (1, None, 1)
+
+
+async def test_half_a_line_gets_its_end_in_the_file_in_which_it_stands(tmp_path: Path) -> None:
+    await written(tmp_path)
+    half = '{"seq": 6, "ev'
+    with (tmp_path / FILE).open("a") as file:
+        file.write(half)
+    opened = await written(tmp_path, 1, most=(tmp_path / FILE).stat().st_size)
+    assert (opened.head is not None and opened.head.lines) == 7
+    assert backup_of(tmp_path / FILE).read_text().endswith(f"{half}\n")
+    assert (verify(tmp_path).torn, verify(tmp_path).broken) == (1, ())
+
+
+async def test_half_a_line_that_is_the_first_of_its_file_has_the_next_number(tmp_path: Path) -> None:
+    await written(tmp_path)
+    (tmp_path / FILE).rename(backup_of(tmp_path / FILE))
+    (tmp_path / FILE).write_text('{"seq": 6, "ev')
+    opened = await written(tmp_path, 1)
+    assert (opened.head is not None and opened.head.lines) == 7
+
+
+async def test_a_line_is_written_also_where_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+    opened = trail(tmp_path)
+    calls = [asyncio.create_task(opened.record("tool_call", {"tool": str(n)})) for n in range(20)]
+    await asyncio.sleep(0)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    await opened.aclose()
+    assert verify(tmp_path).lines == 20
+
+
+async def test_trying_again_counts_nothing_and_ends_with_a_line(tmp_path: Path) -> None:
+    failures: list[int] = []
+    folder = tmp_path / "audit"
+    folder.write_text("in the way")
+    opened = trail(folder, failures=failures)
+    with pytest.raises(AuditFailed):
+        await opened.record("tool_call", {"tool": "t"})
+    await opened.restore()
+    assert (len(failures), opened.problem is None) == (1, False)
+    folder.unlink()
+    await opened.restore()
+    await opened.restore()
+    await opened.aclose()
+    assert (opened.problem, verify(folder).lines) == (None, 1)
+
+
+async def test_many_at_once_are_one_chain(tmp_path: Path) -> None:
+    opened = trail(tmp_path)
+    await asyncio.gather(*(opened.record("tool_call", {"tool": str(number)}) for number in range(200)))
+    await opened.aclose()
+    assert (verify(tmp_path).lines, verify(tmp_path).broken) == (200, ())
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, former)
+
+
+async def test_a_line_that_cannot_be_written_is_counted_and_the_trail_goes_on_afterwards(tmp_path: Path) -> None:
+    failures: list[int] = []
+    opened = trail(tmp_path, failures=failures)
+    await opened.record("tool_call", {"tool": "a"})
+    with no_file_larger_than((tmp_path / FILE).stat().st_size + 40), pytest.raises(AuditFailed):
+        await opened.record("tool_call", {"tool": "b"})
+    assert len(failures) == 1
+    assert opened.problem is not None
+    await opened.record("tool_call", {"tool": "c"})
+    await opened.aclose()
+    assert opened.problem is None
+    verdict = verify(tmp_path)
+    assert (verdict.torn, verdict.broken) == (1, ())

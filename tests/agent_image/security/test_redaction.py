@@ -1,0 +1,130 @@
+"""What is kept for people who look at an agent holds no secret: by shape, by key, and by the value that is mounted."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from fleetwright_agent.security.redaction import REDACTED, Redactor
+
+AWS = "AKIA" + "IOSFODNN7EXAMPLE"
+GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+NPM = "npm_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        pytest.param("Authorization: Bearer abc123.def-456_ghi", "abc123.def-456_ghi", id="a bearer header"),
+        pytest.param("Authorization: Basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA==", id="basic credentials"),
+        pytest.param("with sk-proj-abcdefghijklmnop12345", "sk-proj-abcdefghijklmnop12345", id="a key that begins sk-"),
+        pytest.param("api_key=hunter2", "hunter2", id="api_key in a query"),
+        pytest.param('{"apiKey": "hunter 2"}', "hunter 2", id="apiKey in JSON text"),
+        pytest.param("X-API-Key: hunter2", "hunter2", id="a header of a key"),
+        pytest.param("key AIzaSyA1234567890abcdefghijklmnopqrstuv", "AIzaSyA1234567890", id="a key of Google"),
+        pytest.param(f"git clone with {GITHUB}", GITHUB, id="a token of GitHub"),
+        pytest.param("slack xoxb-123456789012-abcdefABCDEF", "xoxb-123456789012", id="a token of Slack"),
+        pytest.param(f"aws {AWS} used", AWS, id="a key id of AWS"),
+        pytest.param("MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs", "Cl2FMQ", id="a token of Discord"),
+        pytest.param("client_secret=abc.def", "abc.def", id="a client secret"),
+        pytest.param("export DB_PASSWORD='p w d'", "p w d", id="an assignment in an environment"),
+        pytest.param(f"jwt {JWT}", JWT, id="a JSON web token"),
+        pytest.param(f"file:\n{PEM}\n", "MIIEow", id="a private key"),
+        pytest.param("https://bob:s3cret@host/x", "s3cret", id="credentials in an address"),
+        pytest.param("redis://:s3cr@et@host/1", "et@", id="a password with an at, and nobody's name"),
+        pytest.param("https://ghtoken@host/x", "ghtoken", id="a token in an address"),
+        pytest.param(f"npm {NPM}", NPM, id="a token of npm"),
+        pytest.param(json.dumps({"password": "hunter2hunter"}), "hunter2", id="a password in JSON"),
+        pytest.param(json.dumps(json.dumps({"password": "hunter2hunter"})), "hunter2", id="in JSON in JSON"),
+        pytest.param(json.dumps(json.dumps(json.dumps({"pwd": "a b"}))), "a b", id="in JSON in JSON in JSON"),
+        pytest.param(json.dumps({"password": 'ab"cdefghijk'}), "cdefgh", id="with a quote in it"),
+        pytest.param(json.dumps(json.dumps({"password": 'ab"cdefghijk'})), "cdefgh", id="with a quote in it, nested"),
+        pytest.param("{'password': 'hunter2'}", "hunter2", id="in a dict of Python"),
+        pytest.param('{"credentials": ["hunter", "two"]}', "two", id="a list of them"),
+        pytest.param('"token": "' + "S" * 900, "SSS", id="one that was cut before it closed"),
+        pytest.param(JWT.rpartition(".")[0], "eyJzdWIi", id="a JSON web token that was cut"),
+        pytest.param("Authorization: Bearer abcdefghijklm", "abcdefg", id="a bearer of letters in its header"),
+        pytest.param("with bearer abcdefghijklmnopqrstuvwx", "abcdefg", id="a bearer of many letters"),
+        pytest.param("authorization: Negotiate abcdefg", "abcdefg", id="another scheme"),
+        pytest.param("Cookie: lang=en; session=abcdef123456", "abcdef123456", id="cookies"),
+        pytest.param("Set-Cookie: sid=abcdef0123; Path=/", "abcdef0123", id="a cookie that is set"),
+        pytest.param("pwd=hunter22", "hunter22", id="pwd"),
+        pytest.param("passphrase: correcthorse", "correcthorse", id="a passphrase"),
+        pytest.param("secret_key: abcdefgh", "abcdefgh", id="a secret key"),
+    ],
+)
+def test_what_has_the_shape_of_a_secret_is_taken_out_wherever_it_stands(text: str, secret: str) -> None:
+    redact = Redactor()
+    nested = {"outer": [{"deep": (text, 1)}], text: "as a key"}
+    for value in (text, nested):
+        scrubbed = json.dumps(redact(value), ensure_ascii=False)
+        assert secret not in scrubbed
+        assert REDACTED in scrubbed
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("Basic authentication is required; bearer certificates expired.", id="words about credentials"),
+        pytest.param({"input_tokens": 300, "maxTokens": 5, "usdPerToken": 0.1, "token": None}, id="counts of tokens"),
+        pytest.param("max_tokens=4000 and 3 tokens: enough", id="counts in a text"),
+        pytest.param("The monkey: a banana. Task sk-1 is done.", id="words that end like keys"),
+        pytest.param({"success": True, "owner": None, "ratio": 0.5}, id="what is no text"),
+    ],
+)
+def test_what_is_no_secret_stays_as_it_is(value: object) -> None:
+    assert Redactor()(value) == value
+
+
+def test_everything_under_a_sensitive_key_goes_however_it_is_written() -> None:
+    keys = ["password", "Client-Secret", "X_API_KEY", "refreshToken", "Set-Cookie", "proxyAuthorization", "privateKey"]
+    assert Redactor()({key: {"any": "thing"} for key in keys}) == dict.fromkeys(keys, REDACTED)
+
+
+def test_what_is_nested_too_deep_is_taken_out_whole() -> None:
+    value: object = "api_key=hunter2"
+    for _ in range(5000):
+        value = [value]
+    assert "hunter2" not in repr(Redactor()(value))
+
+
+def test_a_value_that_is_mounted_is_known_and_so_is_the_one_that_takes_its_place(tmp_path: Path) -> None:
+    now = [0.0]
+    file = tmp_path / "key"
+    file.write_text("correct horse battery\n")
+    redact = Redactor(lambda: [file], clock=lambda: now[0])
+    assert redact("it is correct horse battery, no?") == f"it is {REDACTED}, no?"
+    file.write_text("staple staple staple\n")
+    now[0] += 2
+    assert redact("staple staple staple") == REDACTED
+    file.unlink()
+    now[0] += 2
+    assert redact("a file that is gone stops nothing") == "a file that is gone stops nothing"
+
+
+def test_a_number_under_such_a_key_goes_too() -> None:
+    assert Redactor()({"password": 12345678, "token": 7}) == {"password": REDACTED, "token": REDACTED}
+
+
+BEGINNINGS = (
+    *("bearer aaaaaaaa", "basic ", "sk-", "rk_a", "AIza", "ghp_", "github_pat_", "glpat-", "npm_", "xoxb-", "AKIA"),
+    *("https://hooks.slack.com/services/", "M", "M" * 24, "eyJ", "eyJaaaaaaaa", "eyJaaaaaaaa.b", "://a:", "https://a"),
+    *("-----BEGIN ", "-----BEGIN PRIVATE KEY", "-----BEGIN PRIVATE KEY-----", "://", "http://"),
+    *("token", "token=", "secret='", 'token="', '\\"token\\": \\"', "token=[", "token={", "token" + "\\" * 16),
+    *("authorization: ", "authorization: bearer ", "cookie", "cookie: ", "set-cookie:", "password: token ", "a", "x:"),
+)
+
+
+@pytest.mark.parametrize("piece", BEGINNINGS)
+@pytest.mark.parametrize("behind", ["", "-", ".", "_", " ", "\n", '"', "'", "\\", "@"])
+def test_no_text_takes_long(piece: str, behind: str) -> None:
+    """An expression that begins anew at every place takes seconds for it, and a text that a caller sends is larger."""
+    unit = piece + behind
+    redact = Redactor()
+    began = time.monotonic()
+    redact(unit * (80_000 // len(unit)))
+    took = time.monotonic() - began
+    assert took < 1.5, f"{took:.3f} s, and some milliseconds where time grows with length"

@@ -1,0 +1,85 @@
+"""Schemas of strangers are looked at for a time that has an end, and what they refer to is looked up nowhere."""
+
+import time
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.security.schemas import Undecided, misfit
+
+WORD = {"x": "a" * 90 + "!"}
+EVIL = {"properties": {"x": {"pattern": "^(a|aa)+$"}}}
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def doubled(levels: int) -> dict[str, Any]:
+    """Each level asks the next one twice."""
+    steps = {f"s{n}": {"allOf": [{"$ref": f"#/$defs/s{n + 1}"}] * 2} for n in range(levels)}
+    return {"$ref": "#/$defs/s0", "$defs": {**steps, f"s{levels}": {"type": "object"}}}
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"not": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        pytest.param(EVIL, "its pattern takes too long", id="a pattern that backtracks"),
+        pytest.param({"$ref": "#"}, "cannot be read", id="a schema that is itself"),
+        pytest.param(doubled(60), "it takes too long", id="one that asks itself twice at each level"),
+        pytest.param(deep(5000), "cannot be read", id="one that is nested deeply"),
+        pytest.param({"enum": [0] * 100_000}, "too large", id="a large one"),
+        pytest.param({"properties": {"x": {"pattern": "("}}}, "cannot be read", id="a pattern that is none"),
+        pytest.param({"properties": {"x": {"type": "nope"}}}, "cannot be read", id="a type that is none"),
+        pytest.param({"$ref": "https://example.com/x"}, "outside of itself", id="a reference to an address"),
+        pytest.param({"$ref": DIALECT}, "outside of itself", id="a reference to what is known by name"),
+        pytest.param({"patternProperties": {"^(a|aa)+$": {}}}, "not supported", id="patterns of names"),
+        pytest.param({"allOf": [{"patternProperties": {}}]}, "not supported", id="patterns of names, further in"),
+        pytest.param({"allOf": [{"$id": DIALECT, "$ref": "#"}]}, "not supported", id="such a name within"),
+        pytest.param(
+            {"properties": {"x": {"$schema": DIALECT, "pattern": "^(a|aa)+$"}}}, "not supported", id="a dialect within"
+        ),
+    ],
+)
+def test_what_cannot_be_decided_is_said_soon(schema: dict[str, Any], why: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(Undecided, match=why):
+        misfit(WORD, schema, patterns=True)
+    assert time.monotonic() - began < 2.5
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param(EVIL, id="of values"),
+        pytest.param({"patternProperties": {"^(a|aa)+$": False}}, id="of names"),
+        pytest.param({"patternProperties": {"^(a|aa)+$": {}}, "additionalProperties": False}, id="of what is more"),
+        pytest.param(
+            {"allOf": [{"patternProperties": {"^(a|aa)+$": {}}}], "unevaluatedProperties": False}, id="of what is left"
+        ),
+    ],
+)
+def test_patterns_of_a_stranger_are_not_run(schema: dict[str, Any]) -> None:
+    began = time.monotonic()
+    assert misfit({**WORD, "a" * 90 + "!": 1}, schema, patterns=False) is None
+    assert time.monotonic() - began < 0.2
+
+
+@pytest.mark.parametrize("dialect", ["http://json-schema.org/draft-07/schema#", DIALECT])
+@pytest.mark.parametrize(
+    ("schema", "arguments", "wrong"),
+    [
+        pytest.param({"properties": {"x": {"pattern": "^/srv/"}}}, {"x": "/srv/a"}, None, id="a pattern that fits"),
+        pytest.param({"properties": {"x": {"pattern": "^/srv/"}}}, {"x": "/etc"}, "does not match", id="and does not"),
+        pytest.param({"additionalProperties": False}, {"x": 1}, "Additional properties", id="what is more"),
+        pytest.param({"properties": {"x": {"maximum": 5}}}, {"x": 6}, "greater than the maximum", id="a bound"),
+        pytest.param({"properties": {"pattern": {"type": "string"}}}, {"pattern": "("}, None, id="a name like it"),
+    ],
+)
+def test_our_own_rules_hold(dialect: str, schema: dict[str, Any], arguments: dict[str, Any], wrong: str | None) -> None:
+    found = misfit(arguments, {"$schema": dialect, **schema}, patterns=True)
+    assert (found is None) if wrong is None else (found is not None and wrong in found.message)

@@ -1,0 +1,113 @@
+"""Calls that the agent's policy does not allow are told to the model, and reach nobody."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetwright_agent import config
+from fleetwright_agent.memory.call_windows import CallWindows
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.schema import SCHEMA
+from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.turn.middleware.enforcement import Enforcement
+
+LIMITED = {"schema": {"properties": {"amount": {"maximum": 100}}, "required": ["amount"]}, "tool": "house__charge"}
+
+
+def enforcement(policy: dict[str, Any], database: Database, clock: list[int]) -> Enforcement:
+    windows = CallWindows(database, now_ns=lambda: clock[0] * 1_000_000_000)
+    return Enforcement(config.Enforcement.model_validate(policy), windows)
+
+
+@pytest.fixture
+async def database(tmp_path: Path):
+    opened = Database(tmp_path / "conversations.db", SCHEMA)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.mark.parametrize(
+    ("policy", "tool", "arguments", "why"),
+    [
+        pytest.param({}, "any", {}, None, id="without a policy everything may be called"),
+        pytest.param({"deny": ["a"]}, "a", {}, "a is not allowed for this agent", id="a tool that is denied"),
+        pytest.param({"deny": ["a"]}, "b", {}, None, id="another tool than the denied one"),
+        pytest.param({"deny": ["s__pay.it"]}, offered_name("s__pay.it"), {}, "is not allowed", id="a name as offered"),
+        pytest.param({"arguments": [LIMITED]}, "house__charge", {"amount": 100}, None, id="arguments within bounds"),
+        pytest.param(
+            {"arguments": [LIMITED]}, "house__charge", {"amount": 101}, "amount: 101 is greater", id="out of bounds"
+        ),
+        pytest.param({"arguments": [LIMITED]}, "house__charge", {}, "'amount' is a required", id="what must be there"),
+        pytest.param({"arguments": [LIMITED]}, "other", {}, None, id="a rule of another tool"),
+        pytest.param(
+            {"arguments": [{"tool": "a", "schema": {"$ref": "https://example.com/x"}}]},
+            "a",
+            {},
+            "cannot be read",
+            id="a rule that refers elsewhere shuts the tool",
+        ),
+        pytest.param(
+            {"arguments": [{"tool": "a", "schema": {"$ref": "#"}}]},
+            "a",
+            {},
+            "cannot be read",
+            id="so does one of itself",
+        ),
+        pytest.param(
+            {"arguments": [{"tool": "a", "schema": {"properties": {"x": {"pattern": "^(a|aa)+$"}}}}]},
+            "a",
+            {"x": "a" * 90 + "!"},
+            "its pattern takes too long",
+            id="and a pattern that would take hours",
+        ),
+    ],
+)
+async def test_what_may_be_called(policy, tool, arguments, why, database):
+    blocked = enforcement(policy, database, [0]).refusal(tool, arguments)
+    assert (blocked is None) if why is None else (blocked is not None and why in str(blocked))
+
+
+async def test_a_window_slides_and_outlives_the_process(tmp_path: Path):
+    policy = {"limits": [{"tool": "a", "max": 2, "windowSeconds": 60}]}
+    clock = [1000]
+    for _ in range(2):
+        database = Database(tmp_path / "conversations.db", SCHEMA)
+        assert await enforcement(policy, database, clock).admit("a") is None
+        clock[0] += 20
+        await database.aclose()
+    database = Database(tmp_path / "conversations.db", SCHEMA)
+    enforced = enforcement(policy, database, clock)
+    assert "the limit of a is reached (2 calls in 60 s); there is room in 20 s" in str(await enforced.admit("a"))
+    assert await enforced.admit("b") is None, "another tool has no limit"
+    clock[0] += 20
+    assert await enforced.admit("a") is None
+    assert await enforced.admit("a") is not None
+    await database.aclose()
+
+
+async def test_a_limit_of_all_tools_counts_them_together(database):
+    policy = {"limits": [{"tool": "*", "max": 2, "windowSeconds": 60}, {"tool": "a", "max": 1, "windowSeconds": 60}]}
+    enforced = enforcement(policy, database, [0])
+    assert await enforced.admit("a") is None
+    assert "the limit of a " in str(await enforced.admit("a")), "a blocked call takes no place among all"
+    assert await enforced.admit("b") is None
+    assert "the limit of tools " in str(await enforced.admit("c"))
+
+
+async def test_a_call_that_the_limit_of_all_tools_blocks_takes_no_place_among_its_own(database):
+    policy = {"limits": [{"tool": "*", "max": 1, "windowSeconds": 10}, {"tool": "a", "max": 1, "windowSeconds": 60}]}
+    clock = [100]
+    enforced = enforcement(policy, database, clock)
+    assert await enforced.admit("b") is None
+    assert "the limit of tools " in str(await enforced.admit("a"))
+    clock[0] += 20
+    assert await enforced.admit("a") is None
+
+
+async def test_a_clock_that_was_set_back_shuts_nothing(database):
+    clock = [10_000]
+    enforced = enforcement({"limits": [{"tool": "a", "max": 1, "windowSeconds": 60}]}, database, clock)
+    assert await enforced.admit("a") is None
+    clock[0] = 100
+    assert await enforced.admit("a") is None
