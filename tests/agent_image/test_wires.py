@@ -21,6 +21,7 @@ MIME = "application/vnd.protolabs.cost-v1+json"
             id="a data part of 1.0",
         ),
         pytest.param({"parts": [{"data": PAYLOAD, "metadata": {"mimeType": MIME}}]}, PAYLOAD, id="a data part of 0.3"),
+        pytest.param({"parts": [{"data": PAYLOAD, "metadata": {"mimeType": COST}}]}, PAYLOAD, id="a data part by URI"),
         pytest.param({"parts": [{"data": PAYLOAD}]}, None, id="data that does not say what it is"),
         pytest.param({"metadata": {COST: "free"}}, None, id="what is not an object"),
         pytest.param({}, None, id="nothing"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fleetwright_agent.callers import Callers
 from fleetwright_agent.config import AgentConfig
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.server.auth import Identity
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
@@ -18,6 +19,7 @@ from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.tools.offers import Offers
+from fleetwright_agent.turn.books import Books
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Parts:
     intake: Intake
     turns: Turns
     conversations: Database
+    trail: AuditTrail
+    books: Books
     callers: Watched[Callers]
     identity: Identity
     card: Watched[Card]
@@ -41,4 +45,5 @@ class Parts:
     offers: Offers
     clock: Clock
     retry_seconds: float
+    keepalive_seconds: float
     may_reply: bool

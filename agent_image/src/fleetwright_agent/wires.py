@@ -1,7 +1,8 @@
 """The wires of an extension's data: how it lies in a message or an artifact, written and read.
 
 It is written into the metadata under the extension's URI, and where wanted as a data part beside it for readers of
-older dialects. It is read from either; numbers may come as 3.0 for 3. Refuses: what is not an object.
+older dialects. It is read from either, and from a part whose type is the URI; numbers may come as 3.0 for 3. Refuses:
+what is not an object.
 """
 
 from collections.abc import Mapping
@@ -39,6 +40,6 @@ def read(source: Message | Artifact, uri: str) -> dict[str, Any] | None:
     """The newest payload of an extension, whichever wire it came on."""
     found = MessageToDict(source.metadata).get(uri)
     for part in source.parts:
-        if part.HasField("data") and MessageToDict(part.metadata).get("mimeType") == mime_type(uri):
+        if part.HasField("data") and MessageToDict(part.metadata).get("mimeType") in (mime_type(uri), uri):
             found = found or MessageToDict(part.data)
     return found if isinstance(found, dict) else None

@@ -32,6 +32,7 @@ from fleetwright_agent.turn.people import with_people
         pytest.param(1, False, id="a number is a no"),
         pytest.param(None, False, id="nothing is a no"),
         pytest.param(["yes"], False, id="a list is a no"),
+        pytest.param({"approved": {"decision": {"answer": "ok"}}}, False, id="a yes within something is a no"),
         pytest.param({"city": "Ghent"}, False, id="an object about something else is a no"),
     ],
 )

@@ -96,6 +96,29 @@ def cut(message):
     return StreamingResponse(nothing(), media_type="text/event-stream")
 
 
+async def _without_end(first, piece):
+    """64 MiB of it, for whoever reads on."""
+    yield first
+    for _ in range(1024):
+        yield piece * (65536 // len(piece))
+
+
+def floods(message):
+    return StreamingResponse(_without_end(b'{"jsonrpc":"2.0","result":"', b"x"), media_type="application/json")
+
+
+def floods_with_an_event(message):
+    return StreamingResponse(_without_end(b"data: ", b"x"), media_type="text/event-stream")
+
+
+def floods_with_events(message):
+    told = json.dumps(
+        {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * 4000}}
+    )
+    event = f"id: 1\ndata: {told}\n\n".encode()
+    return StreamingResponse(_without_end(b"", event), media_type="text/event-stream")
+
+
 def garbage(message):
     return Response("{", media_type="application/json")
 
@@ -117,6 +140,13 @@ async def connected(port, root=Path("/"), *, scheme="http", path="/mcp", **serve
 
 UNKNOWN = "whether the call took effect is not known"
 BREAKS = [
+    pytest.param(floods, f"the server s sends more than this agent reads; {UNKNOWN}", 1, id="a document without end"),
+    pytest.param(
+        floods_with_an_event, f"the server s sends more than this agent reads; {UNKNOWN}", 1, id="an event without end"
+    ),
+    pytest.param(
+        floods_with_events, f"the server s sends more than this agent reads; {UNKNOWN}", 1, id="events without end"
+    ),
     pytest.param(cut, f"the server s ended the connection before it answered; {UNKNOWN}", 1, id="a stream cut short"),
     pytest.param(
         garbage, f"the server s ended the connection before it answered; {UNKNOWN}", 1, id="an answer in ruins"

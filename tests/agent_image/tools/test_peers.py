@@ -8,16 +8,17 @@ from decimal import Decimal
 
 import httpx
 import pytest
-from a2a.types import Artifact, Part, StreamResponse, TaskArtifactUpdateEvent
+from a2a.types import Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config import AgentConfig, Peer
-from fleetwright_agent.extensions import CALL_PATH
+from fleetwright_agent.extensions import ASK, CALL_PATH, COST
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.bounded import BoundedTransport
 from fleetwright_agent.tools.heard import MOST_CHARACTERS, Heard, TooMuchSaid
 from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.tools.questions import Place, Question, Questions
 from fleetwright_agent.turn.frames import Ask, AskKind, Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
 
 COOK = Peer.model_validate({"name": "cook", "namespace": "n", "url": "http://cook", "description": "cooks"})
@@ -41,6 +42,13 @@ class Cook:
                 await asyncio.sleep(3600)
             finally:
                 self.cancelled.set()
+        if request.reply is not None:
+            yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
+            yield Done(f"{request.reply.value} eggs, boiled")
+            return
+        if request.text == "dear":
+            yield Ask(AskKind.APPROVAL, "Charge 30?", {"kind": "approval"}, "1", "charge")
+            return
         if request.text == "something":
             yield Usage("m", 10, 2, cost_usd=Decimal("0.000014"))
             yield Ask(AskKind.QUESTION, "How many eggs?", {"question": "How many eggs?"}, "1", "ask_human")
@@ -57,13 +65,15 @@ class Cook:
     async def aclose(self):
         return None
 
-    async def state(self, number):
-        """Of a task that it was asked to do, as its caller reads it."""
-        params = {"id": self.heard[number].task_id}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": params}
+    async def call(self, method, params):
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         headers = {"Authorization": f"Bearer {'t' * 43}", "A2A-Version": "1.0"}
         answer = (await self.client.post("http://cook/a2a", json=body, headers=headers)).json()
-        return answer["result"]["status"]["state"]
+        return answer["result"]
+
+    async def state(self, number):
+        """Of a task that it was asked to do, as its caller reads it."""
+        return (await self.call("GetTask", {"id": self.heard[number].task_id}))["status"]["state"]
 
 
 def _write(path, text):
@@ -107,16 +117,20 @@ async def _kitchen(folder, *, token="t" * 43, card_url="http://cook", card=10_00
     await app.start()
     transport = BoundedTransport(httpx.ASGITransport(app.a2a), document=card, stream=stream)
     async with httpx.AsyncClient(transport=transport) as client:
-        (tool,) = PeerCalls("n/desk", [COOK], ours, client).tools()
+        calls = PeerCalls("n/desk", [COOK], ours, client)
+        (tool,) = calls.tools()
         cook.client = client
+        cook.calls = calls
         yield cook, tool
+        await calls.aclose()
     await app.drain()
     await app.aclose()
 
 
-def _call(text, frames, **turn):
-    request = TurnRequest("client:a", "c1", "t1", text, **turn)
-    return ToolCall({"message": text}, request, frames.append)
+def _call(text, frames, *, answers="", owner="client:a", context="c1", task="t1", **turn):
+    request = TurnRequest(owner, context, task, text, **turn)
+    arguments = {"message": text} | ({"task_id": answers} if answers else {})
+    return ToolCall(arguments, request, frames.append)
 
 
 async def test_a_peer_answers_and_says_what_it_cost(tmp_path):
@@ -189,6 +203,25 @@ async def test_the_call_path_travels_under_its_key():
     assert CALL_PATH == "https://fleetwright.dev/a2a/call-path/v1"
 
 
+async def test_what_a_peer_cost_before_it_asked_is_counted_once_after_a_restart_too(tmp_path):
+    frames = []
+    async with _kitchen(tmp_path) as (cook, tool):
+        await tool.run(_call("something", frames))
+        (other,) = PeerCalls("n/desk", [COOK], Layout(root=tmp_path / "desk"), cook.client).tools()
+        await other.run(_call("two", frames, answers=cook.heard[0].task_id))
+    told = [frame.cost_usd for frame in frames if isinstance(frame, PeerCost)]
+    assert sum(told) == Decimal("0.000028")
+
+
+@pytest.mark.parametrize("number", [1e30, -1, "NaN", "Infinity", "much", True, [1], None])
+def test_a_cost_that_no_task_can_have_is_passed_over(number):
+    heard = Heard("t")
+    event = StreamResponse(task=Task(id="t"))
+    event.task.artifacts.add(artifact_id="a").metadata.update({COST: {"costUsd": number}})
+    heard.take(event)
+    assert heard.costs == []
+
+
 async def test_of_a_peer_that_talks_for_ever_is_passed_on_what_fits(tmp_path):
     async with _kitchen(tmp_path) as (_, tool):
         assert await tool.run(_call("talk", [])) == "word " * 10_000
@@ -213,13 +246,100 @@ def test_what_was_heard_of_a_peer_stays_small_however_much_it_says():
         heard.take(piece("one more", ""))
 
 
-async def test_a_peer_that_waits_for_a_person_says_what_it_needs_and_what_it_cost(tmp_path):
+async def test_a_peer_that_asks_says_what_it_needs_and_what_it_cost(tmp_path):
     frames = []
     async with _kitchen(tmp_path) as (cook, tool):
-        with pytest.raises(ToolError, match=r"cook needs to know more: How many eggs\?"):
-            await tool.run(_call("something", frames))
-        assert await cook.state(0) == "TASK_STATE_CANCELED", "nobody will answer it"
+        said = await tool.run(_call("something", frames))
+        (heard,) = cook.heard
+        assert said.startswith("cook asks before it goes on: How many eggs?\n")
+        assert f'call this tool again with task_id "{heard.task_id}"' in said
+        assert await cook.state(0) == "TASK_STATE_INPUT_REQUIRED"
     assert frames == [PeerCost("cook", Decimal("0.000014"))]
+
+
+async def test_an_answer_goes_on_with_the_task_that_asked(tmp_path):
+    frames = []
+    async with _kitchen(tmp_path) as (cook, tool):
+        await tool.run(_call("something", frames))
+        asked = cook.heard[0]
+        assert await tool.run(_call("two", frames, answers=asked.task_id)) == "two eggs, boiled"
+        assert (cook.heard[1].task_id, cook.heard[1].context_id) == (asked.task_id, asked.context_id)
+        assert cook.heard[1].metadata[ASK] == {"id": "1"}, "it answers that question and no other"
+        cook.calls.over(_call("", []).turn)
+        assert await cook.state(0) == "TASK_STATE_COMPLETED"
+    assert frames == [PeerCost("cook", Decimal("0.000014"))] * 2, "each part is counted once"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"owner": "client:b"}, id="of another caller"),
+        pytest.param({"context": "c2"}, id="of another conversation"),
+    ],
+)
+async def test_a_question_is_not_answered_from_elsewhere(tmp_path, other):
+    async with _kitchen(tmp_path) as (cook, tool):
+        await tool.run(_call("something", []))
+        with pytest.raises(ToolError, match="no open question with this task_id"):
+            await tool.run(_call("two", [], answers=cook.heard[0].task_id, **other))
+        assert await cook.state(0) == "TASK_STATE_INPUT_REQUIRED"
+
+
+@pytest.mark.parametrize(
+    "named", [pytest.param("nobody", id="nobody knows it"), pytest.param("x" * 300, id="it is none")]
+)
+async def test_a_task_that_is_none_is_not_answered(tmp_path, named):
+    async with _kitchen(tmp_path) as (cook, tool):
+        with pytest.raises(ToolError, match="no open question with this task_id"):
+            await tool.run(_call("two", [], answers=named))
+    assert not cook.heard
+
+
+async def test_what_a_person_must_allow_is_not_allowed_by_an_answer(tmp_path):
+    async with _kitchen(tmp_path) as (cook, tool):
+        with pytest.raises(ToolError, match=r"which no agent gives: Charge 30\?"):
+            await tool.run(_call("dear", []))
+        assert await cook.state(0) == "TASK_STATE_CANCELED"
+        # Somebody asked it in the same conversation, past this tool.
+        context, path = cook.heard[0].context_id, {CALL_PATH: ["n/desk"]}
+        message = {"messageId": "m", "role": "ROLE_USER", "contextId": context, "parts": [{"text": "dear"}]}
+        task = await cook.call("SendMessage", {"message": {**message, "metadata": path}})
+        with pytest.raises(ToolError, match="waits for the approval of a person"):
+            await tool.run(_call("yes", [], answers=task["task"]["id"]))
+        assert await cook.state(1) == "TASK_STATE_INPUT_REQUIRED"
+
+
+async def test_one_question_of_a_peer_waits_in_a_conversation_and_goes_with_its_turn(tmp_path):
+    async with _kitchen(tmp_path) as (cook, tool):
+        for task in ("t1", "t1", "t2"):
+            await tool.run(_call("something", [], task=task))
+        await tool.run(_call("something", [], context="c2", task="t3"))
+        cook.calls.over(_call("", [], task="t1").turn)
+        open_, gone = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_CANCELED"
+        async with asyncio.timeout(10):
+            while [await cook.state(n) for n in range(4)] != [gone, gone, open_, open_]:  # noqa: ASYNC110 - from outside
+                await asyncio.sleep(0.01)
+        cook.calls.over(_call("", [], task="t2").turn)
+        await cook.calls.aclose()
+        assert [await cook.state(n) for n in range(4)] == [gone] * 4
+
+
+async def test_of_too_many_questions_the_oldest_is_given_up():
+    given_up = []
+
+    def question(name):
+        async def give_up():
+            given_up.append(name)
+
+        return Question(name, "t", give_up)
+
+    questions = Questions(most=2)
+    for name in ("first", "second", "third"):
+        questions.put(Place("o", name, "p"), question(name))
+    await asyncio.sleep(0)
+    assert given_up == ["first"]
+    await questions.aclose()
+    assert given_up == ["first", "second", "third"]
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from fleetwright_agent.config import AgentConfig, Model, Price, Skill
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.tools.skills import skill_tools
+from fleetwright_agent.turn.books import Account, count, usage_of
 from fleetwright_agent.turn.failures import MalformedToolCall, classify
 from fleetwright_agent.turn.frames import Purpose, TurnRequest
-from fleetwright_agent.turn.middleware.model_calls import account, backoff
+from fleetwright_agent.turn.middleware.model_calls import backoff
 from fleetwright_agent.turn.prices import cost_usd
 from fleetwright_agent.turn.prompt import system_prompt
 
@@ -43,6 +45,11 @@ def _price(**prices):
 )
 def test_cost(price, cost):
     assert cost_usd(price, input_tokens=1000, output_tokens=100, cache_read_tokens=600) == cost
+
+
+def test_what_is_written_to_a_cache_has_its_own_price():
+    price = _price(inputPerMillion="3", outputPerMillion="15", cacheWritePerMillion="3.75")
+    assert cost_usd(price, input_tokens=1000, output_tokens=0, cache_write_tokens=400) == Decimal("0.0033")
 
 
 def _status(status, code=None, headers=None, message="m"):
@@ -146,7 +153,7 @@ class _Clock:
 
 
 def test_prior_sessions_are_the_newest_ten_without_this_one(tmp_path):
-    sessions = Sessions(tmp_path, clock=_Clock())
+    sessions = Sessions(tmp_path, redact=Redactor().text, clock=_Clock())
     for i in range(14):
         sessions.record("o", f"c{i}", asked=f"question {i}.", answered="a")
     prior = sessions.prior("o", "c13")
@@ -155,7 +162,7 @@ def test_prior_sessions_are_the_newest_ten_without_this_one(tmp_path):
 
 
 def test_prior_sessions_fit_their_budget_and_lose_the_oldest_first(tmp_path):
-    sessions = Sessions(tmp_path, clock=_Clock())
+    sessions = Sessions(tmp_path, redact=Redactor().text, clock=_Clock())
     for i in range(10):
         for _ in range(5):
             sessions.record("o", f"c{i}", asked=f"q{i} " + "w" * 400, answered="w" * 400)
@@ -166,15 +173,31 @@ def test_prior_sessions_fit_their_budget_and_lose_the_oldest_first(tmp_path):
 
 
 def test_a_damaged_session_file_loses_only_itself(tmp_path):
-    sessions = Sessions(tmp_path, clock=_Clock())
+    sessions = Sessions(tmp_path, redact=Redactor().text, clock=_Clock())
     sessions.record("o", "c1", asked="fine", answered="a")
     next(tmp_path.rglob("*.json")).with_name("bad.json").write_text("{")
     assert "fine" in sessions.prior("o", "c2")
 
 
+def test_what_is_remembered_of_a_long_message_is_found_without_reading_all_of_it(tmp_path):
+    looked: list[int] = []
+
+    def redact(text: str) -> str:
+        looked.append(len(text))
+        return Redactor().text(text)
+
+    sessions = Sessions(tmp_path, redact=redact, clock=_Clock())
+    secret = "S" * 3000
+    sessions.record("o", "c1", asked=" " * 100_000 + "x" * 200 + f'"token": "{secret}"', answered="eyJ-" * 250_000)
+    assert max(looked) < 10_000
+    prior = sessions.prior("o", "c2")
+    assert "xxx" in prior
+    assert "SSS" not in prior
+
+
 @pytest.mark.parametrize("context", ["../../x", "a/b", "c" * 300, "ü:1"])
 def test_no_context_id_leaves_the_owners_folder(tmp_path, context):
-    sessions = Sessions(tmp_path / "sessions", clock=_Clock())
+    sessions = Sessions(tmp_path / "sessions", redact=Redactor().text, clock=_Clock())
     sessions.record("o", context, asked="q", answered="a")
     assert len(list((tmp_path / "sessions").glob("*/*.json"))) == 1
 
@@ -205,6 +228,7 @@ def test_a_reply_without_a_count_has_no_price():
         "price": price,
     }
     metrics = Metrics(CollectorRegistry())
-    usage = account(AIMessage("hi"), Model.model_validate(model), metrics, Purpose.ANSWER)
+    usage = usage_of(AIMessage("hi"), Account("m", Model.model_validate(model).price, Purpose.ANSWER))
+    count(usage, metrics)
     assert usage.cost_usd is None
     assert metrics.registry.get_sample_value("fleetwright_llm_unpriced_calls_total", {"model": "m"}) == 1

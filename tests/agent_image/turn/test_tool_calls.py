@@ -1,70 +1,150 @@
 """A tool call ends in a result whatever the tool does, and its schema is looked up nowhere."""
 
+import json
 import socket
+import sqlite3
+import time
 from types import SimpleNamespace
 
 import pytest
 from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.config import Limits
+from fleetwright_agent.config import AuditMode, Limits
+from fleetwright_agent.config import Enforcement as Policy
+from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.journal import Journal
 from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.security.audit import FILE, AuditTrail
+from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import ToolEnd, TurnRequest
+from fleetwright_agent.turn.frames import ToolEnd, TurnFailed, TurnRequest
+from fleetwright_agent.turn.middleware.auditing import Auditor
+from fleetwright_agent.turn.middleware.enforcement import Enforcement
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
 
 OBJECT = {"type": "object", "properties": {}}
 
 
 @pytest.fixture
-async def journal(tmp_path):
-    database = Database(tmp_path / "conversations.db", SCHEMA)
-    yield Journal(database)
-    await database.aclose()
+async def database(tmp_path):
+    opened = Database(tmp_path / "conversations.db", SCHEMA)
+    yield opened
+    await opened.aclose()
 
 
-async def _run(tool, journal, **arguments):
+async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OFF, call="1", **arguments):  # noqa: B008 - frozen
     frames = []
     context = TurnContext(TurnRequest("o", "c", "t", "x"), frames.append, {tool.name: tool}, "thread")
-    calls = ToolCalls(Limits(), Metrics(CollectorRegistry()), journal)
+    calls = ToolCalls(
+        Limits(),
+        Metrics(CollectorRegistry()),
+        Journal(database),
+        enforcement=Enforcement(policy, CallWindows(database, now_ns=time.time_ns)),
+        auditor=Auditor(trail, mode),
+    )
     state = {"messages": [AIMessage("", id="asked")]}
-    request = SimpleNamespace(tool_call={"id": "1", "name": tool.name, "args": arguments}, state=state)
+    request = SimpleNamespace(tool_call={"id": call, "name": tool.name, "args": arguments}, state=state)
     return await calls.run_tool(request, context), frames
 
 
-async def test_a_tool_that_breaks_is_a_result_without_its_insides(caplog, journal):
+async def test_a_tool_that_breaks_is_a_result_without_its_insides(caplog, database):
     async def broken(_):
         raise RuntimeError("/etc/secret in line 7")
 
-    message, frames = await _run(Tool("t", "d", OBJECT, broken), journal)
+    message, frames = await _run(Tool("t", "d", OBJECT, broken), database)
     assert message.status == "error"
     assert message.text == "Error: the tool broke; go on without it"
     assert [frame.ok for frame in frames if isinstance(frame, ToolEnd)] == [False]
     assert "line 7" in caplog.text
 
 
+async def test_a_call_that_fails_its_turn_has_its_line(database, tmp_path):
+    async def failing(_):
+        raise TurnFailed("storage", "no")
+
+    trail = AuditTrail(tmp_path, redact=Redactor(), now_ns=time.time_ns, on_failure=lambda: None)
+    with pytest.raises(TurnFailed):
+        await _run(Tool("t", "d", OBJECT, failing), database, trail=trail, mode=AuditMode.BEST_EFFORT)
+    await trail.aclose()
+    (line,) = map(json.loads, (tmp_path / FILE).read_text().splitlines())
+    assert (line["tool"], line["outcome"], line["success"]) == ("t", "failed", False)
+
+
+async def test_a_call_that_the_trail_shuts_takes_no_place_among_those_that_ran(database, tmp_path):
+    async def answer(_):
+        return "done"
+
+    folder = tmp_path / "audit"
+    folder.write_text("in the way")
+    trail = AuditTrail(folder, redact=Redactor(), now_ns=time.time_ns, on_failure=lambda: None)
+    policy = Policy.model_validate({"limits": [{"tool": "t", "max": 1, "windowSeconds": 3600}]})
+    said = []
+    for identity in ("first", "second"):
+        message, _ = await _run(
+            Tool("t", "d", OBJECT, answer), database, policy=policy, trail=trail, mode=AuditMode.REQUIRED, call=identity
+        )
+        said.append(message.text)
+        if folder.is_file():
+            folder.unlink()
+    await trail.aclose()
+    assert ("audit trail" in said[0], said[1]) == (True, "done")
+
+
+async def test_the_line_is_written_before_the_journal_has_the_result(database, tmp_path):
+    """Who finds the result there makes no line any more."""
+
+    async def answer(_):
+        return "done"
+
+    known = []
+
+    def redact(about):
+        known.append(sqlite3.connect(tmp_path / "conversations.db").execute("SELECT state FROM calls").fetchall())
+        return about
+
+    trail = AuditTrail(tmp_path, redact=redact, now_ns=time.time_ns, on_failure=lambda: None)
+    await _run(Tool("t", "d", OBJECT, answer), database, trail=trail, mode=AuditMode.BEST_EFFORT)
+    await trail.aclose()
+    assert known == [[("begun",)]]
+
+
 @pytest.mark.parametrize("reference", ["http://127.0.0.1:{port}/schema", "#/$defs/gone"])
-async def test_a_schema_is_never_fetched_from_where_it_points_to(reference, journal):
+async def test_a_schema_is_never_fetched_from_where_it_points_to(reference, database):
     async def answer(_):
         return "done"
 
     with socket.create_server(("127.0.0.1", 0)) as canary:
         canary.settimeout(0.2)
         schema = {"type": "object", "properties": {"x": {"$ref": reference.format(port=canary.getsockname()[1])}}}
-        message, _ = await _run(Tool("t", "d", schema, answer), journal, x="1")
+        message, _ = await _run(Tool("t", "d", schema, answer), database, x="1")
         with pytest.raises(TimeoutError):
             canary.accept()
     assert message.text == "done"
 
 
-async def test_arguments_outside_the_schema_are_named(journal):
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"$ref": "#"}, id="a schema that is itself"),
+        pytest.param({"properties": {"x": {"pattern": "^(a|aa)+$"}}}, id="a pattern that backtracks"),
+    ],
+)
+async def test_a_servers_schema_that_cannot_be_decided_stops_no_call(schema, database):
+    async def answer(_):
+        return "done"
+
+    message, _ = await _run(Tool("t", "d", schema, answer), database, x="a" * 90 + "!")
+    assert message.text == "done"
+
+
+async def test_arguments_outside_the_schema_are_named(database):
     async def answer(_):
         return "done"
 
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    message, _ = await _run(Tool("t", "d", schema, answer), journal, n="x")
+    message, _ = await _run(Tool("t", "d", schema, answer), database, n="x")
     assert message.text == "Error: n: 'x' is not of type 'integer'"

@@ -134,6 +134,15 @@ async def test_tools_are_offered_by_list(config, talking, orders_port, server, o
     assert not unreachable
 
 
+async def test_a_tool_that_asks_people_and_is_denied_is_not_offered_either(config, talking):
+    names = []
+    for deny in ([], ["ask_human"]):
+        async with talking(config(askHuman=True, enforcement={"deny": deny})) as talk:
+            tools, _ = await talk.turn._equipment(TurnRequest("client:default", "c", "t", "x"))
+            names.append(set(tools))
+    assert names[0] - names[1] == {"ask_human"}
+
+
 async def test_an_unreachable_server_takes_only_its_own_tools_away(config, talking, orders_port):
     servers = [
         {"name": "gone", "url": "http://127.0.0.1:9/mcp"},
@@ -269,7 +278,7 @@ async def test_an_overflow_is_mended_by_compacting_once(config, talking):
         said = await talk.say("And now the end of it [[fail:overflow*1]]")
         assert said.failure is None
         assert talk.count("overflow_recoveries_total", outcome="recovered") == 1
-        assert talk.count("compactions_total", trigger="overflow", method="extract", outcome="ok") == 1
+        assert talk.count("compactions_total", trigger="overflow", method="transcript", outcome="ok") == 1
 
 
 async def test_a_conversation_that_cannot_be_stored_fails_its_turn_in_words(config, talking, tmp_path):

@@ -10,12 +10,14 @@ from typing import Final
 
 from a2a.types import Artifact, Message, Part, StreamResponse, Task, TaskState, TaskStatus
 
-from fleetwright_agent.extensions import COST
+from fleetwright_agent.extensions import ASK, COST, HITL
+from fleetwright_agent.turn.frames import AskKind
 from fleetwright_agent.wires import read
 
 MOST_CHARACTERS: Final = 50_000
 _MOST_ARTIFACTS: Final = 64
-_SENTENCE: Final = 500
+_SENTENCE: Final = 4000
+_MOST_COST: Final = 1_000_000
 _REPLY: Final = "message"
 """Names the words of a message that was the whole answer."""
 
@@ -25,11 +27,13 @@ class TooMuchSaid(Exception):  # noqa: N818 - states what the peer did, and read
 
 
 class Heard:
-    def __init__(self) -> None:
-        self.task_id = ""
+    def __init__(self, task_id: str = "") -> None:
+        self.task_id = task_id
         self.state = TaskState.TASK_STATE_UNSPECIFIED
         self.sentence = ""
         """What the newest status says."""
+        self.wants_approval = False
+        """Whether it asks a person to allow something, which no agent does."""
         self._texts: dict[str, str] = {}
         self._costs: dict[str, Decimal] = {}
         self._last_cost: Decimal | None = None
@@ -70,6 +74,7 @@ class Heard:
     def _rest(self, status: TaskStatus) -> None:
         self.state = status.state
         self.sentence = "".join(_texts(status.message.parts))[:_SENTENCE]
+        self.wants_approval = wants_approval(status)
         self._last_cost = _cost(status.message)
 
     def _hear(self, artifact: Artifact, *, append: bool) -> None:
@@ -86,13 +91,22 @@ class Heard:
             self._costs.pop(name, None)
 
 
+def wants_approval(status: TaskStatus) -> bool:
+    """By what our own agents say of a pause, and by the state that is for credentials."""
+    if status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
+        return status.state == TaskState.TASK_STATE_AUTH_REQUIRED
+    asked = (read(status.message, ASK) or {}, read(status.message, HITL) or {})
+    return any(each.get("kind") == AskKind.APPROVAL for each in asked)
+
+
 def _texts(parts: Iterable[Part]) -> Iterator[str]:
     return (part.text for part in parts if part.text)
 
 
 def _cost(source: Artifact | Message) -> Decimal | None:
-    value = (read(source, COST) or {}).get("costUsd")
+    """A peer may say any number; what no task can have cost is passed over."""
     try:
-        return Decimal(str(value)) if value is not None else None
+        value = Decimal(str((read(source, COST) or {}).get("costUsd")))
     except InvalidOperation:
         return None
+    return value if value.is_finite() and 0 <= value <= _MOST_COST else None

@@ -21,7 +21,11 @@ def approved(value: object) -> bool:
     """Whether a reply allows what was asked for; whatever is not plainly a yes is a no (PA-044)."""
     if isinstance(value, Mapping):
         said = [value[key] for key in _SAYS if key in value]
-        return bool(said) and all(map(approved, said))
+        return bool(said) and all(map(_yes, said))
+    return _yes(value)
+
+
+def _yes(value: object) -> bool:
     if isinstance(value, str):
         return value.strip().lower() in _YES
     return value is True

@@ -8,7 +8,7 @@ never arrived, for its effect must not happen twice. Results are capped and are 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from mcp.types import Tool as Listed
 
 from fleetwright_agent.config import McpServer
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.tools.mcp_listing import every_page, tool_digest
 from fleetwright_agent.tools.mcp_session import SessionActor
 from fleetwright_agent.tools.mcp_wire import CALL_SECONDS, Arrival, McpUnreachable
@@ -44,14 +45,18 @@ class McpConnection:
         layout: Layout,
         *,
         offers: Offers | None = None,
+        guarded: Collection[str] = (),
+        denied: tuple[Network, ...] = (),
         discovery_seconds: float = _DISCOVERY_SECONDS,
         pauses: Sequence[float] = _PAUSES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`offers` is told of every list of tools."""
+        """`offers` is told of every list of tools; `guarded` are tools of the server that the agent's policy names."""
         self._server = server
         self._layout = layout
+        self._denied = denied
         self._offers = offers or Offers()
+        self._guarded = tuple(guarded)
         self._discovery_seconds = discovery_seconds
         self._pauses = tuple(pauses)
         self._clock = clock
@@ -68,7 +73,7 @@ class McpConnection:
 
     @property
     def is_uncertain(self) -> bool:
-        """A tool that needs approval is not in its newest list: which of them was meant is not known."""
+        """A tool that needs approval, or has a rule, is not in its newest list: which was meant is not known."""
         return self._uncertain
 
     async def tools(self) -> tuple[Tool, ...]:
@@ -114,8 +119,8 @@ class McpConnection:
         refused = [] if pinned is None else [tool.name for tool in listed if pinned.get(tool.name) != tool_digest(tool)]
         usable = [tool for tool in listed if self._allows(tool.name) and tool.name not in refused]
         offered = {tool.name for tool in listed}
-        self._uncertain = bool(unmatched(self._server, offered))
-        self._offers.put(self._server, offered=offered, usable=len(usable), refused=refused)
+        self._uncertain = bool(unmatched(self._server, offered, self._guarded))
+        self._offers.put(self._server, offered=offered, usable=len(usable), refused=refused, guarded=self._guarded)
         return tuple(self._tool(tool) for tool in usable)
 
     def _allows(self, name: str) -> bool:
@@ -165,7 +170,11 @@ class McpConnection:
         if self._actor is None or self._actor.ended:
             self._fresh = False
             self._actor = SessionActor(
-                self._server, self._layout, seconds=self._discovery_seconds, on_change=self._outdate
+                self._server,
+                self._layout,
+                seconds=self._discovery_seconds,
+                on_change=self._outdate,
+                denied=self._denied,
             )
         actor = self._actor
         try:

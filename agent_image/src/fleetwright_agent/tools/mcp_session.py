@@ -6,7 +6,7 @@ Callers hand in work and wait on futures. Refuses: deciding whether work is done
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from mcp.types import (
 
 from fleetwright_agent.config import McpServer, Transport
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.tools.mcp_wire import Arrival, McpUnreachable, Wire, http_client, wire_of
 
 _NOTICE_SECONDS = 1.0
@@ -46,14 +47,19 @@ class _Job:
 
 @asynccontextmanager
 async def opened(
-    server: McpServer, layout: Layout, *, seconds: float, on_change: Callable[[], None] = lambda: None
+    server: McpServer,
+    layout: Layout,
+    *,
+    seconds: float,
+    on_change: Callable[[], None] = lambda: None,
+    denied: tuple[Network, ...] = (),
 ) -> AsyncIterator[tuple[ClientSession, InitializeResult]]:
     """A session after its handshake, and what the server said in it.
 
     Raises:
         McpUnreachable: No session came about; nothing was asked yet.
     """
-    wire = wire_of(server, layout)
+    wire = wire_of(server, layout, denied=denied)
 
     async def heard(message: object) -> None:
         if isinstance(message, ServerNotification) and isinstance(message.root, ToolListChangedNotification):
@@ -98,10 +104,19 @@ async def _streams(server: McpServer, wire: Wire) -> AsyncIterator[tuple[Any, An
 class SessionActor:
     """Owns one session from its opening to its end; then `ended` is true, and another actor may be started."""
 
-    def __init__(self, server: McpServer, layout: Layout, *, seconds: float, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        server: McpServer,
+        layout: Layout,
+        *,
+        seconds: float,
+        on_change: Callable[[], None],
+        denied: tuple[Network, ...],
+    ) -> None:
+        session = opened(server, layout, seconds=seconds, on_change=on_change, denied=denied)
         self._inbox: asyncio.Queue[_Job] = asyncio.Queue()
         self._reason: McpUnreachable | None = None
-        self._task = asyncio.create_task(self._live(server, layout, seconds, on_change))
+        self._task = asyncio.create_task(self._live(session))
 
     @property
     def ended(self) -> bool:
@@ -130,10 +145,10 @@ class SessionActor:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _live(self, server: McpServer, layout: Layout, seconds: float, on_change: Callable[[], None]) -> None:
+    async def _live(self, opening: AbstractAsyncContextManager[tuple[ClientSession, InitializeResult]]) -> None:
         running: set[asyncio.Task[None]] = set()
         try:
-            async with opened(server, layout, seconds=seconds, on_change=on_change) as (session, _):
+            async with opening as (session, _):
                 while True:
                     job = await self._inbox.get()
                     job.begun = True

@@ -17,10 +17,15 @@ import httpx
 
 from fleetwright_agent.config import McpServer, Transport
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.security.addresses import Network
+from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
 from fleetwright_agent.security.egress import EgressPolicy, UnusableUrl
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 
 CALL_SECONDS = 300.0
+MOST_BYTES = 8 * 1024 * 1024
+"""Of one answer, or one event of a stream without end, as it is received; of what a tool answers far less is used."""
+_FLOODED = "sends more than this agent reads"
 _CONNECT_SECONDS = 10.0
 _ANSWER_GRACE_SECONDS = 1.0
 # The protocol's client takes a cut stream up again where the server numbers its events: twice, after a second each.
@@ -87,17 +92,21 @@ class Wire(httpx.AsyncBaseTransport):
             self._fail(identity, _refusal(response), arrival=arrival)
         elif response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
             self.trouble = "redirects to another address: name that one"
-        elif self._answers_in_body and identity is not None:
+        else:
             response.stream = _Body(
-                cast("httpx.AsyncByteStream", response.stream), lambda more: self._ended(identity, more)
+                cast("httpx.AsyncByteStream", response.stream),
+                ended=lambda more: self._ended(identity, more),
+                flooded=lambda: self._fail(identity, _FLOODED, arrival=Arrival.UNKNOWN),
             )
         return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    def _ended(self, identity: int, resumable: bool) -> None:
+    def _ended(self, identity: int | None, resumable: bool) -> None:
         """The answer may be on its way through the session still."""
+        if identity is None or not self._answers_in_body:
+            return
         grace = _RESUME_GRACE_SECONDS if resumable else _ANSWER_GRACE_SECONDS
         words = "ended the connection before it answered"
         asyncio.get_running_loop().call_later(grace, lambda: self._fail(identity, words, arrival=Arrival.UNKNOWN))
@@ -112,34 +121,42 @@ class Wire(httpx.AsyncBaseTransport):
 
 
 class _Body(httpx.AsyncByteStream):
-    """A response's stream that says when it is over, and whether its events were numbered."""
+    """A response's stream that says when it is over, whether its events were numbered, and when it was too much."""
 
-    def __init__(self, inner: httpx.AsyncByteStream, ended: Callable[[bool], None]) -> None:
+    def __init__(
+        self, inner: httpx.AsyncByteStream, *, ended: Callable[[bool], None], flooded: Callable[[], None]
+    ) -> None:
         self._inner = inner
         self._ended = ended
+        self._flooded = flooded
         self._numbered = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._inner:
-            self._numbered = self._numbered or chunk.startswith(b"id:") or b"\nid:" in chunk
-            yield chunk
+        try:
+            async for chunk in self._inner:
+                self._numbered = self._numbered or chunk.startswith(b"id:") or b"\nid:" in chunk
+                yield chunk
+        except TooLarge:
+            self._flooded()
+            raise
 
     async def aclose(self) -> None:
         self._ended(self._numbered)
         await self._inner.aclose()
 
 
-def wire_of(server: McpServer, layout: Layout) -> Wire:
+def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = ()) -> Wire:
     """Takes nothing from the environment, and connects to the declared host only.
 
     Raises:
         McpUnreachable: The address or the CA that was named cannot be used.
     """
     try:
-        policy = EgressPolicy.declared([server.url])
+        policy = EgressPolicy.declared([server.url], denied=denied)
     except UnusableUrl as error:
         raise McpUnreachable(f"has an address that cannot be called: {error}", arrival=Arrival.NONE) from None
-    inner = PinnedTransport(policy, verify=_trust(server, layout))
+    pinned = PinnedTransport(policy, verify=_trust(server, layout))
+    inner = BoundedTransport(pinned, document=MOST_BYTES, stream=MOST_BYTES, event=MOST_BYTES)
     in_body = server.transport is Transport.STREAMABLE_HTTP
     return Wire(inner, headers=lambda: header_values(server, layout), answers_in_body=in_body)
 
@@ -194,6 +211,8 @@ def _refusal(response: httpx.Response) -> str:
 def _words(error: httpx.HTTPError) -> str:
     if isinstance(error, DeniedAddress):
         return "leads to an address that agents may not reach"
+    if isinstance(error, TooLarge):
+        return "compresses its answers, though it was asked not to"
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -15,7 +15,7 @@ class Offer:
     tools: int
     """How many the agent may use."""
     missing: tuple[str, ...] = ()
-    """Names that are allowed, or need approval, and are not offered: a misspelt one, or a server that has changed."""
+    """Names that are allowed, need approval or have a rule, and are not offered: misspelt, or of another version."""
     refused: tuple[str, ...] = ()
     """Names of tools that are not used, because they are not what was pinned."""
 
@@ -24,18 +24,27 @@ class Offers:
     def __init__(self) -> None:
         self._by_server: dict[str, Offer] = {}
 
-    def put(self, server: McpServer, *, offered: Collection[str], usable: int, refused: Collection[str] = ()) -> None:
-        missing = sorted(({*server.allow} - {*offered} - {*server.deny}) | unmatched(server, offered))
+    def put(
+        self,
+        server: McpServer,
+        *,
+        offered: Collection[str],
+        usable: int,
+        refused: Collection[str] = (),
+        guarded: Collection[str] = (),
+    ) -> None:
+        missing = sorted(({*server.allow} - {*offered} - {*server.deny}) | unmatched(server, offered, guarded))
         self._by_server[server.name] = Offer(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
 
     def of(self, server: str) -> Offer | None:
         return self._by_server.get(server)
 
 
-def unmatched(server: McpServer, offered: Collection[str]) -> frozenset[str]:
-    """Tools that need approval and are not offered: what was meant may be open under another name."""
+def unmatched(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
+    """Tools that need approval or have a rule, and are not offered: what was meant may be open under another name."""
     known = {_as_called(server, tool) for tool in (*offered, *server.deny)}
-    return frozenset(tool for tool in server.require_approval if _as_called(server, tool) not in known)
+    named = {*server.require_approval, *guarded}
+    return frozenset(tool for tool in named if _as_called(server, tool) not in known)
 
 
 def _as_called(server: McpServer, tool: str) -> str:

@@ -3,12 +3,18 @@
 The card is fetched from the declared address, and the peer is called there whatever address its card names: that one is
 for callers outside, and a card cannot send our credential elsewhere. The credential is this edge's own file, read
 before each call; nothing a caller sent is ever passed on. The call path in the message's metadata ends loops.
+
+A peer that asks before it goes on is answered by another call, which names its task. Refuses: allowing what a peer
+wants a person to allow.
 """
 
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any
 
 import httpx
 from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig, ClientFactory
@@ -16,24 +22,30 @@ from a2a.client.errors import A2AClientError
 from a2a.types import (
     AgentCard,
     CancelTaskRequest,
+    GetTaskRequest,
     Message,
     Part,
     Role,
     SendMessageConfiguration,
     SendMessageRequest,
+    StreamResponse,
+    Task,
     TaskState,
 )
-from a2a.utils.errors import A2AError
+from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
+from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config import Peer
-from fleetwright_agent.extensions import CALL_PATH, MAX_CALLS, TRACE, trace_of
+from fleetwright_agent.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, trace_of
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
-from fleetwright_agent.tools.heard import Heard, TooMuchSaid
+from fleetwright_agent.tools.heard import Heard, TooMuchSaid, wants_approval
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
-from fleetwright_agent.turn.frames import PeerCost
+from fleetwright_agent.tools.questions import Place, Question, Questions
+from fleetwright_agent.turn.frames import PeerCost, TurnRequest
 
 _MOST_OF_CARD = 1024 * 1024
 _MOST_OF_STREAM = 32 * 1024 * 1024
@@ -42,6 +54,7 @@ _READ_SECONDS = 300.0
 
 _ENDED = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}
 _OVER = {*_ENDED, TaskState.TASK_STATE_COMPLETED}
+_GIVE_UP_SECONDS = 2.0
 
 
 class PeerCalls:
@@ -52,6 +65,15 @@ class PeerCalls:
         self._peers = tuple(peers)
         self._layout = layout
         self._client = client
+        self._questions = Questions()
+
+    def over(self, request: TurnRequest) -> None:
+        """The turn has ended: what peers asked in it stays unanswered."""
+        self._questions.over(request)
+
+    async def aclose(self) -> None:
+        """Takes leave of peers that still wait."""
+        await self._questions.aclose()
 
     def tools(self) -> tuple[Tool, ...]:
         return tuple(self._tool(peer) for peer in self._peers)
@@ -61,7 +83,9 @@ class PeerCalls:
             return await self._ask(peer, call)
 
         text = {"type": "string", "description": "The whole request; the peer knows nothing of this conversation"}
-        schema = {"type": "object", "properties": {"message": text}, "required": ["message"]}
+        task = {"type": "string", "description": "To answer what it asked: the task_id that came with the question"}
+        properties = {"message": text, "task_id": task}
+        schema = {"type": "object", "properties": properties, "required": ["message"]}
         about = peer.description or "an agent of this fleet"
         name = f"ask_{peer.name.replace('-', '_')}"
         return Tool(name, f"Ask the agent {peer.name} ({about}) and wait for its answer.", schema, ask)
@@ -88,34 +112,85 @@ class PeerCalls:
         except OSError:
             raise ToolError(f"this agent holds no credential for {peer.name}; it is not among its callers") from None
         context = ClientCallContext(service_parameters={"Authorization": f"Bearer {token}"})
-        heard = await self._follow(client, _request(peer, call, path), context)
-        return _outcome(peer, heard, call)
-
-    async def _follow(self, client: Client, request: SendMessageRequest, context: ClientCallContext) -> Heard:
-        """Follows the stream to its end; a task that nobody will ask for again is cancelled there as well."""
-        heard = Heard()
-        try:
-            async for event in client.send_message(request, context=context):
-                heard.take(event)
-        finally:
-            if heard.task_id and heard.state not in _OVER:
-                with contextlib.suppress(Exception):
-                    async with asyncio.timeout(2):
-                        await client.cancel_task(CancelTaskRequest(id=heard.task_id), context=context)
-        return heard
+        place = Place(call.turn.owner, call.turn.context_id, f"{peer.namespace}/{peer.name}")
+        answered = call.arguments.get("task_id", "")
+        ask, told = await _question(peer, client, context, answered, place) if answered else ({}, Decimal(0))
+        self._questions.end(place, answered=answered)
+        heard = await _follow(client, _request(place, call, path, ask), context)
+        if _asks(heard):
+            give_up = partial(_cancel, client, context, heard.task_id)
+            self._questions.put(place, Question(heard.task_id, call.turn.task_id, give_up))
+        # What a task costs is told of all of it, also of what it cost before it asked, which is on the bill already.
+        if (since := sum(heard.costs, Decimal(0)) - told) > 0:
+            call.emit(PeerCost(peer.name, since))
+        return _outcome(peer, heard)
 
 
-def _request(peer: Peer, call: ToolCall, path: tuple[str, ...]) -> SendMessageRequest:
+async def _follow(client: Client, request: SendMessageRequest, context: ClientCallContext) -> Heard:
+    """Follows the stream to its end; a task that nobody will ask for again is cancelled there as well."""
+    heard = Heard(request.message.task_id)
+    ended = False
+    try:
+        async for event in client.send_message(request, context=context):
+            heard.take(event)
+        ended = True
+    finally:
+        if heard.task_id and heard.state not in _OVER and not (ended and _asks(heard)):
+            await _cancel(client, context, heard.task_id)
+    return heard
+
+
+async def _cancel(client: Client, context: ClientCallContext, task_id: str) -> None:
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_GIVE_UP_SECONDS):
+            await client.cancel_task(CancelTaskRequest(id=task_id), context=context)
+
+
+def _asks(heard: Heard) -> bool:
+    """Whether an agent may answer it."""
+    return heard.state == TaskState.TASK_STATE_INPUT_REQUIRED and not heard.wants_approval
+
+
+async def _question(
+    peer: Peer, client: Client, context: ClientCallContext, task_id: str, place: Place
+) -> tuple[dict[str, Any], Decimal]:
+    """What names the question that waits, so that the peer takes the answer for no other, and the cost until then.
+
+    A model may name any task: only a question of this very conversation is answered, and no approval is given.
+
+    Raises:
+        ToolError: It is none.
+    """
+    try:
+        task = await client.get_task(GetTaskRequest(id=task_id, history_length=0), context=context)
+    except (TaskNotFoundError, InvalidParamsError):
+        task = Task()
+    if task.context_id != _context_id(place) or task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
+        raise ToolError(f"{peer.name} has no open question with this task_id; ask it anew, without one")
+    if wants_approval(task.status):
+        raise ToolError(f"{peer.name} waits for the approval of a person, which no agent gives")
+    about = MessageToDict(task.status.message.metadata).get(ASK)
+    heard = Heard()
+    heard.take(StreamResponse(task=task))
+    cost = sum(heard.costs, Decimal(0))
+    return ({ASK: {"id": about["id"]}} if isinstance(about, dict) and "id" in about else {}), cost
+
+
+def _context_id(place: Place) -> str:
     # The peer keys our contexts by our identity, not by our caller's: derive one that no two callers share.
-    seed = f"{call.turn.owner}\n{call.turn.context_id}\n{peer.namespace}/{peer.name}"
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{place.owner}\n{place.context_id}\n{place.peer}"))
+
+
+def _request(place: Place, call: ToolCall, path: tuple[str, ...], ask: Mapping[str, Any]) -> SendMessageRequest:
     message = Message(
         message_id=str(uuid.uuid4()),
-        context_id=str(uuid.uuid5(uuid.NAMESPACE_URL, seed)),
+        task_id=call.arguments.get("task_id", ""),
+        context_id=_context_id(place),
         role=Role.ROLE_USER,
         parts=[Part(text=call.arguments["message"])],
     )
     trace = trace_of(call.turn.metadata)
-    message.metadata.update({CALL_PATH: list(path), **({TRACE: trace} if trace else {})})
+    message.metadata.update({CALL_PATH: list(path), **({TRACE: trace} if trace else {}), **ask})
     return SendMessageRequest(
         message=message, configuration=SendMessageConfiguration(accepted_output_modes=["text/plain"])
     )
@@ -127,13 +202,19 @@ def _at_its_declared_address(card: AgentCard, peer: Peer) -> AgentCard:
     return card
 
 
-def _outcome(peer: Peer, heard: Heard, call: ToolCall) -> str:
-    for cost in heard.costs:
-        call.emit(PeerCost(peer.name, cost))
+def _outcome(peer: Peer, heard: Heard) -> str:
     if heard.state in _ENDED:
         raise ToolError(f"{peer.name} ended without an answer: {heard.sentence or 'it gave no reason'}")
-    if heard.state == TaskState.TASK_STATE_INPUT_REQUIRED:
-        raise ToolError(f"{peer.name} needs to know more: {heard.sentence}. Ask it again, with that in the request")
+    if heard.wants_approval:
+        raise ToolError(
+            f"{peer.name} did not go on without the approval of a person, which no agent gives: {heard.sentence} "
+            "Say so in your answer"
+        )
+    if _asks(heard):
+        return (
+            f"{peer.name} asks before it goes on: {heard.sentence}\nIt waits until the end of this turn. To answer, "
+            f'call this tool again with task_id "{heard.task_id}" and the answer as message'
+        )
     if heard.state != TaskState.TASK_STATE_COMPLETED:
         raise ToolError(f"{peer.name} stopped answering before it was done")
     return heard.text
@@ -157,9 +238,9 @@ def _meaning(error: BaseException) -> str:
     return "no connection"
 
 
-def peer_client(peers: Sequence[Peer]) -> httpx.AsyncClient:
+def peer_client(peers: Sequence[Peer], *, denied: tuple[Network, ...] = ()) -> httpx.AsyncClient:
     """Follows no redirect and connects to no other host: the declared origins are the only ones."""
     timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
-    pinned = PinnedTransport(EgressPolicy.declared(peer.url for peer in peers))
+    pinned = PinnedTransport(EgressPolicy.declared((peer.url for peer in peers), denied=denied))
     transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM)
     return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False)

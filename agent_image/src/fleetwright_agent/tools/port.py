@@ -20,6 +20,12 @@ class ToolDeclined(ToolError):  # noqa: N818 - states what a person did, and rea
     outcome = "declined"
 
 
+class ToolBlocked(ToolError):  # noqa: N818 - states what became of the call
+    """The agent's policy does not allow the call."""
+
+    outcome = "blocked"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call in one turn: the arguments are validated against the tool's schema."""

@@ -5,7 +5,7 @@ the kubelet inside a mounted folder stay inside it and pass.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fleetwright_agent.config import Skill
@@ -15,6 +15,21 @@ from fleetwright_agent.turn.prompt import fenced
 
 _MOST_FILES = 200
 _MOST_CHARACTERS = 50_000
+
+
+def skill_reader(skills: Sequence[Skill], layout: Layout) -> Callable[[str], str | None]:
+    """Gives the instructions of a mounted skill by its name, or nothing where it is not mounted any more."""
+    names = {skill.name for skill in skills}
+
+    def read(name: str) -> str | None:
+        if name not in names:
+            return None
+        try:
+            return _read(layout.skill(name), "SKILL.md")
+        except (ToolError, OSError):
+            return None
+
+    return read
 
 
 def skill_tools(skills: Sequence[Skill], layout: Layout) -> tuple[Tool, ...]:

@@ -5,35 +5,21 @@ LangGraph hands it to every hook as the runtime's context. It dies with the turn
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired
 
 from langchain.agents import AgentState
 
 from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.turn.compaction.view import Standing
 from fleetwright_agent.turn.frames import Frame, TurnFailed, TurnRequest
-
-
-class View(TypedDict):
-    """What a compaction left behind: messages up to and with `cut` are shown as `summary`.
-
-    The messages themselves stay where they are; only what the model sees changes.
-    """
-
-    cut: str
-    summary: str
-    newest: str
-    """Id of the newest message when this was made: older reports of usage measure another prompt."""
 
 
 class TurnState(AgentState):
     """The stored state of a conversation beside its messages."""
 
-    view: NotRequired[View | None]
     prior_sessions: NotRequired[str]
     task: NotRequired[str]
     """Whose turn the newest messages are of."""
-    compaction_failures: NotRequired[int]
-    """Since the last success or the last message of the user; three of them and it waits."""
 
 
 @dataclass(slots=True)
@@ -45,11 +31,33 @@ class TurnContext:
     """Under which the journal keeps this turn's calls."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """MCP servers that could not be asked for their tools, with the reason."""
+    recall: Tool | None = None
+    """Offered once there is something to recall."""
     tool_calls: int = 0
     spoken: bool = False
     """Whether the model call that runs now has said anything to the caller."""
     silent: bool = False
     """What the model says now is not for the caller."""
     observed: bool = False
+    fresh: bool = True
+    """A new message of the caller, and not a turn that goes on."""
+    idle_seconds: float = 0.0
+    """Before this turn: for so long nobody has sent this conversation to the provider."""
+    called: float | None = None
+    """When the model answered last in this turn, by the monotonic clock."""
+    standing: Standing | None = None
+    """Of this conversation's compaction; read at the turn's first call."""
     failure: TurnFailed | None = None
     """Set where an exception would be swallowed; raised before the next model call."""
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool of that name, declared or not."""
+        return self.tools.get(name) or (self.recall if self.recall and self.recall.name == name else None)
+
+    @property
+    def declarations(self) -> list[dict[str, Any]]:
+        """What the model is told of the tools; what may come later stands last."""
+        offered = [tool for _, tool in sorted(self.tools.items())]
+        if self.recall is not None and self.standing is not None and self.standing.view is not None:
+            offered.append(self.recall)
+        return [tool.declaration for tool in offered]

@@ -3,7 +3,7 @@
 The server knows nothing of LangGraph and the loop knows nothing of A2A; both know only this file.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -63,6 +63,7 @@ class Usage:
     input_tokens: int
     output_tokens: int
     cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
     cost_usd: Decimal | None = None
     purpose: Purpose = Purpose.ANSWER
 
@@ -85,6 +86,12 @@ class CompactionEnd:
     outcome: str
     tokens_before: int
     tokens_after: int
+    trigger: str = ""
+    method: str = ""
+    payback_calls: int | None = None
+    """Further calls of the model until it has paid for itself; nothing where it never does."""
+    cheapest_trigger: int | None = None
+    """Tokens at which it would have cost least, for a conversation that grows like this one."""
 
 
 class AskKind(StrEnum):
@@ -144,12 +151,18 @@ class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes lik
     Args:
         reason: A word for counters and for programs, such as `model_unauthorized`.
         message: A sentence for the caller; it never holds anything internal.
+        details: The same for programs, in JSON.
+        refused: Nothing was done: the task was not taken on.
     """
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(
+        self, reason: str, message: str, *, details: Mapping[str, Any] | None = None, refused: bool = False
+    ) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
+        self.details = details or {}
+        self.refused = refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +188,8 @@ class TurnRequest:
     metadata: Mapping[str, object] = field(default_factory=dict)
     reply: Reply | None = None
     """The message answers an ask of the same task: the turn goes on exactly where it stopped."""
+    late: "Callable[[Usage | PeerCost], None]" = field(default=lambda _: None, compare=False)
+    """Hears what was used by work that was cancelled, once it has ended: nobody reads its frames any more."""
     restarted: bool = False
     """The process ended while this message was worked on: what was done is kept, and no tool call is made twice."""
 

@@ -6,11 +6,15 @@ one conversation; different conversations run side by side on the one graph.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any, Protocol
 
 from langchain.agents import create_agent
 from langchain_core.runnables import RunnableConfig
+from langgraph.types import StateSnapshot
 
 from fleetwright_agent.callers import CallerKind
 from fleetwright_agent.config import AgentConfig
@@ -19,14 +23,22 @@ from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.journal import Journal
 from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.memory.spending import Spending
+from fleetwright_agent.memory.views import Views
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.mcp_wire import McpUnreachable
 from fleetwright_agent.tools.port import Tool, ToolError
+from fleetwright_agent.tools.skills import skill_reader
+from fleetwright_agent.turn.bills import Bills
+from fleetwright_agent.turn.compaction.recall import NAME as RECALL
+from fleetwright_agent.turn.compaction.recall import recall_tool
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import Ask, Done, Frame, TurnFailed, TurnRequest
+from fleetwright_agent.turn.frames import Ask, Done, Frame, PeerCost, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.turn.middleware.auditing import Auditor
 from fleetwright_agent.turn.middleware.compaction import CompactionLink
 from fleetwright_agent.turn.middleware.composite import TurnMiddleware
+from fleetwright_agent.turn.middleware.enforcement import Enforcement
 from fleetwright_agent.turn.middleware.equipment import EquipmentLink
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
@@ -55,40 +67,67 @@ class GraphTurn:
         chat: Chat,
         saver: ConversationSaver,
         journal: Journal,
+        spending: Spending,
         sessions: Sessions,
+        views: Views,
         tools: Sequence[Tool],
         servers: Sequence[McpConnection],
         metrics: Metrics,
-        model_calls: ModelCalls | None = None,
+        enforcement: Enforcement,
+        auditor: Auditor,
+        model_calls: ModelCalls,
         closing: Sequence[Closing] = (),
+        over: Callable[[TurnRequest], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """Args: `over` is told of every turn that has come to its end; one that waits for a person has not."""
         self._config = config
         self._sessions = sessions
+        self._bills = Bills(spending)
         self._tools = tuple(tools)
         self._servers = tuple(servers)
         self._closing = tuple(closing)
+        self._over = over
+        self._views = views
+        self._clock = clock
+        compaction = CompactionLink(
+            config.compaction,
+            config.model,
+            metrics,
+            views=views,
+            calls=model_calls,
+            read_skill=skill_reader(config.skills, layout),
+        )
         links = (
             EquipmentLink(config, layout),
-            CompactionLink(config.compaction, config.model, metrics),
+            compaction,
             TypedResultLink(config.results),
-            model_calls or ModelCalls(config.model, metrics),
+            model_calls,
         )
+        runner = ToolCalls(config.limits, metrics, journal, enforcement=enforcement, auditor=auditor)
+        self._enforcement = enforcement
         self._graph: Any = create_agent(
             chat,
-            middleware=[TurnMiddleware(links, ToolCalls(config.limits, metrics, journal))],
+            middleware=[TurnMiddleware(links, runner)],
             context_schema=TurnContext,
             checkpointer=saver,
         )
-        self._threads = Threads(self._graph, saver, journal)
+        self._threads = Threads(self._graph, saver, journal, unknown=auditor.unknown)
 
     async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         frames: asyncio.Queue[Any] = asyncio.Queue()
         work = asyncio.create_task(self._work(request, frames))
         work.add_done_callback(lambda _: frames.put_nowait(_END))
         try:
+            for spent in await self._bills.begin(request):
+                yield spent
             while (frame := await frames.get()) is not _END:
+                await self._bills.note(request, frame)
                 yield frame
-            yield await work
+            last = await work
+            with suppress(MemoryUnusable):  # Upkeep forgets it, and what failed or was cancelled.
+                await self._bills.close(request)
+            yield last
         except MemoryUnusable as error:
             _log.error("a conversation could not be read or stored: %s", error)
             raise TurnFailed("storage", "The agent's memory cannot be used right now; try again later.") from error
@@ -96,33 +135,53 @@ class GraphTurn:
             if not work.done():
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
+                await self._tell_late(request, frames)
+            if work.cancelled() or work.exception() or isinstance(work.result(), Done):
+                self._over(request)
+
+    async def _tell_late(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> None:
+        """What was used up to the moment in which somebody stopped listening belongs on the bill."""
+        while not frames.empty():
+            frame = frames.get_nowait()
+            if isinstance(frame, Usage | PeerCost):
+                request.late(frame)
+                with suppress(MemoryUnusable):
+                    await self._bills.note(request, frame)
 
     async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> Ask | Done:
         """To the end of the turn, or to where a person is needed."""
         thread, begin, stored = await self._threads.open(request)
         try:
             if not begin.ended:
-                await self._invoke(request, frames, thread, begin, known=bool(stored.values))
+                await self._invoke(request, frames, thread, begin, stored)
             if asks := await self._threads.asked(thread):
                 return asks[0]
             return await self._finish(request, thread)
-        except BaseException:
+        except Exception:
+            # Not what is cancelled: it may go on after a restart, and where it does not, upkeep drops it.
             await self._threads.drop(request, thread)
             raise
 
     async def _invoke(
-        self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: Start, *, known: bool
+        self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: Start, stored: StateSnapshot
     ) -> None:
         tools, unreachable = await self._equipment(request)
         context = TurnContext(request, frames.put_nowait, tools, thread, unreachable)
+        context.fresh, context.idle_seconds = begin.fresh, self._idle(stored)
+        if self._config.compaction.archive.recall_tool and not self._enforcement.denies(RECALL):
+            context.recall = recall_tool(lambda: self._views.archived(thread))
         entry = begin.entry
-        if isinstance(entry, dict) and not known and _is_one_caller(request.owner):
+        if isinstance(entry, dict) and not stored.values and _is_one_caller(request.owner):
             prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
             entry = {**entry, "prior_sessions": prior}
         steps = _STEPS_PER_CALL * (self._config.limits.max_tool_calls + 25)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
         # What a step has come to is on disk before the next one begins: a call of a tool is known before it is made.
         await self._graph.ainvoke(entry, place, context=context, durability="sync")
+
+    def _idle(self, stored: StateSnapshot) -> float:
+        """Seconds since this conversation was stored last, which is when the model was last asked."""
+        return self._clock() - datetime.fromisoformat(stored.created_at).timestamp() if stored.created_at else 0.0
 
     async def _finish(self, request: TurnRequest, thread: str) -> Done:
         stored = await self._graph.aget_state({"configurable": {"thread_id": thread}})
@@ -152,7 +211,8 @@ class GraphTurn:
             else:
                 tools |= {tool.name: tool for tool in listed}
                 uncertain |= {tool.name for tool in listed if server.is_uncertain}
-        return with_people(tools, self._config, request.owner, uncertain=uncertain), unreachable
+        offered = with_people(tools, self._config, request.owner, uncertain=uncertain)
+        return {name: tool for name, tool in offered.items() if not self._enforcement.denies(name)}, unreachable
 
     async def _remember(self, request: TurnRequest, answer: str) -> None:
         try:

@@ -38,14 +38,23 @@ def needs_approval(config: AgentConfig) -> frozenset[str]:
 
 def servers_of(config: AgentConfig) -> tuple[McpServer, ...]:
     """The servers, each with all of its tools that need approval, in whichever place the configuration names them."""
+    named = config.approvals.tools
     return tuple(
-        server.model_copy(update={"require_approval": (*server.require_approval, *_named(config, f"{server.name}__"))})
+        server.model_copy(update={"require_approval": (*server.require_approval, *_of_server(named, server.name))})
         for server in config.mcp_servers
     )
 
 
-def _named(config: AgentConfig, prefix: str) -> list[str]:
-    return [name.removeprefix(prefix) for name in config.approvals.tools if name.startswith(prefix)]
+def guarded_by_policy(config: AgentConfig, server: str) -> list[str]:
+    """The tools of that server that the agent's policy names, as the server calls them."""
+    policy = config.enforcement
+    names = (*policy.deny, *(rule.tool for rule in policy.arguments), *(limit.tool for limit in policy.limits))
+    return _of_server(names, server)
+
+
+def _of_server(names: Collection[str], server: str) -> list[str]:
+    prefix = f"{server}__"
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
 
 def may_approve(config: AgentConfig, owner: str) -> bool:

@@ -4,7 +4,7 @@ The decision is pure and reads one stored state; `Threads` finds that state and 
 goes on without it. Refuses: going on where a tool call may or may not have happened.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,9 +41,7 @@ def start(request: TurnRequest, stored: StateSnapshot) -> Start:
     if ours and request.restarted:
         # Not `next`: a step whose work is done and that is not yet closed has nobody next.
         return Start(None, ended=not stored.tasks)
-    return Start(
-        {"messages": [HumanMessage(request.text)], "compaction_failures": 0, "task": request.task_id}, fresh=True
-    )
+    return Start({"messages": [HumanMessage(request.text)], "task": request.task_id}, fresh=True)
 
 
 def asked(stored: StateSnapshot) -> list[Ask]:
@@ -59,10 +57,19 @@ def _ask(found: Interrupt) -> Ask:
 class Threads:
     """The thread of a task: its conversation's, or one of its own."""
 
-    def __init__(self, graph: Any, saver: ConversationSaver, journal: Journal) -> None:
+    def __init__(
+        self,
+        graph: Any,
+        saver: ConversationSaver,
+        journal: Journal,
+        *,
+        unknown: Callable[[TurnRequest, Sequence[str]], Awaitable[None]],
+    ) -> None:
+        """Args: `unknown` is told of the tools whose calls a process which died had begun."""
         self._graph = graph
         self._saver = saver
         self._journal = journal
+        self._unknown = unknown
 
     async def open(self, request: TurnRequest) -> tuple[str, Start, StateSnapshot]:
         """Raises: TurnFailed, where the turn must not go on."""
@@ -76,6 +83,7 @@ class Threads:
             await self._set_aside(request, stored, thread, unfinished=bool(asked(stored)))
             await self._journal.forget(thread)
         elif request.restarted and (tools := await self._journal.begun(thread)):
+            await self._unknown(request, tools)
             raise TurnFailed(
                 "restart_tool_unknown",
                 f"The agent restarted while {', '.join(tools)} ran. Whether it took effect is not known, so it was not"

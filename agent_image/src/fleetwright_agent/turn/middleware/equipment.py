@@ -17,7 +17,6 @@ class EquipmentLink:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context = request.runtime.context
-        declarations = [tool.declaration for _, tool in sorted(context.tools.items())]
         instructions = read_instructions(self._config, self._layout)
         prompt = SystemMessage(system_prompt(self._config, instructions, context.unreachable))
-        return await call(request.override(system_message=prompt, tools=list(declarations)))
+        return await call(request.override(system_message=prompt, tools=list(context.declarations)))

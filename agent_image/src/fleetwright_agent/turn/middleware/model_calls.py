@@ -3,23 +3,38 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
-from decimal import Decimal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from langchain.agents.middleware import ModelResponse
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages.ai import UsageMetadata
 
 from fleetwright_agent.config import Model
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.books import Account, Books, OverBudget
 from fleetwright_agent.turn.characters import Whole
+from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.failures import Failure, classify, spent
-from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed, Usage
+from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed
+from fleetwright_agent.turn.middleware.budgeted import refuse
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.prices import cost_usd
 
+T = TypeVar("T")
+_OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
 _ATTEMPTS = 3
+_CHARACTERS = 4
+"""Of a token, where nobody counts."""
 _LONGEST_BACKOFF = 30.0
+
+
+@dataclass(slots=True)
+class _Heard:
+    """Of one call, whether anybody listens or not."""
+
+    characters: int = 0
 
 
 class ModelFailed(TurnFailed):
@@ -34,44 +49,100 @@ class ModelCalls:
     """Attempts are counted per request, waits have jitter and end with the turn (T-07, T-08)."""
 
     def __init__(
-        self, model: Model, metrics: Metrics, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        model: Model,
+        metrics: Metrics,
+        *,
+        books: Books,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._model = model
         self._metrics = metrics
+        self._books = books
         self._sleep = sleep
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context = request.runtime.context
+        if not self._books.has_budgets:
+            return await self._answered(request, call, context, self._account)
+        while True:
+            account = await self._books.cheaper() or self._account
+            size = _size(request)
+            try:
+                async with self._books.reserved(
+                    account.price, tokens_in=size, tokens_out=self._model.max_output_tokens
+                ):
+                    return await self._answered(_by(account.model, request), call, context, account)
+            except OverBudget as over:
+                refuse(over, context, self._metrics)
+
+    @property
+    def _account(self) -> Account:
+        return Account(self._model.name, self._model.price, Purpose.ANSWER)
+
+    async def _answered(self, request: Request, call: ModelCall, context: TurnContext, account: Account) -> Reply:
+        async def once() -> Reply:
+            return await self._once(request, call, context, account)
+
+        return await self._tried(once, context, account)
+
+    async def aside(
+        self, prompt: Sequence[AnyMessage], *, model: Any, context: TurnContext, account: Account
+    ) -> AIMessage:
+        """A call beside the conversation that nobody hears of: tried again, counted and paid for like any other."""
+
+        async def once() -> AIMessage:
+            try:
+                reply: AIMessage = await model.ainvoke(list(prompt))
+            except asyncio.CancelledError:
+                self._charge_estimate(estimate(prompt), account, context, 0)
+                raise
+            self._metrics.llm_calls.labels(account.model, "ok").inc()
+            context.emit(self._books.charge(reply, account, context.request))
+            return reply
+
+        try:
+            async with self._books.reserved(
+                account.price, tokens_in=estimate(prompt), tokens_out=self._model.max_output_tokens
+            ):
+                return await self._tried(once, context, account)
+        except OverBudget:
+            raise ModelFailed(_OVER_BUDGET) from None
+
+    async def _tried(self, once: Callable[[], Awaitable[T]], context: TurnContext, account: Account) -> T:
         for attempt in range(1, _ATTEMPTS + 1):
             if context.failure is not None:
                 raise context.failure
             try:
-                return await self._once(request, call, context)
+                return await once()
             except Exception as error:
                 failure = classify(error)
                 if failure is None:
                     raise
-                self._metrics.llm_calls.labels(self._model.name, failure.reason).inc()
+                self._metrics.llm_calls.labels(account.model, failure.reason).inc()
                 if (message := spent(error)) is not None:
-                    context.emit(account(message, self._model, self._metrics, Purpose.ANSWER))
+                    context.emit(self._books.charge(message, account, context.request))
                 if not failure.transient or attempt == _ATTEMPTS:
                     raise ModelFailed(failure) from error
-                if context.spoken:
+                if context.spoken and account.purpose is Purpose.ANSWER:
                     context.emit(Reset(failure.reason))
                     context.spoken = False
                 await self._sleep(backoff(attempt, failure.retry_after))
         raise AssertionError("the loop returns or raises")
 
-    async def _once(self, request: Request, call: ModelCall, context: TurnContext) -> Reply:
+    async def _once(self, request: Request, call: ModelCall, context: TurnContext, account: Account) -> Reply:
         started = time.perf_counter()
         spoken_before = context.spoken
         context.spoken = False
 
+        heard = _Heard()
+
         def said(text: str) -> None:
+            heard.characters += len(text)
             if context.silent:
                 return
             if not context.spoken:
-                self._metrics.llm_first_token.labels(self._model.name).observe(time.perf_counter() - started)
+                self._metrics.llm_first_token.labels(account.model).observe(time.perf_counter() - started)
                 if spoken_before:
                     context.emit(Text("\n\n"))
             context.spoken = True
@@ -80,20 +151,39 @@ class ModelCalls:
         whole = Whole()
 
         def thought(text: str) -> None:
+            heard.characters += len(text)
             if not context.silent:
                 context.emit(Reasoning(whole(text)))
 
         speaking = request.model.model_copy(update={"said": said, "thought": thought})
-        reply = await call(request.override(model=speaking))
-        self._metrics.llm_latency.labels(self._model.name).observe(time.perf_counter() - started)
-        self._metrics.llm_calls.labels(self._model.name, "ok").inc()
-        message = _answer(reply)
-        if message is not None:
-            context.emit(account(message, self._model, self._metrics, Purpose.ANSWER))
+        try:
+            reply = await call(request.override(model=speaking))
+        except BaseException as broken:
+            # The provider has read the prompt, and is paid for it, whoever stops listening.
+            cut = heard.characters or isinstance(broken, asyncio.CancelledError)
+            if cut and spent(broken) is None:
+                self._charge_estimate(_size(request), account, context, heard.characters)
+            raise
+        self._metrics.llm_latency.labels(account.model).observe(time.perf_counter() - started)
+        self._metrics.llm_calls.labels(account.model, "ok").inc()
+        message = answer_of(reply)
+        if message is None:
+            return reply
+        if not message.usage_metadata and self._books.has_budgets:
+            self._charge_estimate(_size(request), account, context, len(message.text))
+        else:
+            context.emit(self._books.charge(message, account, context.request))
         return reply
 
+    def _charge_estimate(self, tokens_in: int, account: Account, context: TurnContext, characters: int) -> None:
+        """For a call of which the provider did not say what it used."""
+        tokens_out = -(-characters // _CHARACTERS)
+        usage = UsageMetadata(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
+        self._metrics.llm_estimated_calls.labels(account.model).inc()
+        context.emit(self._books.charge(AIMessage("", usage_metadata=usage), account, context.request))
 
-def _answer(reply: Reply) -> AIMessage | None:
+
+def answer_of(reply: Reply) -> AIMessage | None:
     response = reply if isinstance(reply, ModelResponse) else reply.model_response
     return next((message for message in response.result if isinstance(message, AIMessage)), None)
 
@@ -106,25 +196,15 @@ def backoff(attempt: int, retry_after: float | None) -> float:
     return ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - spreads load, guards nothing
 
 
-def account(message: AIMessage, model: Model, metrics: Metrics, purpose: Purpose) -> Usage:
-    """Counts one reply's tokens and money; the returned frame and the counters always agree."""
-    usage = message.usage_metadata
-    read = (usage.get("input_token_details") or {}).get("cache_read", 0) or 0 if usage else 0
-    tokens_in = usage["input_tokens"] if usage else 0
-    tokens_out = usage["output_tokens"] if usage else 0
-    # Without a count there is no price: nothing used and nothing said are not the same.
-    price = model.price if usage else None
-    cost = cost_usd(price, input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=read)
-    metrics.llm_tokens.labels(model.name, "input").inc(tokens_in)
-    metrics.llm_tokens.labels(model.name, "output").inc(tokens_out)
-    metrics.llm_cache_tokens.labels(model.name, "read").inc(read)
-    if cost is None:
-        metrics.llm_unpriced_calls.labels(model.name).inc()
-    else:
-        metrics.llm_cost_usd.labels(model.name).inc(float(cost))
-    if purpose is Purpose.SUMMARY:
-        metrics.compaction_llm_tokens.labels("input", "false").inc(tokens_in - read)
-        metrics.compaction_llm_tokens.labels("input", "true").inc(read)
-        metrics.compaction_llm_tokens.labels("output", "false").inc(tokens_out)
-        metrics.compaction_cost_usd.inc(float(cost or Decimal(0)))
-    return Usage(model.name, tokens_in, tokens_out, read, cost, purpose)
+def _by(model: str, request: Request) -> Request:
+    """The same request to that model, at the same address."""
+    chat: Any = request.model
+    if chat.model_name == model:
+        return request
+    return request.override(model=chat.model_copy(update={"model_name": model}))
+
+
+def _size(request: Request) -> int:
+    system = request.system_message.text if request.system_message else ""
+    tools = [tool for tool in request.tools if isinstance(tool, dict)]
+    return prompt_tokens(request.messages, system=system, tools=tools, trusted_from=None)

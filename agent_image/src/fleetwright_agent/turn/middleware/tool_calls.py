@@ -1,5 +1,9 @@
-"""Runs one tool call: limit, schema, a person's word, journal, frames, counters. The loop gets a result or a pause."""
+"""Runs one tool call: limit, schema, policy, a person's word, journal, audit, frames, counters.
 
+The loop gets a result or a pause.
+"""
+
+import asyncio
 import json
 import logging
 import time
@@ -7,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import jsonschema
-import referencing
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import interrupt
@@ -16,26 +18,31 @@ from langgraph.types import interrupt
 from fleetwright_agent.config import Limits
 from fleetwright_agent.memory.journal import CallState, Entry, Journal
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.security.schemas import Undecided, misfit
 from fleetwright_agent.tools.human import approved
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import AskKind, ToolEnd, ToolStart, TurnFailed
+from fleetwright_agent.turn.middleware.auditing import Auditor
+from fleetwright_agent.turn.middleware.enforcement import Enforcement
 
 _log = logging.getLogger(__name__)
 
 PREVIEW: Final = 800
 _GRACE_CALLS = 10
-# Knows no address: a schema comes from a server, and must not send this process anywhere.
-_NO_SCHEMAS: referencing.Registry[Any] = referencing.Registry()
 
 
 class ToolCalls:
     """An exception of a tool becomes a result with an error in words: raised, it would end its siblings."""
 
-    def __init__(self, limits: Limits, metrics: Metrics, journal: Journal) -> None:
+    def __init__(
+        self, limits: Limits, metrics: Metrics, journal: Journal, *, enforcement: Enforcement, auditor: Auditor
+    ) -> None:
         self._limits = limits
         self._metrics = metrics
         self._journal = journal
+        self._enforcement = enforcement
+        self._auditor = auditor
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
         """Runs from its beginning again when a turn goes on: what stands before the pause has no effects."""
@@ -45,7 +52,7 @@ class ToolCalls:
         before = await self._journal.get(context.thread, key)
         if before is not None and before.state is CallState.DONE:
             return _message(call_id, name, before.body["text"], ok=before.body["ok"])
-        tool = context.tools.get(name)
+        tool = context.tool(name)
         run = _Call(key, call_id, name, call["args"], tool)
         wrong = self._refusal(run, context)
         if wrong is None and tool is not None and (ask := await self._ask(run, tool, before, context.thread)):
@@ -76,17 +83,37 @@ class ToolCalls:
             text = await self._result(call, wrong, context)
         except ToolError as error:
             text, outcome = f"Error: {error}", error.outcome
+        except (asyncio.CancelledError, Exception) as error:
+            # It may have had its effect all the same.
+            await self._audited(call, context, started, outcome=_how(error))
+            raise
         ok = outcome == "ok"
+        # The line first: whoever finds the result in the journal does not come by here again.
+        seconds = await self._audited(call, context, started, text=text, outcome=outcome)
         if call.once:
             await self._journal.put(context.thread, call.key, CallState.DONE, {"text": text, "ok": ok})
-        self._metrics.tool_latency.labels(label).observe(time.perf_counter() - started)
+        self._metrics.tool_latency.labels(label).observe(seconds)
         self._metrics.tool_calls.labels(label, outcome).inc()
         context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text)))
         return _message(call.identity, call.name, text, ok=ok)
 
+    async def _audited(
+        self, call: "_Call", context: TurnContext, started: float, *, outcome: str, text: str = ""
+    ) -> float:
+        """The seconds that it took."""
+        seconds = time.perf_counter() - started
+        await self._auditor.ended(
+            context.request, call.name, call.arguments, text=text, outcome=outcome, seconds=seconds
+        )
+        return seconds
+
     async def _result(self, call: "_Call", wrong: ToolError | None, context: TurnContext) -> str:
         if wrong is not None or call.tool is None:
             raise wrong or ToolError(f"there is no tool {call.name!r}")
+        # Before it is counted: where the trail shuts a call, it takes no place among those that ran.
+        await self._auditor.begins(context.request, call.name, call.arguments)
+        if blocked := await self._enforcement.admit(call.name):
+            raise blocked
         if call.once:
             await self._journal.put(context.thread, call.key, CallState.BEGUN, call.name)
         try:
@@ -106,6 +133,8 @@ class ToolCalls:
                     "tool_call_limit", f"The agent went on calling tools after its limit of {limit} calls."
                 )
             return ToolError(f"the limit of {limit} tool calls is reached; answer with what you have")
+        if blocked := self._enforcement.refusal(call.name, call.arguments):
+            return blocked
         if call.tool is None:
             known = ", ".join(sorted(context.tools)) or "none"
             return ToolError(f"there is no tool {call.name!r}; the tools are: {known}")
@@ -135,17 +164,22 @@ def _asker(request: ToolCallRequest) -> str:
     return next((str(message.id) for message in reversed(messages) if isinstance(message, AIMessage)), "")
 
 
+def _how(error: BaseException) -> str:
+    """What became of a call that ended its turn, or ended with it."""
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+
+
 def _message(call_id: str, name: str, text: str, *, ok: bool) -> ToolMessage:
     return ToolMessage(text, tool_call_id=call_id, name=name, status="success" if ok else "error")
 
 
 def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
+    """What cannot be decided fits: a server's own schema, and its patterns, are its own to enforce."""
     try:
-        jsonschema.validate(dict(arguments), dict(tool.parameters), registry=_NO_SCHEMAS)
-    except jsonschema.ValidationError as error:
-        where = "/".join(str(part) for part in error.absolute_path) or "arguments"
-        return ToolError(f"{where}: {error.message}")
-    except (jsonschema.SchemaError, referencing.exceptions.Unresolvable):
-        # A server's own broken schema is its own to enforce.
+        error = misfit(arguments, tool.parameters, patterns=False)
+    except Undecided:
         return None
-    return None
+    if error is None:
+        return None
+    where = "/".join(str(part) for part in error.absolute_path) or "arguments"
+    return ToolError(f"{where}: {error.message}")
