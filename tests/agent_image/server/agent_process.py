@@ -14,13 +14,13 @@ from fleetwright_agent.config import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.logs import configure
 from fleetwright_agent.server.serving import serve
-from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
+from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnFailed, TurnRequest
 
 
 class SteeredTurn:
     """`wait <seconds>` takes its time, `block <seconds>` everybody's, `hang` takes for ever.
 
-    `ask <question>` asks it; the rest is answered.
+    `ask <question>` asks it, `fail` fails; the rest is answered.
     """
 
     async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
@@ -28,6 +28,8 @@ class SteeredTurn:
             question = request.text.removeprefix("ask ")
             yield Ask(AskKind.QUESTION, question, {"question": question}, identity=request.task_id)
             return
+        if request.text == "fail":
+            raise TurnFailed("told_to", "It failed as it was told to.")
         yield Text("Working on it. ")
         if request.text == "hang":
             await asyncio.Event().wait()

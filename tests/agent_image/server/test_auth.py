@@ -1,8 +1,11 @@
 """Who gets in, and how fast that changes."""
 
 import hashlib
+import itertools
 import json
 import os
+import statistics
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.datastructures import Headers
 
-from fleetwright_agent.callers import Caller, CallerKind
+from fleetwright_agent.callers import Caller, CallerKind, Callers
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.server.auth import Refusal, parse_callers
+from fleetwright_agent.server.auth import Refusal, parse_callers, recognise
 from fleetwright_agent.server.clock import Clock
 
 Open = Callable[..., Any]
@@ -255,3 +258,56 @@ async def test_where_api_keys_are_not_taken_the_header_counts_for_nothing(open_d
         assert (await http.post("/a2a", json=CALL, headers=key)).status_code == 401
         both = {**key, "Authorization": "Bearer token-of-other"}
         assert (await http.post("/a2a", json=CALL, headers=both)).status_code == 200
+
+
+class Watched(str):
+    """A digest that tells whether it was compared as text is, byte by byte until one differs."""
+
+    __slots__ = ()
+    compared: list[object] = []  # noqa: RUF012 - of all of them together
+
+    def __eq__(self, other: object) -> bool:
+        self.compared.append(other)
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        self.compared.append(other)
+        return str.__ne__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def listed(*tokens: str, digest: type[str] = str) -> Callers:
+    """The callers of these tokens, named after them."""
+    held = [
+        Caller.model_construct(
+            kind=CallerKind.CLIENT, name=token, sha256=digest(hashlib.sha256(token.encode()).hexdigest()), expires=None
+        )
+        for token in tokens
+    ]
+    return Callers.model_construct(version=1, callers=tuple(held))
+
+
+def test_digests_are_not_compared_in_a_way_that_ends_early() -> None:
+    callers = listed("first", "second", digest=Watched)
+    found = [recognise(token, callers) for token in ("first", "second", "third")]
+    assert [caller and caller.name for caller in found] == ["first", "second", None]
+    assert Watched.compared == []
+
+
+def test_a_digest_is_as_long_as_every_other() -> None:
+    for text in ("ab", "0" * 63, "0" * 65):
+        document = {"version": 1, "callers": [entry("client:a", "x") | {"sha256": text}]}
+        with pytest.raises(ValueError, match="sha256"):
+            parse_callers(json.dumps(document).encode())
+
+
+def test_who_comes_first_in_the_list_is_not_found_sooner() -> None:
+    callers = listed(*(f"token {number}" for number in range(2000)))
+    taken: dict[str, list[float]] = {"token 0": [], "token 1999": [], "nobody": []}
+    for _, token in itertools.product(range(15), taken):  # one after the other: what disturbs one disturbs all
+        begin = time.perf_counter()
+        recognise(token, callers)
+        taken[token].append(time.perf_counter() - begin)
+    medians = [statistics.median(each) for each in taken.values()]
+    assert max(medians) < 5 * min(medians), "where a search ends early the first is found a thousand times sooner"

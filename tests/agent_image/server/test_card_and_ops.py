@@ -197,7 +197,7 @@ async def test_conversations_that_cannot_be_used_are_named_by_readiness_until_th
 class FullLog(MemoryTaskLog):
     """A log whose disk fills up while a task runs."""
 
-    async def rest(self, *_: Any) -> None:
+    async def rest(self, *_: Any, **__: Any) -> None:
         raise LogUnusable("no space left on /var/lib/fleetwright")
 
 
@@ -219,10 +219,10 @@ class MendedLog(MemoryTaskLog):
         super().__init__()
         self.full = True
 
-    async def rest(self, *arguments: Any) -> None:
+    async def rest(self, *arguments: Any, **named: Any) -> None:
         if self.full:
             raise LogUnusable("no space left")
-        await super().rest(*arguments)
+        await super().rest(*arguments, **named)
 
 
 async def test_an_end_that_could_not_be_stored_is_stored_once_the_log_is_mended(open_door: Open) -> None:

@@ -31,7 +31,12 @@ REFUSED = [
     pytest.param(b"", 200, -32700, id="an empty body"),
     pytest.param(b"\xff\xfe{}", 200, -32700, id="bytes that are not UTF-8"),
     pytest.param(b'{"a": NaN}', 200, -32700, id="a number that JSON does not have"),
+    pytest.param(b'{"id": 1e999}', 200, -32700, id="a number that is infinity when it is read"),
     pytest.param(b'{"id": ' + b"9" * 5000 + b"}", 200, -32700, id="a number of five thousand digits"),
+    pytest.param(b'{"id": 1, ' + call()[1:], 200, -32700, id="two ids"),
+    pytest.param(
+        b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"a","id":"a"}}', 200, -32700, id="a name twice"
+    ),
     pytest.param(nested(100_000), 200, -32700, id="a hundred thousand levels"),
     pytest.param(nested(80), 200, -32700, id="eighty levels"),
     pytest.param(b'{"jsonrpc":"2.0","id":"\\ud800","method":"GetTask"}', 200, -32700, id="half a character"),
@@ -41,6 +46,9 @@ REFUSED = [
     pytest.param(call(id=True), 200, -32600, id="an id that is a truth value"),
     pytest.param(call(method=7), 200, -32600, id="a method that is a number"),
     pytest.param(call(params=[1]), 200, -32602, id="params that are a list"),
+    pytest.param(
+        call(params={"message": SEND, "metadata": {"n": 10**400}}), 200, -32602, id="a number that no double can hold"
+    ),
     pytest.param(call("message/answer"), 200, -32601, id="a method of no dialect"),
     pytest.param(call(params={"message": SEND | {"messageId": 7}}), 200, -32602, id="a field of the wrong type"),
     pytest.param(call(params={"message": SEND | {"parts": []}}), 200, -32602, id="a message without parts"),
@@ -214,7 +222,7 @@ async def test_each_caller_has_so_many_tasks_and_streams_at_once(open_door: Open
             params = {"message": SEND | ({"kind": "message", "role": "user"} if "/" in method else {})}
             headers = {"A2A-Version": "0.3"} if "/" in method else {}
             refused = await http.post("/a2a", content=call(method, params), headers=headers)
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1"), refused.text
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "5"), refused.text
             assert "3 tasks running" in refused.json()["error"]["message"]
         assert (await http.post("/a2a/message:send", json={"message": SEND})).status_code == 429
         one = call(params={"message": SEND, "configuration": {"returnImmediately": True}})

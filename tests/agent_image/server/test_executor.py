@@ -130,7 +130,7 @@ async def test_without_a_last_word_what_was_said_is_the_answer(tell: Callable[..
 
 
 async def test_a_compaction_is_progress_and_remembered_for_the_status_page(tell: Callable[..., Told]) -> None:
-    told = tell(CompactionStart(900), CompactionEnd("compacted", 900, 300), Done("x"))
+    told = tell(CompactionStart(900), CompactionEnd("compacted", 900, 300, "tokens", "summary", 12, 700), Done("x"))
     await told.run()
     assert told.sentences == [
         "Compacting the conversation of 900 tokens.",
@@ -141,6 +141,10 @@ async def test_a_compaction_is_progress_and_remembered_for_the_status_page(tell:
         "outcome": "compacted",
         "tokensBefore": 900,
         "tokensAfter": 300,
+        "trigger": "tokens",
+        "method": "summary",
+        "paybackCalls": 12,
+        "cheapestTrigger": 700,
     }
 
 

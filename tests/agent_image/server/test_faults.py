@@ -5,7 +5,7 @@ import json
 import socket
 import sqlite3
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types import Part
-from a2a.types.a2a_pb2 import TaskState
+from a2a.types.a2a_pb2 import Message, Role, Task, TaskState, TaskStatus
 
-from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.events import Event, status_event
+from fleetwright_agent.server.log import Claim, LogUnusable
 from fleetwright_agent.server.memory_log import MemoryTaskLog
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
+from fleetwright_agent.server.work import Emit, Job, Outcome
 from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
 
 Open = Callable[..., Any]
@@ -247,17 +249,17 @@ class Torn(MemoryTaskLog):
         self.failed: set[int] = set()
         self.looks = 0
 
-    async def rest(self, n: int, records: Any, task: Any) -> None:
+    async def rest(self, n: int, records: Any, task: Any, *, expires_ns: int | None = None) -> None:
         if n not in self.failed:
             self.failed.add(n)
             if n == 1:
-                await super().rest(n, records, task)
+                await super().rest(n, records, task, expires_ns=expires_ns)
             raise LogUnusable("disk I/O error")
-        await super().rest(n, records, task)
+        await super().rest(n, records, task, expires_ns=expires_ns)
 
-    async def paused(self, since_ns: int) -> Any:
+    async def expired(self, now_ns: int) -> Any:
         self.looks += 1
-        return await super().paused(since_ns)
+        return await super().expired(now_ns)
 
 
 async def test_an_end_that_is_in_the_log_already_keeps_no_other_from_being_written(open_door: Open) -> None:
@@ -272,6 +274,54 @@ async def test_an_end_that_is_in_the_log_already_keeps_no_other_from_being_writt
     kept = [await log.find("client:default", task["id"]) for task in tasks]
     completed, failed = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_FAILED
     assert [stored.task.status.state for stored in kept if stored] == [completed, failed, failed, failed]
+
+
+class FullOnce(MemoryTaskLog):
+    """Its first end cannot be written."""
+
+    full = True
+
+    async def rest(self, *arguments: Any, **named: Any) -> None:
+        if self.full:
+            self.full = False
+            raise LogUnusable("no space left")
+        await super().rest(*arguments, **named)
+
+
+class Lasting:
+    """Takes up what was interrupted, but for the task called `lost`, and comes to no end."""
+
+    recovers = True
+
+    def __init__(self) -> None:
+        self.taken_up: list[str] = []
+
+    def begin(self, job: Job, emit: Emit) -> "Lasting":
+        return self
+
+    def recover(self, job: Job, emit: Emit) -> "Lasting | None":
+        self.taken_up.append(job.task_id)
+        return None if job.task_id == "lost" else self
+
+    async def run(self) -> Sequence[Event]:
+        await asyncio.Event().wait()
+        return ()
+
+    def cut(self, outcome: Outcome) -> Sequence[Event]:
+        return (status_event("lasting", "c", outcome.state, at_ns=1),)
+
+
+async def test_what_was_taken_up_before_the_log_failed_is_not_taken_up_again(open_door: Open) -> None:
+    log, executor = FullOnce(), Lasting()
+    for name in ("lost", "lasting"):
+        task = Task(id=name, context_id="c", status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED))
+        task.history.append(Message(message_id=name, role=Role.ROLE_USER))
+        await log.accept(Claim("client:default", name, b""), task, at_ns=1)
+    door = await open_door(log=log, executor=executor, retry_seconds=0.02)
+    await door.until("lost", "TASK_STATE_FAILED")
+    assert executor.taken_up == ["lost", "lasting", "lost"]
+    canceled = await door.call("CancelTask", {"id": "lasting"})
+    assert canceled["result"]["status"]["state"] == "TASK_STATE_CANCELED"
 
 
 STEPS = 6

@@ -110,7 +110,7 @@ async def test_a_stream_has_begun_before_its_executor_says_a_word(open_door: Ope
     async with asyncio.timeout(10), door.http() as http, http.stream("POST", "/a2a", json=body) as response:
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
-        assert response.headers["cache-control"] == "no-store"
+        assert response.headers["cache-control"] == "no-cache, no-store"
         assert response.headers["x-accel-buffering"] == "no"
         gate.set()
         told = [json.loads(line[6:]) async for line in response.aiter_lines() if line.startswith("data: ")]
@@ -195,6 +195,35 @@ async def test_a_task_that_asks_goes_on_with_what_it_was_told(open_door: Open) -
     done = await door.say("four", taskId=asked["id"])
     assert done["id"] == asked["id"]
     assert done["artifacts"][0]["parts"] == [{"text": "A table for four, after 1 messages."}]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param({"id": "1"}, id="what a caller says of an ask"),
+        pytest.param({"id": "1", "kind": "wish", "tool": "t"}, id="a kind of its own"),
+        pytest.param({"id": "1", "kind": "approval", "tool": "t", "expires": "soon"}, id="a moment that is none"),
+        pytest.param(
+            {"id": "1", "kind": "approval", "tool": "t", "expires": "9999-12-31T00:00:00+00:00"},
+            id="a moment later than the log's last",
+        ),
+        pytest.param({"id": "1", "kind": "approval", "tool": "t", "expires": 7}, id="a number for a moment"),
+    ],
+)
+async def test_an_executor_may_say_anything_where_ours_says_what_it_asks(open_door: Open, said: Any) -> None:
+    async def parrots(context: RequestContext, queue: EventQueue) -> None:
+        on = updater(context, queue)
+        if context.current_task is not None:
+            await on.complete()
+            return
+        question = on.new_agent_message([Part(text="For how many?")])
+        question.metadata.update({"https://fleetwright.dev/a2a/ask/v1": said})
+        await on.requires_input(question)
+
+    door = await open_door(executor=Scripted(parrots))
+    task = await door.say("a table")
+    assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert (await door.say("four", taskId=task["id"]))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
 async def test_a_cancelled_task_stops_its_executor_and_tells_it(open_door: Open) -> None:
@@ -392,3 +421,67 @@ def _said(text: str) -> dict[str, Any]:
 
 def _request(text: str) -> SendMessageRequest:
     return SendMessageRequest(message=Message(message_id=f"s-{text}", role=Role.ROLE_USER, parts=[Part(text=text)]))
+
+
+LOCATED = "https://example.com/extensions/located/v1"
+V10, V03, V01 = {"A2A-Version": "1.0"}, {"A2A-Version": "0.3"}, {"A2A-Version": "0.1"}
+SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+SAID_03 = {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hello"}]}
+REST_03 = {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "hello"}]}
+SAID_01 = {"role": "user", "parts": [{"type": "text", "text": "hello"}]}
+
+
+def rpc(method: str, params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+async def locates(context: RequestContext, queue: EventQueue) -> None:
+    await queue.enqueue_event(new_text_message(", ".join(context.requested_extensions), role=Role.ROLE_AGENT))
+
+
+@pytest.fixture
+def demanding(mounted: Any) -> None:
+    """A card that requires an extension."""
+    card = json.loads(mounted.layout.card_file.read_text())
+    card["capabilities"]["extensions"] = [{"uri": LOCATED, "required": True}, {"uri": "urn:optional"}]
+    mounted.write(mounted.layout.card_file, card)
+
+
+@pytest.mark.usefixtures("demanding")
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "code"),
+    [
+        pytest.param("/a2a", V10, rpc("SendMessage", {"message": SAID}), -32008, id="1.0"),
+        pytest.param("/a2a", V10, rpc("SendStreamingMessage", {"message": SAID}), -32008, id="a stream of 1.0"),
+        pytest.param("/a2a", V10, rpc("GetTask", {"id": "x"}), -32008, id="a task of 1.0"),
+        pytest.param("/a2a/message:send", V10, {"message": SAID}, 400, id="HTTP and JSON of 1.0"),
+        pytest.param("/a2a", V03, rpc("message/send", {"message": SAID_03}), -32004, id="0.3"),
+        pytest.param("/a2a", V03, rpc("message/stream", {"message": SAID_03}), -32004, id="a stream of 0.3"),
+        pytest.param("/a2a/v1/message:send", V03, {"message": REST_03}, -32004, id="HTTP and JSON of 0.3"),
+        pytest.param("/a2a", V01, rpc("tasks/send", {"id": "t", "message": SAID_01}), -32004, id="0.1"),
+    ],
+)
+async def test_a_required_extension_is_named_by_every_request_or_refused(
+    open_door: Open, path: str, headers: dict[str, str], body: dict[str, Any], code: int
+) -> None:
+    executor = Scripted(locates)
+    door = await open_door(executor=executor)
+    async with door.http() as http:
+        refused = await http.post(path, json=body, headers=headers)
+        text = refused.text.removeprefix("data: ")
+        document = json.loads(text)
+        error = document if code == -32004 and "code" in document else document["error"]
+        assert (error["code"], LOCATED in error["message"], executor.runs) == (code, True, 0)
+        taken = await http.post(path, json=body, headers=headers | {"A2A-Extensions": f"urn:x, {LOCATED}"})
+    assert "requires" not in taken.text
+    assert taken.headers["a2a-extensions"] == LOCATED
+
+
+@pytest.mark.usefixtures("demanding")
+async def test_an_executor_knows_what_its_caller_asked_for(open_door: Open) -> None:
+    door = await open_door(executor=Scripted(locates))
+    async with door.http() as http:
+        answer = await http.post(
+            "/a2a", json=rpc("SendMessage", {"message": SAID}), headers={"A2A-Extensions": LOCATED}
+        )
+    assert answer.json()["result"]["message"]["parts"] == [{"text": LOCATED}]

@@ -12,6 +12,7 @@ from fleetwright_agent.server.events import Event, status_event
 from fleetwright_agent.server.log import (
     Accepted,
     Claim,
+    Key,
     Known,
     LogUnusable,
     NotResting,
@@ -19,9 +20,12 @@ from fleetwright_agent.server.log import (
     Record,
     Stored,
     TaskLog,
+    TooManyWait,
 )
 from fleetwright_agent.server.memory_log import MemoryTaskLog
+from fleetwright_agent.server.pauses import ask_message
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
+from fleetwright_agent.turn.frames import Ask, AskKind
 
 COMPLETED = TaskState.TASK_STATE_COMPLETED
 WAITING = TaskState.TASK_STATE_INPUT_REQUIRED
@@ -57,11 +61,13 @@ async def accepted(log: TaskLog, name: str, *, at_ns: int = 1, owner: str = "me"
     return answer.n
 
 
-async def finished(log: TaskLog, name: str, state: TaskState = COMPLETED, *, at_ns: int = 9) -> int:
+async def finished(
+    log: TaskLog, name: str, state: TaskState = COMPLETED, *, at_ns: int = 9, expires_ns: int | None = None
+) -> int:
     n = await accepted(log, name)
     final = new(name)
     final.status.state = state
-    await log.rest(n, (Record(2, at_ns, ended(name, state)),), final)
+    await log.rest(n, (Record(2, at_ns, ended(name, state)),), final, expires_ns=expires_ns)
     return n
 
 
@@ -111,7 +117,7 @@ async def test_an_interrupted_task_goes_on_once_with_the_message_that_continues_
     after = await log.find("me", "t")
     assert after is not None
     assert (after.busy, after.task.history[-1].parts[0].text) == (True, "yes")
-    assert [b.task.id for b in await log.busy()] == ["t"]
+    assert await log.busy() == (Key("me", "t"),)
 
 
 async def test_an_interrupted_task_is_ended_once_and_not_when_it_has_gone_on(log: TaskLog) -> None:
@@ -127,7 +133,7 @@ async def test_an_interrupted_task_is_ended_once_and_not_when_it_has_gone_on(log
     assert not await log.end(parked, record, final)
     assert isinstance(await log.resume(claim("on"), other, Record(3, 11, Message(message_id="m"))), Accepted)
     assert not await log.end(other, record, final)
-    assert [stored.task.id for stored in await log.busy()] == ["u"]
+    assert await log.busy() == (Key("me", "u"),)
 
 
 async def test_a_finished_task_does_not_go_on(log: TaskLog) -> None:
@@ -140,18 +146,38 @@ async def test_a_finished_task_does_not_go_on(log: TaskLog) -> None:
 async def test_only_busy_tasks_are_found_after_a_crash(log: TaskLog) -> None:
     await finished(log, "done")
     await finished(log, "parked", WAITING)
-    await accepted(log, "running")
-    assert [stored.task.id for stored in await log.busy()] == ["running"]
+    await accepted(log, "running", at_ns=20)
+    await accepted(log, "another", at_ns=10, owner="you")
+    assert await log.busy() == (Key("me", "running"), Key("you", "another"))
 
 
-async def test_tasks_that_wait_are_found_from_a_moment_on(log: TaskLog) -> None:
-    await finished(log, "early", WAITING, at_ns=10)
-    await finished(log, "late", WAITING, at_ns=20)
-    await finished(log, "done", at_ns=20)
-    await accepted(log, "busy", at_ns=20)
-    assert {paused.task_id for paused in await log.paused(0)} == {"early", "late"}
-    (late,) = await log.paused(11)
-    assert (late.owner, late.task_id, late.status.state) == ("me", "late", WAITING)
+async def test_tasks_are_found_that_may_not_wait_any_longer(log: TaskLog) -> None:
+    await finished(log, "early", WAITING, expires_ns=10)
+    await finished(log, "late", WAITING, expires_ns=20)
+    await finished(log, "for ever", WAITING)
+    await finished(log, "answered", WAITING, expires_ns=10)
+    answered = await log.find("me", "answered")
+    assert answered is not None
+    assert isinstance(await log.resume(claim("yes"), answered, Record(3, 11, Message(message_id="m"))), Accepted)
+    assert await log.expired(9) == ()
+    assert await log.expired(10) == (Key("me", "early"),)
+    assert set(await log.expired(20)) == {Key("me", "early"), Key("me", "late")}
+    await log.rest(answered.n, (Record(4, 12, ended("answered", WAITING)),), new("answered"))
+    assert await log.expired(10) == (Key("me", "early"),)
+
+
+async def test_with_so_many_tasks_that_wait_no_other_begins(log: TaskLog) -> None:
+    await finished(log, "one", WAITING)
+    await finished(log, "two", WAITING)
+    await finished(log, "done")
+    assert await log.accept(claim("three"), new("three"), at_ns=1, most_waiting=2) == TooManyWait()
+    assert await log.find("me", "three") is None
+    assert await log.accept(claim("two"), new("again"), at_ns=1, most_waiting=2) == Known("two")
+    assert isinstance(await log.accept(claim("t", owner="you"), new("t"), at_ns=1, most_waiting=2), Accepted)
+    waits = await log.find("me", "two")
+    assert waits is not None
+    assert isinstance(await log.resume(claim("yes"), waits, Record(3, 11, Message(message_id="m"))), Accepted)
+    assert isinstance(await log.accept(claim("three"), new("three"), at_ns=1, most_waiting=2), Accepted)
 
 
 async def test_pages_hold_one_owners_tasks_newest_first_with_ties_by_identifier(log: TaskLog) -> None:
@@ -277,6 +303,26 @@ async def test_a_log_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(LogUnusable, match="newer version"):
         await SqliteTaskLog(path).open()
     assert path.read_bytes() == before
+
+
+async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_wait(tmp_path: Path) -> None:
+    log = await open_at(tmp_path / "tasks.db")
+    for name, expires_ns in (("an approval", 5_000_000_000), ("a question", None)):
+        n = await accepted(log, name)
+        message = ask_message(Ask(AskKind.APPROVAL, "May it?", {}, identity="1"), message_id="m", expires_ns=expires_ns)
+        event = status_event(name, "c", WAITING, at_ns=9, message=message)
+        await log.rest(n, (Record(2, 9, event),), Task(id=name, context_id="c", status=event.status))
+    before = "ALTER TABLE tasks DROP COLUMN expires_ns; ALTER TABLE tasks DROP COLUMN taken_up; PRAGMA user_version = 3"
+    await log._commit(
+        lambda c: [
+            c.execute(word) for word in ("DROP INDEX tasks_by_expiry", "DROP INDEX tasks_waiting", *before.split("; "))
+        ]
+    )
+    await log.aclose()
+    log = await open_at(tmp_path / "tasks.db")
+    assert await log.expired(4_999_999_999) == ()
+    assert await log.expired(5_000_000_000) == (Key("me", "an approval"),)
+    await log.aclose()
 
 
 async def test_a_disk_that_is_full_is_told_and_forgiven_when_it_has_room_again(tmp_path: Path) -> None:

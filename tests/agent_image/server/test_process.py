@@ -7,9 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,16 @@ class Agent:
                 if line.startswith("data: "):
                     yield json.loads(line[6:])["result"]
 
+    async def reason(self) -> str:
+        """Why it is not ready, once it says so itself."""
+        async with asyncio.timeout(20):
+            while True:
+                with suppress(httpx.TransportError):
+                    answer = await self.ops.get("/readyz")
+                    if answer.status_code == 503 and "starting" not in answer.text:
+                        return answer.text
+                await asyncio.sleep(0.02)
+
     async def ready(self) -> None:
         async with asyncio.timeout(20):
             while True:
@@ -73,8 +84,8 @@ def start(mounted: Any) -> Start:
     """Starts the agent on the mounted files; kills it in the end if it still runs."""
 
     @asynccontextmanager
-    async def of(*, executor: str = "") -> AsyncIterator[Agent]:
-        """With an executor, by the command of the image."""
+    async def of(*, executor: str = "", prefix: Sequence[str] = (), ready: bool = True) -> AsyncIterator[Agent]:
+        """With an executor, by the command of the image; the prefix is a command that runs it."""
         ports = [free_port(), free_port()]
         words = [str(PROGRAM), str(mounted.layout.root), *map(str, ports)]
         if executor:
@@ -82,7 +93,7 @@ def start(mounted: Any) -> Start:
             listen = ["--port", str(ports[0]), "--ops-port", str(ports[1])]
             words = ["-m", "fleetwright_agent", "serve", *where, *listen, "--executor", executor]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, *words, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(EXAMPLE)}
+            *prefix, sys.executable, *words, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(EXAMPLE)}
         )
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         try:
@@ -91,7 +102,8 @@ def start(mounted: Any) -> Start:
                 httpx.AsyncClient(base_url=urls[1], timeout=20) as ops,
             ):
                 agent = Agent(process, a2a, ops)
-                await agent.ready()
+                if ready:
+                    await agent.ready()
                 yield agent
         finally:
             if process.returncode is None:
@@ -122,6 +134,29 @@ async def test_after_a_kill_nothing_is_lost_nothing_hangs_and_nothing_runs_twice
         assert (await agent.say("hello again", "new", contextId="c1"))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+async def test_a_log_that_may_only_be_read_is_told_and_nothing_is_taken_until_it_may_be_written(
+    start: Start, mounted: Any
+) -> None:
+    file = mounted.layout.memory / "tasks.db"
+    async with start() as agent:
+        done = await agent.say("hello", "finished")
+    file.chmod(0o444)
+    # What root may, no mode of a file forbids.
+    plain = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+    async with start(prefix=plain, ready=False) as agent:
+        assert "the task log tasks.db cannot be opened: attempt to write a readonly database" in await agent.reason()
+        refused = await agent.a2a.post("/a2a", json=_send("late"))
+        assert (refused.status_code, "tasks.db" in refused.text) == (503, False)
+        file.chmod(0o644)
+        await agent.ready()
+        assert (await agent.call("GetTask", {"id": done["id"]}))["result"] == done
+
+
+def _send(identifier: str) -> dict[str, Any]:
+    message = {"messageId": identifier, "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    return {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+
+
 async def test_told_to_leave_it_lets_short_work_finish_ends_long_work_and_tells_every_reader(start: Start) -> None:
     async with start() as agent:
         streams: dict[str, list[dict[str, Any]]] = {"wait 0.4": [], "hang": []}
@@ -140,15 +175,7 @@ async def test_told_to_leave_it_lets_short_work_finish_ends_long_work_and_tells_
         leaving = await agent.ops.get("/readyz")
         assert (leaving.status_code, leaving.text) == (503, "the agent is shutting down\n")
         assert (await agent.ops.get("/healthz")).status_code == 200
-        refused = await agent.a2a.post(
-            "/a2a",
-            json={
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "SendMessage",
-                "params": {"message": {"messageId": "late", "role": "ROLE_USER", "parts": [{"text": "x"}]}},
-            },
-        )
+        refused = await agent.a2a.post("/a2a", json=_send("late"))
         assert refused.status_code == 503
         async with asyncio.timeout(10):
             await asyncio.gather(*readers)
@@ -195,6 +222,14 @@ async def test_told_twice_it_leaves_at_once_and_the_task_is_failed_after_the_res
         assert ended["status"]["state"] == "TASK_STATE_FAILED"
 
 
+def _only_reachable(url: str, mounted: Any) -> None:
+    config = json.loads(mounted.layout.config_file.read_text())
+    card = json.loads(mounted.layout.card_file.read_text())
+    card["supportedInterfaces"][0]["url"] = url
+    mounted.write(mounted.layout.card_file, card)
+    mounted.write(mounted.layout.config_file, config | {"requireRoutableUrl": True})
+
+
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "fleetwright_agent", *arguments],
@@ -221,6 +256,14 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
             lambda m: (m.layout.memory.rmdir(), m.layout.memory.write_text("")),
             "the memory folder",
             id="memory that cannot be written",
+        ),
+        *(
+            pytest.param(partial(_only_reachable, url), f"the card names {url}, which others cannot reach", id=words)
+            for url, words in (
+                ("http://127.0.0.1:7870/a2a", "a card of loopback"),
+                ("http://localhost./a2a", "a card of this machine's name"),
+                ("http://[::]:7870/a2a", "a card of no address"),
+            )
         ),
     ],
 )

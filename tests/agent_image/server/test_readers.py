@@ -155,6 +155,15 @@ async def test_a_task_can_be_cancelled_before_its_work_begins() -> None:
     assert work.begun == []
 
 
+async def test_a_task_can_be_cancelled_before_it_is_taken_up_again() -> None:
+    _, live = await live_task(MemoryTaskLog())
+    runs = Runs(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    await runs.cancel(live)
+    assert (await live.rested()).status.state == TaskState.TASK_STATE_CANCELED
+    assert runs.recover(live)
+    assert (len(runs), live.state) == (0, TaskState.TASK_STATE_CANCELED)
+
+
 async def test_messages_of_a_conversation_begin_in_the_order_of_their_acceptance() -> None:
     log, work = MemoryTaskLog(), Counting()
     tasks, first = await live_task(log)
@@ -254,12 +263,54 @@ async def test_a_task_that_asks_waits_and_goes_on_with_the_answer(open_door: Ope
     assert said == ["book it", "For when?", "Monday"]
 
 
+async def test_a_caller_with_so_many_waiting_tasks_answers_one_before_it_begins_another(
+    open_door: Open, mounted: Any, documents: Any
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(limits={"maxWaitingTasksPerCaller": 2}))
+    door = await open_door(executor=Asking())
+    first, _ = [await door.say("book it", messageId=name) for name in ("first", "second")]
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage"}
+    message = {"messageId": "third", "role": "ROLE_USER", "parts": [{"text": "book it"}]}
+    async with door.http() as http:
+        refused = await http.post("/a2a", json=body | {"params": {"message": message}})
+        assert (refused.status_code, "2 tasks that wait" in refused.json()["error"]["message"]) == (429, True)
+        assert refused.headers["retry-after"] == "60", "only its caller makes room"
+        again = await http.post("/a2a/message:send", json={"message": message})
+        assert (again.status_code, again.headers["retry-after"]) == (429, "60")
+    assert (await door.say("book it", messageId="first"))["id"] == first["id"]
+    assert (await door.say("book it", owner="client:other"))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    await door.say("Monday", taskId=first["id"])
+    assert (await door.say("book it", messageId="third"))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+
+
 async def test_a_task_that_waits_can_be_cancelled(open_door: Open) -> None:
     door = await open_door(executor=Asking())
     asked = await door.say("book it")
     ended = await door.call("CancelTask", {"id": asked["id"]})
     assert ended["result"]["status"]["state"] == "TASK_STATE_CANCELED"
     assert (await door.get(asked["id"]))["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        pytest.param({"content": {"$case": "text", "value": "Monday"}}, "Booked for Monday.", id="a text"),
+        pytest.param({"content": {"$case": "data", "value": {"day": "Monday"}}}, "Booked for .", id="data"),
+        pytest.param({"content": {"$case": "raw", "value": "x"}}, None, id="not bytes, which are no JSON there"),
+        pytest.param({"content": "Monday"}, None, id="not what is no such part"),
+        pytest.param({"content": {"$case": ["text"], "value": "x"}}, None, id="not a case that is none"),
+    ],
+)
+async def test_a_part_in_the_shape_of_a_program_is_read(open_door: Open, part: Any, told: str | None) -> None:
+    door = await open_door(executor=Asking())
+    asked = await door.say("book it")
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [part], "taskId": asked["id"]}
+    answer = await door.call("SendMessage", {"message": message})
+    if told is None:
+        assert answer["error"]["code"] == -32005
+    else:
+        status = answer["result"]["task"]["status"]
+        assert (status["state"], status["message"]["parts"]) == ("TASK_STATE_COMPLETED", [{"text": told}])
 
 
 async def test_a_reader_of_a_waiting_task_sees_it_go_on_but_not_what_the_caller_said(open_door: Open) -> None:
@@ -275,3 +326,40 @@ async def test_a_reader_of_a_waiting_task_sees_it_go_on_but_not_what_the_caller_
                     await door.say("Monday", taskId=asked["id"])
     assert [kind for result in results for kind in result] == ["task", "statusUpdate", "statusUpdate"]
     assert results[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+class Returning(Stubborn):
+    """And that the next process takes up."""
+
+    recovers = True
+
+    def recover(self, job: Job, emit: Emit) -> Stubborn:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("last", "left"),
+    [
+        pytest.param("stop", False, id="that is cancelled meanwhile is cancelled"),
+        pytest.param("leave", True, id="that nobody cancels is left to the next process"),
+    ],
+)
+async def test_work_that_is_told_to_leave_and_does_not_yet(last: str, left: bool) -> None:
+    stubborn = Returning()
+    _, live = await live_task(MemoryTaskLog())
+    runs = Runs(stubborn, limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock(), cleanup_seconds=0.3)
+    runs.take_up(live, Job(owner="o", task_id="t", context_id="c", message=Message()), then=lambda: None)()
+    await asyncio.sleep(0.01)
+    draining = asyncio.create_task(runs.drain(0))
+    await asyncio.sleep(0.05)
+    if last == "stop":
+        await runs.cancel(live)
+    try:
+        async with asyncio.timeout(5):
+            task = await live.rested()
+            await draining
+    finally:
+        stubborn.released = True
+    assert (task.status.state == TaskState.TASK_STATE_CANCELED, live.busy) == (not left, left)
+    for other in asyncio.all_tasks() - {asyncio.current_task()}:
+        other.cancel()

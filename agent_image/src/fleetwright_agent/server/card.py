@@ -31,6 +31,10 @@ class Card:
     """`sha256:<hex>` of the file, as the operator spells it in the Agent's status."""
     input_modes: frozenset[str]
     """Media types that the card says callers may send."""
+    extensions: frozenset[str] = frozenset()
+    """Extensions of the protocol that the card declares."""
+    required: frozenset[str] = frozenset()
+    """Those of them without which nobody is answered."""
 
     def message(self) -> AgentCard:
         """What of it the protocol's own version knows."""
@@ -45,11 +49,19 @@ def parse_card(raw: bytes) -> Card:
         raise ValueError("it is not JSON") from None
     if not isinstance(card, dict) or not isinstance(card.get("name"), str):
         raise ValueError("it is not an agent card")
+    digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
     try:
-        modes = frozenset(_input_modes(card))
-    except (AttributeError, TypeError):
-        raise ValueError("check its input modes and skills") from None
-    return Card(raw=raw, digest=f"sha256:{hashlib.sha256(raw).hexdigest()}", input_modes=modes)
+        modes, declared = frozenset(_input_modes(card)), _extensions(card)
+        required = frozenset(uri for uri, is_required in declared.items() if is_required)
+        return Card(raw, digest, input_modes=modes, extensions=frozenset(declared), required=required)
+    except (AttributeError, KeyError, TypeError):
+        raise ValueError("check its input modes, skills and extensions") from None
+
+
+def _extensions(card: dict[str, Any]) -> dict[str, bool]:
+    """By URI, whether it is required."""
+    declared = card.get("capabilities", {}).get("extensions") or ()
+    return {each["uri"]: each.get("required", False) is True for each in declared}
 
 
 def _input_modes(card: dict[str, Any]) -> set[str]:

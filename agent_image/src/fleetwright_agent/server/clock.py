@@ -11,3 +11,7 @@ class Clock:
     """Wall time since the epoch, for timestamps that callers see."""
     monotonic: Callable[[], float] = time.monotonic
     """Seconds that never go back, for durations."""
+
+    def now(self) -> float:
+        """Wall time in seconds since the epoch."""
+        return self.now_ns() / 1e9

@@ -17,7 +17,8 @@ from fleetwright_agent.server.errors import Refusal, refuse
 
 _JSON: Final = frozenset({"application/json", "application/a2a+json"})
 MAX_BODY: Final = 1024 * 1024
-BODY_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 9.0
+"""Ten seconds are what a connection may be held for; the refusal is sent within them too."""
 
 
 class Origins:

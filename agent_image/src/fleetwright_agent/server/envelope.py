@@ -1,9 +1,10 @@
 """What a body must be before anybody reads it: JSON and nothing like it, of limited depth, and for JSON-RPC a call.
 
-Pure. Refuses: JSON that is not JSON everywhere, nesting without end, batches.
+Pure. Refuses: JSON that is not JSON everywhere, a name twice in one object, nesting without end, batches.
 """
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -15,7 +16,7 @@ MAX_DEPTH: Final = 64
 def parse(body: bytes) -> Any:
     """Raises: JSONParseError."""
     try:
-        value = json.loads(body.decode(), parse_constant=_no_constant)
+        value = json.loads(body.decode(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object)
     except RecursionError:
         raise JSONParseError(f"JSON is nested deeper than {MAX_DEPTH}.") from None
     except ValueError:
@@ -28,8 +29,24 @@ def parse(body: bytes) -> Any:
     return value
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Which of two counts is different with every reader: what one has checked another would take otherwise."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise JSONParseError("An object has the same name twice.")
+    return found
+
+
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    """What is larger than every number would be infinity, which JSON has no word for when it is told again."""
+    value = float(text)
+    if math.isinf(value):
+        raise JSONParseError("A number is too large.")
+    return value
 
 
 def _deeper(value: Any, limit: int) -> bool:

@@ -44,12 +44,21 @@ class Unavailable(A2AError):  # noqa: N818 - a state that passes, as the caller 
     """Messages cannot be taken right now."""
 
     status = 503
+    retry_seconds = 1
+    """After which it is worth trying again."""
 
 
 class LimitReached(Unavailable):
     """A caller has as much at once as it may have."""
 
     status = 429
+    retry_seconds = 5
+
+
+class TooMuchWaits(LimitReached):
+    """What a caller has is for itself to end."""
+
+    retry_seconds = 60
 
 
 class Refusal:

@@ -75,8 +75,12 @@ class FrameExecutor:
     def begin(self, job: Job, emit: Emit) -> "FrameWork":
         return FrameWork(self, job, emit)
 
+    @property
+    def recovers(self) -> bool:
+        return self.turns.recovers
+
     def recover(self, job: Job, emit: Emit) -> "FrameWork | None":
-        return FrameWork(self, job, emit, restarted=True) if self.turns.recovers else None
+        return FrameWork(self, job, emit, restarted=True) if self.recovers else None
 
 
 class FrameWork:
@@ -122,7 +126,7 @@ class FrameWork:
 
     def cut(self, outcome: Outcome) -> Sequence[Event]:
         self._stop_timer()
-        return [*self._answer(success=False), self._status(outcome.state, outcome.sentence, reason=outcome.reason)]
+        return [*self._answer(success=False), self._status(outcome.state, outcome.sentence, **_for_programs(outcome))]
 
     def _request(self, path: tuple[str, ...]) -> TurnRequest:
         return TurnRequest(
@@ -133,6 +137,7 @@ class FrameWork:
             call_path=path,
             metadata=self._metadata(),
             reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,
+            late=self._bill.add,
             restarted=self._restarted,
         )
 
@@ -217,6 +222,10 @@ class FrameWork:
             "outcome": end.outcome,
             "tokensBefore": end.tokens_before,
             "tokensAfter": end.tokens_after,
+            "trigger": end.trigger,
+            "method": end.method,
+            "paybackCalls": end.payback_calls,
+            "cheapestTrigger": end.cheapest_trigger,
         }
         change = f"{end.tokens_before} tokens before, {end.tokens_after} after"
         self._progress(f"Compaction {end.outcome}: {change}.")
@@ -254,14 +263,18 @@ class FrameWork:
         attach(piece.artifact, COST, self._cost(success=success), as_part=self._told.data_parts)
         return [piece]
 
-    def _status(self, state: TaskState, sentence: str = "", *, reason: str = "") -> Event:
+    def _status(self, state: TaskState, sentence: str = "", **metadata: Any) -> Event:
         message = agent_message(sentence, message_id=str(uuid4())) if sentence else None
-        if message is not None and reason:
-            message.metadata["reason"] = reason
+        if message is not None:
+            message.metadata.update(metadata)
         return self._event(state, message)
 
     def _event(self, state: TaskState, message: Message | None) -> Event:
         return status_event(self._job.task_id, self._job.context_id, state, at_ns=self._clock.now_ns(), message=message)
+
+
+def _for_programs(outcome: Outcome) -> dict[str, Any]:
+    return {**outcome.details, "reason": outcome.reason}
 
 
 def activity(frame: Frame) -> str:

@@ -46,6 +46,8 @@ def cost(bill: Bill, *, duration_ms: int, success: bool) -> dict[str, Any]:
     }
     if cached := sum(call.cache_read_tokens for call in bill.calls) + int(used.get("cache_read_input_tokens", 0)):
         usage["cache_read_input_tokens"] = cached
+    if made := sum(call.cache_write_tokens for call in bill.calls) + int(used.get("cache_creation_input_tokens", 0)):
+        usage["cache_creation_input_tokens"] = made
     duration = duration_ms + round(before.get("durationMs", 0))
     payload: dict[str, Any] = {"usage": usage, "durationMs": duration, "success": success}
     prices = [call.cost_usd for call in bill.calls]

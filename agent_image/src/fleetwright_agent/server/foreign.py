@@ -67,7 +67,7 @@ class ForeignWork:
         request = SendMessageRequest(message=job.message)
         request.metadata.update(job.metadata)
         self._context = RequestContext(
-            ServerCallContext(user=_Caller(job.owner)),
+            ServerCallContext(user=_Caller(job.owner), requested_extensions=set(job.requested)),
             request,
             task_id=job.task_id,
             context_id=job.context_id,

@@ -45,7 +45,7 @@ from fleetwright_agent.server.intake import Intake, Start
 from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import TaskLog
-from fleetwright_agent.server.messages import CHOOSES_IDS, check_id
+from fleetwright_agent.server.messages import CALLED, check_id
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.pushes import Pushes
 from fleetwright_agent.server.push.registering import listed
@@ -183,22 +183,29 @@ class LogRequestHandler(RequestHandler):
         return self._pushes
 
     async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[Live, Start]:
-        """Who wants to hear of the task is known before it moves; what cannot be registered is not taken in."""
+        """Who wants to hear of the task is known before it moves; what cannot be registered is not taken in.
+
+        Where the log fails between both, the task runs, and who sends the message again is registered then.
+        """
         validate_history_length(params.configuration)
         if not params.configuration.HasField("task_push_notification_config"):
-            return await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
+            return await self._taken(params, context)
         pushes = self._offered()
         config = params.configuration.task_push_notification_config
         draft = await pushes.draft(context.user.user_name, config, dialect=dialect_of(context))
         if params.message.task_id and (known := await self._tasks.find(context.user.user_name, params.message.task_id)):
             await pushes.check_room(known, draft)
-        live, start = await self._intake.take(context.user.user_name, params, begins=_chooses_ids(context))
+        live, start = await self._taken(params, context)
         try:
             await pushes.register(live, draft)
         except BaseException:
             start()  # It was taken in, and nobody else would start it.
             raise
         return live, start
+
+    async def _taken(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[Live, Start]:
+        called, requested = context.state.get(CALLED), context.requested_extensions
+        return await self._intake.take(context.user.user_name, params, called=called, requested=requested)
 
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext
@@ -234,7 +241,3 @@ async def _stream(
             return
         async for event in events:
             yield event
-
-
-def _chooses_ids(context: ServerCallContext) -> bool:
-    return bool(context.state.get(CHOOSES_IDS))

@@ -5,23 +5,25 @@ Refuses: messages that the card does not allow, tasks of somebody else, tasks th
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, TaskStatus
-from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFoundError, UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.extensions import ANSWER
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.errors import LimitReached
-from fleetwright_agent.server.events import TERMINAL, copy_of, state_word
+from fleetwright_agent.server.errors import LimitReached, TooMuchWaits
+from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, copy_of, state_word
 from fleetwright_agent.server.live import Live, LiveTasks
-from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog
-from fleetwright_agent.server.messages import CHOSEN_ID, addressed, check_message, claim_of
+from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog, TooManyWait
+from fleetwright_agent.server.messages import CHOSEN_ID, addressed, check_message, claim_of, further
 from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.shares import Shares
@@ -48,8 +50,12 @@ class Intake:
         clock: Clock,
         metrics: Metrics,
         most: int,
+        most_waiting: int,
     ) -> None:
-        """Args: `most` is how many tasks of one caller may run at once."""
+        """Args: `most` is how many tasks of one caller may run at once, `most_waiting` how many may wait for it when
+        another is to begin.
+        """
+        self._most_waiting = most_waiting
         self._log = log
         self._tasks = tasks
         self._runs = runs
@@ -61,61 +67,85 @@ class Intake:
         )
         self._choosing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def take(self, owner: str, request: SendMessageRequest, *, begins: bool = False) -> tuple[Live, Start]:
+    async def take(
+        self,
+        owner: str,
+        request: SendMessageRequest,
+        *,
+        called: str | None = None,
+        requested: Iterable[str] = (),
+    ) -> tuple[Live, Start]:
         """The message is on disk when this returns; nothing runs before `Start`.
 
         Args:
-            begins: A task that is named and not there is begun under that name.
+            called: What a caller that chooses the ids of its tasks, and gives its messages none, calls this request.
+                A task that it names and that is not there is begun under that name.
+            requested: The extensions that it asks for.
         """
         card, _ = self._card.read()
         check_message(request, input_modes=card.input_modes if card else frozenset())
-        claim = claim_of(owner, request)
         try:
             release = self._shares.take(owner)
         except LimitReached:
             # What was sent before is answered for all the same.
-            if known := await self._log.known(claim):
-                return (await self._again(owner, known))[0], _nothing
-            raise
+            if known := await self._known(owner, request, called):
+                return (await self._again(owner, known, called))[0], _nothing
+            # So is an answer taken: a task that waits is not done by being refused what it waits for.
+            if not await self._waits(owner, request.message.task_id):
+                raise
+            release = self._shares.take(owner, beyond=True)
         try:
-            live, job = await self._taken(claim, request, begins=begins)
+            live, job = await self._taken(owner, request, called)
         except BaseException:
             release()
             raise
         if job is None:
             release()
             return live, _nothing
-        return live, self._runs.take_up(live, job, then=release)
+        return live, self._runs.take_up(live, replace(job, requested=frozenset(requested)), then=release)
 
-    async def _taken(self, claim: Claim, request: SendMessageRequest, *, begins: bool) -> _Taken:
-        if request.message.task_id and begins:
-            return await self._begin_or_follow(claim, request)
+    async def _waits(self, owner: str, task_id: str) -> bool:
+        live = await self._tasks.find(owner, task_id) if task_id else None
+        return live is not None and _waiting(live)
+
+    async def _known(self, owner: str, request: SendMessageRequest, called: str | None) -> Known | None:
+        """The task that this very request was sent for before."""
+        first = await self._log.known(claim_of(owner, request))
+        if first or not called:
+            return first
+        return await self._log.known(claim_of(owner, further(request, called)))
+
+    async def _taken(self, owner: str, request: SendMessageRequest, called: str | None) -> _Taken:
+        if request.message.task_id and called is not None:
+            return await self._begin_or_follow(owner, request, called)
         if request.message.task_id:
-            return await self._follow(claim, request)
-        return await self._begin(claim, request)
+            return await self._follow(claim_of(owner, request), request)
+        return await self._begin(claim_of(owner, request), request)
 
-    async def _begin_or_follow(self, claim: Claim, request: SendMessageRequest) -> _Taken:
-        """A caller that chooses ids gives its messages none: what is said to a task at a pause is new, if it is not
-        word for word what the task began with.
+    async def _begin_or_follow(self, owner: str, request: SendMessageRequest, called: str) -> _Taken:
+        """What is said to a task that is there is new, if it is neither word for word what the task began with nor a
+        request that was answered before.
         """
         task_id = request.message.task_id
-        async with self._choosing.setdefault((claim.owner, task_id), asyncio.Lock()):
-            live = await self._tasks.find(claim.owner, task_id)
-            if live is None:
-                return await self._begin(claim, request)
-            if known := await self._log.known(claim):
-                return await self._again(claim.owner, known)
-            if live.resting and live.state not in TERMINAL:
-                request.message.message_id = str(uuid4())
-                claim = claim_of(claim.owner, request)
-            return await self._follow(claim, request)
+        async with self._choosing.setdefault((owner, task_id), asyncio.Lock()):
+            if await self._tasks.find(owner, task_id) is None:
+                return await self._begin(claim_of(owner, request), request)
+            if known := await self._known(owner, request, called):
+                return await self._again(owner, known, called)
+            answer = further(request, called)
+            return await self._follow(claim_of(owner, answer), answer)
 
     async def _begin(self, claim: Claim, request: SendMessageRequest) -> _Taken:
         now = self._clock.now_ns()
         task = _new_task(request, at_ns=now)
-        answer = await self._log.accept(claim, task, at_ns=now)
+        answer = await self._log.accept(claim, task, at_ns=now, most_waiting=self._most_waiting)
         if isinstance(answer, Known):
             return await self._again(claim.owner, answer)
+        if isinstance(answer, TooManyWait):
+            raise TooMuchWaits(
+                f"This caller has {self._most_waiting} tasks that wait for its answer, as many as it may;"
+                " answer or cancel one, then send it again."
+            )
         live = self._tasks.add(Stored(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
         return live, _job(live, task.history[0])
 
@@ -154,10 +184,13 @@ class Intake:
         stamp = MessageToDict(message.metadata)[ANSWER]
         _logger.info("a person answered", extra={"task": live.task_id, "kind": pause.kind.value, **stamp})
 
-    async def _again(self, owner: str, known: Known) -> _Taken:
+    async def _again(self, owner: str, known: Known, called: str | None = None) -> _Taken:
         live = await self._tasks.find(owner, known.task_id)
         if live is None:
             raise TaskNotFoundError
+        # Who names its messages means the same one. Who names requests may well name them all alike.
+        if called is not None and _waiting(live) and self._clock.now_ns() - live.updated_ns > _PLAUSIBLE_NS:
+            raise InvalidRequestError(_SAID_BEFORE)
         return live, None
 
 
@@ -176,6 +209,18 @@ def _job(live: Live, message: Message, pause: Pause | None = None, former: Task 
 
 _ADVICE_ENDED = "send the message without taskId to go on in its context"
 _ADVICE_RUNNING = "wait until it rests, or cancel it"
+
+
+_PLAUSIBLE_NS: Final = 60 * 1_000_000_000
+"""For so long after a task has come to wait, what was said before is taken for what was sent again."""
+_SAID_BEFORE: Final = (
+    "A request of this id has said this to the task before, and it has asked something since; answer in a request with"
+    " an id of its own, and not in the words with which the task began"
+)
+
+
+def _waiting(live: Live) -> bool:
+    return live.state in INTERRUPTED and not live.busy
 
 
 def _nothing() -> None:

@@ -15,6 +15,7 @@ from a2a.types.a2a_pb2 import Message, Task, TaskState
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, going_on, join
 from fleetwright_agent.server.log import Accepted, AtRest, Claim, Known, NotResting, Record, Stored, TaskLog
+from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.sizes import Room
 
 _TAIL = 512
@@ -23,6 +24,9 @@ _TAIL = 512
 class Live:
     def __init__(self, stored: Stored, *, log: TaskLog, clock: Clock, told: "Told") -> None:
         self.owner = stored.owner
+        self.taken_up = stored.taken_up
+        """How many processes have taken it up, this one counted."""
+        self.updated_ns = stored.updated_ns
         self._n = stored.n
         self._told = told
         self._seq = stored.seq
@@ -32,6 +36,7 @@ class Live:
         self._clock = clock
         self._busy = stored.busy
         self._sealed = not stored.busy
+        self._left = False
         self._tail: deque[tuple[int, Event]] = deque(maxlen=_TAIL)
         self._unwritten: Record | None = None
         self._readers = 0
@@ -74,6 +79,12 @@ class Live:
         self._log.append(self._n, record)
         self._publish(record)
 
+    def leave(self, event: Event) -> None:
+        """Tells that the process ends before the task does, and lets go of who waits; in the log it is running."""
+        self.append(event)
+        self._log.leave(self._n)
+        self._sealed = self._left = True
+
     async def resume(self, claim: Claim, message: Event) -> Accepted | Known | NotResting:
         """Goes on with an interrupted task; visible after the commit."""
         record = Record(self._seq + 1, self._clock.now_ns(), message)
@@ -100,7 +111,8 @@ class Live:
         final = copy_of(self._head)
         for event in fitting:
             fold(final, event)
-        await self._log.rest(self._n, records, final)
+        pause = pause_of(final)
+        await self._log.rest(self._n, records, final, expires_ns=pause.expires_ns if pause else None)
         self._busy = False
         for record in records:
             self._publish(record)
@@ -144,7 +156,8 @@ class Live:
             self._unwritten = None
 
     async def rested(self) -> Task:
-        while not self.resting:
+        """The task once it rests, or as it is when it is left."""
+        while not (self.resting or self._left):
             await self._changed()
         return self.task
 
@@ -154,17 +167,17 @@ class Live:
             await self._changed()
 
     async def read(self) -> AsyncGenerator[Task | Event, None]:
-        """The task as it is, then every event until it rests; pieces are joined for a reader that is slow."""
+        """The task as it is, then every event until it rests or is left; pieces are joined for a slow reader."""
         cursor = self._seq
         self._readers += 1
         try:
             yield going_on(self.task) if self._busy else self.task
-            ended = False
+            ended = self._left
             while not ended:
                 if cursor == self._seq:
                     await self._changed()
                     continue
-                events, cursor, ended = self._since(cursor), self._seq, self.resting
+                events, cursor, ended = self._since(cursor), self._seq, self.resting or self._left
                 for event in events:
                     yield event
         finally:
@@ -182,6 +195,7 @@ class Live:
     def _publish(self, record: Record) -> None:
         fold(self._head, record.event)
         self._seq = record.seq
+        self.updated_ns = record.at_ns
         if self._readers:
             self._tail.append((record.seq, record.event))
         for future in self._waiting:

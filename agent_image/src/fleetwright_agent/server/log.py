@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
-from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
+from a2a.types.a2a_pb2 import Task, TaskState
 
 from fleetwright_agent.server.events import Event
 from fleetwright_agent.server.push.port import PushStore
@@ -48,6 +48,11 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class TooManyWait:
+    """The owner has as many tasks that wait for it as it may have."""
+
+
+@dataclass(frozen=True, slots=True)
 class NotResting:
     """The task is running, or has ended; it takes no further message."""
 
@@ -68,6 +73,12 @@ class Stored:
     seq: int
     busy: bool
     task: Task
+    updated_ns: int = 0
+    """When something last happened to it, whatever its status says of that."""
+    taken_up: int = 0
+    """How many processes in a row have taken it up that did not end in good order, this one counted."""
+    lost: bool = False
+    """What was written of it cannot be read any more; the task says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +120,11 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Paused:
-    """What a task that waits for its caller says of that, without the rest of it."""
+class Key:
+    """Which task it is, without the task."""
 
     owner: str
     task_id: str
-    status: TaskStatus
-
-    @classmethod
-    def of(cls, owner: str, task: Task) -> Self:
-        # A part of a message keeps all of it in memory; a copy does not.
-        status = TaskStatus()
-        status.CopyFrom(task.status)
-        return cls(owner, task.id, status)
 
 
 class TaskLog(Protocol):
@@ -139,8 +142,14 @@ class TaskLog(Protocol):
     async def known(self, claim: Claim) -> Known | None:
         """The task that this very message was sent for before."""
 
-    async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
-        """Makes the task busy with `task` as its record 1, once per claim. Returns after the commit."""
+    async def accept(
+        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None
+    ) -> Accepted | Known | TooManyWait:
+        """Makes the task busy with `task` as its record 1, once per claim. Returns after the commit.
+
+        Args:
+            most_waiting: How many tasks of the owner may wait for it; with as many of them no other begins.
+        """
 
     async def resume(self, claim: Claim, stored: Stored, record: Record) -> Accepted | Known | NotResting:
         """Makes an interrupted task busy again with the message that continues it. Returns after the commit."""
@@ -148,8 +157,14 @@ class TaskLog(Protocol):
     def append(self, n: int, record: Record) -> None:
         """Writes soon, in order; lost if the process dies before. Never raises: see `problem`."""
 
-    async def rest(self, n: int, records: tuple[Record, ...], task: Task) -> None:
+    def leave(self, n: int) -> None:
+        """The process ends in good order and leaves the task to the next, which counts anew. Never raises."""
+
+    async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
         """Writes the last records and the whole task, and frees it. Returns after the commit.
+
+        Args:
+            expires_ns: Until when it may wait for its caller; without it for as long as that takes.
 
         Raises:
             AtRest: So it was before; nothing was written.
@@ -163,11 +178,11 @@ class TaskLog(Protocol):
 
     async def page(self, query: Query) -> Page: ...
 
-    async def busy(self) -> tuple[Stored, ...]:
-        """Tasks that were running when the process before this one ended."""
+    async def busy(self) -> tuple[Key, ...]:
+        """Tasks that were running when the process before this one ended, in the order of their acceptance."""
 
-    async def paused(self, since_ns: int) -> tuple[Paused, ...]:
-        """Tasks that wait for their callers, and have not waited since before that moment."""
+    async def expired(self, now_ns: int) -> tuple[Key, ...]:
+        """Tasks that wait for their callers, and may not any longer."""
 
     async def sweep(self, before_ns: int) -> int:
         """Forgets tasks that ended before, with all that hangs on them; returns how many. Interrupted ones stay."""

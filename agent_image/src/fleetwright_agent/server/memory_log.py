@@ -1,5 +1,6 @@
 """The task log without a disk: for agents whose memory is ephemeral, and for tests. Ends with the process."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from a2a.types.a2a_pb2 import Task, TaskState
@@ -9,14 +10,15 @@ from fleetwright_agent.server.log import (
     Accepted,
     AtRest,
     Claim,
+    Key,
     Known,
     NotResting,
     Page,
-    Paused,
     Position,
     Query,
     Record,
     Stored,
+    TooManyWait,
 )
 from fleetwright_agent.server.push.memory_store import MemoryPushStore
 from fleetwright_agent.server.push.port import NoTask
@@ -29,6 +31,7 @@ class _Row:
     busy: bool
     updated_ns: int
     task: Task
+    expires_ns: int | None = None
 
 
 class MemoryTaskLog:
@@ -36,6 +39,7 @@ class MemoryTaskLog:
         self._rows: dict[int, _Row] = {}
         self._ids: dict[tuple[str, str], int] = {}
         self._claims: dict[Claim, str] = {}
+        self._waiting: Counter[str] = Counter()
         self._last = 0
         self.pushes = MemoryPushStore(self._ended)
 
@@ -50,9 +54,13 @@ class MemoryTaskLog:
         task_id = self._claims.get(claim)
         return None if task_id is None else Known(task_id)
 
-    async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
+    async def accept(
+        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None
+    ) -> Accepted | Known | TooManyWait:
         if known := self._claims.get(claim):
             return Known(known)
+        if most_waiting is not None and self._waiting[claim.owner] >= most_waiting:
+            return TooManyWait()
         self._last += 1
         self._claims[claim] = task.id
         self._ids[claim.owner, task.id] = self._last
@@ -69,11 +77,11 @@ class MemoryTaskLog:
         self._append(row, record)
         return Accepted(stored.n)
 
-    @staticmethod
-    def _wake(row: _Row, stored: Stored) -> bool:
+    def _wake(self, row: _Row, stored: Stored) -> bool:
         if row.busy or row.seq != stored.seq or row.task.status.state not in INTERRUPTED:
             return False
         row.busy = True
+        self._waiting[row.owner] -= 1
         return True
 
     def append(self, n: int, record: Record) -> None:
@@ -86,11 +94,15 @@ class MemoryTaskLog:
         row.seq = record.seq
         row.updated_ns = record.at_ns
 
-    async def rest(self, n: int, records: tuple[Record, ...], task: Task) -> None:
+    def leave(self, n: int) -> None:
+        """Nobody is there to take it up."""
+
+    async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
         row = self._rows.get(n)
         if row is None or not row.busy:
             raise AtRest(f"task number {n} is at rest already")
-        row.task, row.busy = copy_of(task), False
+        row.task, row.busy, row.expires_ns = copy_of(task), False, expires_ns
+        self._waiting[row.owner] += task.status.state in INTERRUPTED
         row.seq, row.updated_ns = records[-1].seq, records[-1].at_ns
         self.pushes.post_rest(n, owner=row.owner, at_ns=row.updated_ns, task=copy_of(task))
 
@@ -113,7 +125,8 @@ class MemoryTaskLog:
 
     def _stored(self, n: int) -> Stored:
         row = self._rows[n]
-        return Stored(n=n, owner=row.owner, seq=row.seq, busy=row.busy, task=copy_of(row.task))
+        task = copy_of(row.task)
+        return Stored(n=n, owner=row.owner, seq=row.seq, busy=row.busy, task=task, updated_ns=row.updated_ns)
 
     async def page(self, query: Query) -> Page:
         found = [
@@ -134,13 +147,15 @@ class MemoryTaskLog:
             and row.updated_ns >= query.since_ns
         )
 
-    async def busy(self) -> tuple[Stored, ...]:
-        return tuple(self._stored(n) for n, row in self._rows.items() if row.busy)
+    async def busy(self) -> tuple[Key, ...]:
+        return tuple(Key(row.owner, row.task.id) for row in self._rows.values() if row.busy)
 
-    async def paused(self, since_ns: int) -> tuple[Paused, ...]:
-        resting = (row for row in self._rows.values() if not row.busy and row.updated_ns >= since_ns)
-        waiting = (row for row in resting if row.task.status.state in INTERRUPTED)
-        return tuple(Paused.of(row.owner, row.task) for row in waiting)
+    async def expired(self, now_ns: int) -> tuple[Key, ...]:
+        return tuple(
+            Key(row.owner, row.task.id)
+            for row in self._rows.values()
+            if not row.busy and row.expires_ns is not None and row.expires_ns <= now_ns
+        )
 
     async def sweep(self, before_ns: int) -> int:
         gone = [

@@ -6,6 +6,7 @@ Refuses: reading the log, deciding what happens with the message.
 import hashlib
 from collections.abc import Collection
 from typing import Any, Final
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
@@ -17,8 +18,8 @@ from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim
 
 MAX_ID: Final = 128
-CHOOSES_IDS: Final = "chooses_ids"
-"""In the state of a call: its caller names the tasks that it begins."""
+CALLED: Final = "called"
+"""In the state of a call whose caller names the tasks that it begins, and no messages: what it calls this request."""
 CHOSEN_ID: Final = "https://fleetwright.dev/a2a/chosen-id/v1"
 """In the metadata of a task: its caller chose its id, as only clients of A2A 0.1 do."""
 
@@ -95,6 +96,15 @@ def claim_of(owner: str, request: SendMessageRequest) -> Claim:
     around = request.metadata.SerializeToString(deterministic=True)
     digest = hashlib.sha256(len(said).to_bytes(8) + said + around).digest()
     return Claim(owner=owner, message_id=request.message.message_id, digest=digest)
+
+
+def further(request: SendMessageRequest, called: str) -> SendMessageRequest:
+    """A further message of a caller that names requests instead of messages; without a name it is always another."""
+    named = SendMessageRequest()
+    named.CopyFrom(request)
+    name = uuid5(NAMESPACE_OID, f"{request.message.task_id}\n{called}") if called else uuid4()
+    named.message.message_id = str(name)
+    return named
 
 
 def addressed(request: SendMessageRequest, task: Task) -> Message:

@@ -15,7 +15,15 @@ BROKE = Outcome(_FAILED, "The agent could not finish this task because of an int
 UNWRITTEN = Outcome(_FAILED, "The result of this task could not be stored; try again later.", "storage")
 RESTARTED = Outcome(_FAILED, "The agent restarted while this task was running; send the message again.", "restart")
 DRAINED = Outcome(_FAILED, "The agent was shut down before this task was done; send the message again.", "shutdown")
+GIVEN_UP = Outcome(
+    _FAILED, "The agent ended each time that it worked on this task, and does not try it again.", "restart"
+)
+UNREADABLE = Outcome(
+    _FAILED, "What was kept of this task cannot be read any more; send the message again.", "unreadable"
+)
 CANCELED = Outcome(TaskState.TASK_STATE_CANCELED, "The task was cancelled on request.", "canceled")
+
+_LEFT = "The agent restarts, and this task goes on after that; read it or subscribe to it again then."
 
 
 def too_long(seconds: float) -> Outcome:
@@ -30,10 +38,17 @@ def stalled(seconds: float, last: str) -> Outcome:
     return Outcome(_FAILED, f"Nothing happened for {seconds:g} seconds; the last was that {last}.", "stall")
 
 
+def left(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
+    """The status of a task that the process leaves to the one after it."""
+    message = agent_message(_LEFT, message_id=str(uuid4()))
+    message.metadata["reason"] = "restart"
+    return status_event(task.id, task.context_id, TaskState.TASK_STATE_WORKING, at_ns=at_ns, message=message)
+
+
 def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent:
     """The terminal status that tells the outcome; a task that waited has its cost there, for it gets no artifact."""
     message = agent_message(outcome.sentence, message_id=str(uuid4()))
-    message.metadata["reason"] = outcome.reason
+    message.metadata.update({**outcome.details, "reason": outcome.reason})
     pause = pause_of(task)
     if pause is not None and pause.cost is not None:
         attach(message, COST, {**pause.cost, "success": False})

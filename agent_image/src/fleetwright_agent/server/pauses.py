@@ -5,6 +5,7 @@ believing a caller about who it is.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +22,7 @@ from fleetwright_agent.turn.frames import Ask, AskKind, Reply
 from fleetwright_agent.wires import data_part
 
 _SECOND = 1_000_000_000
+_LATEST_NS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,10 @@ def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message
 
 
 def pause_of(task: Task) -> Pause | None:
-    """What the task waits for; nothing where it does not wait, or for something that is not ours to know."""
+    """What the task waits for; nothing where it does not wait, or for something that is not ours to know.
+
+    An executor of the SDK may say anything where ours says what it asks.
+    """
     if task.status.state not in INTERRUPTED:
         return None
     return _pause(task.status.message, task.status.timestamp.ToNanoseconds())
@@ -61,14 +66,16 @@ def _pause(message: Message, since_ns: int) -> Pause | None:
     if not isinstance(about, dict):
         return None
     expires = about.get("expires")
-    return Pause(
-        identity=about["id"],
-        kind=AskKind(about["kind"]),
-        tool=about["tool"],
-        since_ns=since_ns,
-        expires_ns=None if expires is None else round(datetime.fromisoformat(expires).timestamp() * _SECOND),
-        cost=metadata.get(COST),
-    )
+    with suppress(KeyError, ValueError, TypeError, OverflowError):
+        return Pause(
+            identity=about["id"],
+            kind=AskKind(about["kind"]),
+            tool=about["tool"],
+            since_ns=since_ns,
+            expires_ns=None if expires is None else _nanoseconds(expires),
+            cost=metadata.get(COST),
+        )
+    return None
 
 
 def value_of(message: Message) -> Any:
@@ -121,6 +128,10 @@ def answered_pause(task: Task) -> Pause | None:
 def newest_message(task: Task) -> Message | None:
     """What the caller said last."""
     return next((message for message in reversed(task.history) if message.role == Role.ROLE_USER), None)
+
+
+def _nanoseconds(moment: str) -> int:
+    return min(round(datetime.fromisoformat(moment).timestamp() * _SECOND), _LATEST_NS)
 
 
 def _moment(at_ns: int) -> str:

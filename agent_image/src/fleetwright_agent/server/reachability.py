@@ -8,9 +8,11 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from fleetwright_agent.config import McpServer
+from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, target_of
 
 _CONNECT_SECONDS: Final = 5.0
@@ -29,14 +31,14 @@ class Look:
     message: str
 
 
-async def _connect(host: str, port: int) -> None:
+async def _connect(host: str, port: int, denied: tuple[Network, ...] = ()) -> None:
     """Raises: OSError, and of these PermissionError where the name leads to what no declared edge may reach."""
     # Its libraries are heavy, and the first look may wait for them when the server may not.
     from fleetwright_agent.security.pinned import DeniedAddress, allowed_addresses, resolve
 
     target = Target(host, port)
     try:
-        addresses = await allowed_addresses(EgressPolicy(hosts=frozenset({target})), target, resolve)
+        addresses = await allowed_addresses(EgressPolicy(hosts=frozenset({target}), denied=denied), target, resolve)
     except DeniedAddress as error:
         raise PermissionError(str(error)) from None
     _, writer = await asyncio.open_connection(str(addresses[0]), port)
@@ -50,11 +52,12 @@ class Reachability:
         self,
         servers: Sequence[McpServer],
         *,
-        connect: Connect = _connect,
+        denied: tuple[Network, ...] = (),
+        connect: Connect | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._servers = tuple(servers)
-        self._connect = connect
+        self._connect = connect or partial(_connect, denied=denied)
         self._sleep = sleep
         self._report: tuple[Look, ...] = ()
 

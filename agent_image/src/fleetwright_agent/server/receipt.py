@@ -10,7 +10,8 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS: Final = 9.0
-REQUEST_SECONDS: Final = 15.0
+REQUEST_SECONDS: Final = 9.5
+"""More than a body has in `edge.py`, so that whoever is slow is told before the connection is closed."""
 MAX_HEADER: Final = 64 * 1024
 
 

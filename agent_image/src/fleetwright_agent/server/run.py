@@ -1,7 +1,7 @@
 """One run: from an accepted message to a task at rest, whatever the work does.
 
-It ends its task exactly once: by itself, by its deadline, by silence, or stopped. Refuses: waiting for ever for work
-that ignores its cancellation.
+It ends its task exactly once: by itself, by its deadline, by silence, or stopped; or leaves it to the next process.
+Refuses: waiting for ever for work that ignores its cancellation.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import RESTING, Event
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
-from fleetwright_agent.server.outcomes import BROKE, UNWRITTEN, ending, stalled, too_long
+from fleetwright_agent.server.outcomes import BROKE, UNWRITTEN, ending, left, stalled, too_long
 from fleetwright_agent.server.work import Outcome, Pulse, Work
 from fleetwright_agent.turn.frames import TurnFailed
 
@@ -61,18 +61,36 @@ class Run:
         self._timing = timing
         self._clock = clock
         self._watching: asyncio.TimerHandle | None = None
-        self._stopped: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._outcome: Outcome | None = None
+        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def stop(self, outcome: Outcome) -> None:
-        """Cancels the work; the first reason counts, and work that is done already keeps its result."""
-        if not self._stopped.done():
-            self._stopped.set_result(outcome)
+        """Cancels the work; the first reason counts, and work that is done already keeps its result.
 
-    async def to_rest(self) -> None:
+        What is left to the next process, and has not let go yet, ends all the same.
+        """
+        self._outcome = self._outcome or outcome
+        self.leave()
+
+    def leave(self) -> None:
+        """Cancels the work, and leaves the task as it is in the log: the next process takes it up."""
+        if not self._stopped.done():
+            self._stopped.set_result(None)
+
+    async def to_end(self) -> None:
         working = asyncio.ensure_future(self._in_turn())
         either: set[asyncio.Future[Any]] = {working, self._stopped}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        events = await self._ended(working) if working.done() else await self._cut(working)
+        if not working.done() and not await self._cancelled(working):
+            if self._outcome is None:
+                self._live.leave(left(self._live.task, at_ns=self._clock.now_ns()))
+                return
+            events = self._last_words(self._outcome)
+        else:
+            events = await self._ended(working)
+        await self._rest(events)
+
+    async def _rest(self, events: Sequence[Event]) -> None:
         if not _rests(events):
             _logger.error("work ended without an end", extra={"task": self._live.task_id})
             events = (*events, ending(self._live.task, BROKE, at_ns=self._clock.now_ns()))
@@ -125,21 +143,22 @@ class Run:
             return await working
         except TurnFailed as failure:
             _logger.warning("turn failed", extra={"task": self._live.task_id, "reason": failure.reason})
-            return self._last_words(Outcome(TaskState.TASK_STATE_FAILED, failure.message, failure.reason))
+            state = TaskState.TASK_STATE_REJECTED if failure.refused else TaskState.TASK_STATE_FAILED
+            return self._last_words(Outcome(state, failure.message, failure.reason, failure.details))
         except (Exception, asyncio.CancelledError):
             # A cancellation that nobody here asked for comes from inside the work, and is its failure.
             _logger.exception("turn broke", extra={"task": self._live.task_id})
             return self._last_words(BROKE)
 
-    async def _cut(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
+    async def _cancelled(self, working: asyncio.Future[Sequence[Event]]) -> bool:
+        """Whether the work was done all the same."""
         working.cancel()
         await asyncio.wait({working}, timeout=self._timing.cleanup)
         if not working.done():
             _logger.error("cancelled work does not end", extra={"task": self._live.task_id})
             self._let_go()
-        elif not working.cancelled() and working.exception() is None:
-            return working.result()
-        return self._last_words(self._stopped.result())
+            return False
+        return not working.cancelled() and working.exception() is None
 
     def _last_words(self, outcome: Outcome) -> Sequence[Event]:
         try:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Final
 from weakref import WeakValueDictionary
 
 from a2a.types.a2a_pb2 import TaskState
@@ -20,12 +21,14 @@ from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, state_word
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
-from fleetwright_agent.server.outcomes import CANCELED, DRAINED, RESTARTED, ending, unanswered
+from fleetwright_agent.server.outcomes import CANCELED, DRAINED, GIVEN_UP, RESTARTED, ending, unanswered
 from fleetwright_agent.server.pauses import answered_pause, newest_message, pause_of
 from fleetwright_agent.server.run import CLEANUP_SECONDS, Run, Timing
 from fleetwright_agent.server.work import Emit, Executor, Job, Outcome, Pulse, Recovering, Work
 
 _logger = logging.getLogger(__name__)
+MOST_TAKEN_UP: Final = 3
+"""How often a task is taken up whose processes end; each time it has its whole time again."""
 
 
 class Runs:
@@ -40,14 +43,18 @@ class Runs:
         clock: Clock,
         stall: float = 0,
         cleanup_seconds: float = CLEANUP_SECONDS,
+        outlived: bool = True,
     ) -> None:
+        """Args: `outlived` by the memory that the executor would take up its work from."""
         self._executor = executor
         self._timing = Timing(limit, stall, cleanup_seconds)
+        self._goes_on = outlived and isinstance(executor, Recovering) and executor.recovers
         self._metrics = metrics
         self._clock = clock
         self._running: dict[asyncio.Task[None], tuple[Live, Run]] = {}
         # Held until the log has them: the log would tell that they run, for nobody knows better then.
         self._unwritten: set[Live] = set()
+        self._ending: set[Live] = set()
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         for state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING):
             metrics.tasks.labels(state_word(state)).set_function(partial(self._count, state))
@@ -92,14 +99,27 @@ class Runs:
         return True
 
     def stop(self, live: Live, outcome: Outcome) -> None:
-        for running, run in self._running.values():
-            if running is live:
-                run.stop(outcome)
+        if run := self._run_of(live):
+            run.stop(outcome)
 
     async def cancel(self, live: Live) -> None:
-        """Stops the run, or ends a task that waits for its caller."""
-        if live.busy or not await live.end(ending(live.task, CANCELED, at_ns=self._clock.now_ns())):
+        """Stops the run, or ends a task that waits: for its caller, or for being taken up."""
+        canceled = ending(live.task, CANCELED, at_ns=self._clock.now_ns())
+        if live.busy and self._run_of(live) is None:
+            await self._end(live, canceled)
+        elif live.busy or not await live.end(canceled):
             self.stop(live, CANCELED)
+
+    async def _end(self, live: Live, event: Event) -> None:
+        """Ends a task that no run holds; none takes it up meanwhile."""
+        self._ending.add(live)
+        try:
+            await live.rest((event,))
+        finally:
+            self._ending.discard(live)
+
+    def _run_of(self, live: Live) -> Run | None:
+        return next((run for running, run in self._running.values() if running is live), None)
 
     async def expire(self, live: Live) -> None:
         """Ends a task whose approval nobody gave in time."""
@@ -109,14 +129,24 @@ class Runs:
         if await live.end(ending(live.task, unanswered(pause.tool), at_ns=now)):
             _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
 
-    async def recover(self, live: Live) -> None:
-        """Takes up a task whose run died with the process before this one, or ends it where nobody can."""
-        job = _interrupted(live)
-        executor = self._executor
+    def recover(self, live: Live) -> bool:
+        """Takes up a task whose run died with the process before this one; whether it goes on."""
+        if self._run_of(live) or live in self._ending or not live.busy:
+            return True  # Since an attempt to open the log that failed after it; or it is cancelled meanwhile.
+        job, executor = _interrupted(live), self._executor
+        if job is None or live.taken_up > MOST_TAKEN_UP or not isinstance(executor, Recovering):
+            return False
         gate = asyncio.Event()
         gate.set()
-        if job is None or not isinstance(executor, Recovering) or not self._run(live, job, executor.recover, gate):
-            await live.rest((ending(live.task, RESTARTED, at_ns=self._clock.now_ns()),))
+        return self._run(live, job, executor.recover, gate)
+
+    async def lose(self, live: Live) -> None:
+        """Ends a task that nobody can take up.
+
+        Raises: LogUnusable.
+        """
+        outcome = GIVEN_UP if live.taken_up > MOST_TAKEN_UP else RESTARTED
+        await self._end(live, ending(live.task, outcome, at_ns=self._clock.now_ns()))
 
     async def settle(self) -> None:
         """Writes the ends that could not be written when they happened; what still cannot be is left for later."""
@@ -126,17 +156,26 @@ class Runs:
                 self._unwritten.discard(live)
 
     async def drain(self, seconds: float) -> None:
-        """Lets running tasks finish for a while, then ends them; returns when all are at rest."""
+        """Lets running tasks finish for a while, and leaves the rest to the next process; returns when nothing runs.
+
+        Where the next one could not take them up they are ended.
+        """
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)
-        for _, run in self._running.values():
-            run.stop(DRAINED)
-        if self._running:
+        while self._running:
+            for _, run in self._running.values():
+                if self._goes_on:
+                    run.leave()
+                else:
+                    run.stop(DRAINED)
             await asyncio.wait(set(self._running))
 
     async def _observed(self, live: Live, run: Run, trace: Mapping[str, str]) -> None:
         started = self._clock.monotonic()
-        await run.to_rest()
+        await run.to_end()
+        if not live.resting:
+            _logger.info("task is left to the next start", extra={"task": live.task_id, **trace})
+            return
         if live.unwritten:
             self._unwritten.add(live)
         seconds = self._clock.monotonic() - started

@@ -17,13 +17,16 @@ class Shares:
         self._sentence = sentence.format(most=most)
         self._held: Counter[str] = Counter()
 
-    def take(self, owner: str) -> Release:
+    def take(self, owner: str, *, beyond: bool = False) -> Release:
         """One more, until it is released; releasing twice releases once.
+
+        Args:
+            beyond: Also where the caller has as many as it may, which then counts against what comes after.
 
         Raises:
             LimitReached: The caller has as many as it may.
         """
-        if self._held[owner] >= self._most:
+        if not beyond and self._held[owner] >= self._most:
             raise LimitReached(self._sentence)
         self._held[owner] += 1
         held = True

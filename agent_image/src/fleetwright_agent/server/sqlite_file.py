@@ -8,9 +8,13 @@ import sqlite3
 import time
 from pathlib import Path
 
+from a2a.types.a2a_pb2 import Task
+from google.protobuf.message import DecodeError
+
 from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.push import sqlite_statements as push
-from fleetwright_agent.server.sqlite_statements import INDEX_PAUSED
+from fleetwright_agent.server.sqlite_statements import INDEX_WAITING, TAKE_UP
 
 TASKS = """
 CREATE TABLE tasks (
@@ -50,7 +54,16 @@ CREATE TABLE numbers (last INTEGER NOT NULL);
 INSERT INTO numbers SELECT coalesce(max(n), 0) FROM tasks;
 """
 """What hangs on a task knows it by its number, so a number that was forgotten is never given again."""
-_SCHEMAS = (TASKS, push.SCHEMA, _NUMBERS)
+_EXPIRY = """
+ALTER TABLE tasks ADD COLUMN expires_ns INTEGER;
+UPDATE tasks SET expires_ns = expires_of(snapshot);
+CREATE INDEX tasks_by_expiry ON tasks (expires_ns) WHERE expires_ns IS NOT NULL;
+DROP INDEX IF EXISTS paused_by_time;
+"""
+"""Until when a task may wait, so that a look at what waits loads no task."""
+_TAKEN_UP = "ALTER TABLE tasks ADD COLUMN taken_up INTEGER NOT NULL DEFAULT 0;"
+"""By how many processes, so that a task which ends its process does not end every one."""
+_SCHEMAS = (TASKS, push.SCHEMA, _NUMBERS, _EXPIRY, INDEX_WAITING, _TAKEN_UP)
 """By version: what each added to the one before."""
 _VERSION = len(_SCHEMAS)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -112,12 +125,20 @@ def _prepare(connection: sqlite3.Connection) -> None:
         )
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.create_function("expires_of", 1, _expires_of, deterministic=True)
     if missing := "".join(_SCHEMAS[version:]):
         connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {_VERSION}; COMMIT;")
-    # Says nothing about a row: a file without it is not of another version.
-    connection.execute(INDEX_PAUSED)
-    for statement in push.FORGET_ORPHANS:
+    # Before anything is taken up: whatever ends this process, the next one knows that it was tried.
+    for statement in (*push.FORGET_ORPHANS, TAKE_UP):
         connection.execute(statement)
+
+
+def _expires_of(snapshot: bytes) -> int | None:
+    try:
+        pause = pause_of(Task.FromString(snapshot))
+    except DecodeError:
+        return None  # Whoever reads it is told.
+    return None if pause is None else pause.expires_ns
 
 
 def _keep_aside(path: Path) -> Path:

@@ -5,6 +5,7 @@ gathered with it, so order holds.
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -12,42 +13,43 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from a2a.types.a2a_pb2 import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from a2a.types.a2a_pb2 import Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 
 from fleetwright_agent.server import sqlite_statements as sql
-from fleetwright_agent.server.events import Event, replay
+from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.log import (
     Accepted,
     AtRest,
     Claim,
+    Key,
     Known,
     LogUnusable,
     NotResting,
     Page,
-    Paused,
     Position,
     Query,
     Record,
     Stored,
+    TooManyWait,
 )
 from fleetwright_agent.server.push import sqlite_statements as push
 from fleetwright_agent.server.push.sqlite_store import SqlitePushStore, post_rest
 from fleetwright_agent.server.sqlite_file import open_reader, open_writer
 from fleetwright_agent.server.sqlite_reader import Reader
+from fleetwright_agent.server.sqlite_rows import KINDS, Row
+from fleetwright_agent.server.sqlite_rows import stored as stored_in
 from fleetwright_agent.server.sqlite_writer import Writer
 
+_logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _GATHER_SECONDS = 0.1
-_KINDS: dict[str, type[Event]] = {
-    "message": Message,
-    "status": TaskStatusUpdateEvent,
-    "artifact": TaskArtifactUpdateEvent,
-}
 
 
 class SqliteTaskLog:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lost: Callable[[], None] = lambda: None) -> None:
+        """Args: `lost` is called for each task that cannot be read any more."""
         self._path = path
+        self._lost = lost
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._gathered: list[tuple[int, Record]] = []
@@ -74,10 +76,14 @@ class SqliteTaskLog:
     async def known(self, claim: Claim) -> Known | None:
         return await self._read(partial(_claimed, claim=claim))
 
-    async def accept(self, claim: Claim, task: Task, *, at_ns: int) -> Accepted | Known:
-        def work(connection: sqlite3.Connection) -> Accepted | Known:
+    async def accept(
+        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None
+    ) -> Accepted | Known | TooManyWait:
+        def work(connection: sqlite3.Connection) -> Accepted | Known | TooManyWait:
             if known := _claimed(connection, claim):
                 return known
+            if most_waiting is not None and _waiting(connection, claim.owner) >= most_waiting:
+                return TooManyWait()
             snapshot = task.SerializeToString()
             row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
             connection.execute(sql.NEXT_NUMBER)
@@ -108,8 +114,13 @@ class SqliteTaskLog:
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._flush)
 
-    async def rest(self, n: int, records: tuple[Record, ...], task: Task) -> None:
-        await self._commit(partial(_rest, n=n, records=records, task=task))
+    def leave(self, n: int) -> None:
+        self._flush()
+        if self._writer is not None:
+            self._writer.post(partial(_leave, n=n))
+
+    async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
+        await self._commit(partial(_rest, n=n, records=records, task=task, expires_ns=expires_ns))
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
         def work(connection: sqlite3.Connection) -> bool:
@@ -123,9 +134,12 @@ class SqliteTaskLog:
     async def find(self, owner: str, task_id: str) -> Stored | None:
         def work(connection: sqlite3.Connection) -> Stored | None:
             row = connection.execute(sql.FIND_TASK, (owner, task_id)).fetchone()
-            return None if row is None else _stored(connection, row)
+            return None if row is None else stored_in(connection, Row(*row))
 
-        return await self._read(work)
+        stored = await self._read(work)
+        if stored is not None and stored.lost:
+            await self._lose(stored)
+        return stored
 
     async def page(self, query: Query) -> Page:
         where, values = sql.filters(query)
@@ -134,24 +148,30 @@ class SqliteTaskLog:
             total = connection.execute(sql.count(where), values).fetchone()[0]
             # One at a time: what does not fit on the page is not loaded.
             with closing(connection.execute(sql.select_page(where, after=query.after is not None), values)) as rows:
-                stored = ((row[4], _stored(connection, row)) for row in rows)
-                found = ((Position(updated_ns, each.task.id), each) for updated_ns, each in stored)
+                read = map(Row._make, rows)
+                found = ((Position(row.updated_ns, row.task_id), stored_in(connection, row)) for row in read)
                 return Page.of(found, size=query.size, total=total)
 
-        return await self._read(work)
+        page = await self._read(work)
+        for each in page.tasks:
+            if each.lost:
+                await self._lose(each)
+        return page
 
-    async def busy(self) -> tuple[Stored, ...]:
-        def work(connection: sqlite3.Connection) -> tuple[Stored, ...]:
-            return tuple(_stored(connection, row) for row in connection.execute(sql.BUSY_TASKS).fetchall())
+    async def _lose(self, stored: Stored) -> None:
+        """Ends what cannot be read, unless it runs: a run has its own end to write, and so has the next start."""
+        if stored.busy or await self._commit(partial(_lose, stored=stored)):
+            _logger.error("a task in the log cannot be read", extra={"task": stored.task.id, "number": stored.n})
+            self._lost()
 
-        return await self._read(work)
+    async def busy(self) -> tuple[Key, ...]:
+        return await self._keys(sql.BUSY_TASKS)
 
-    async def paused(self, since_ns: int) -> tuple[Paused, ...]:
-        def work(connection: sqlite3.Connection) -> tuple[Paused, ...]:
-            rows = connection.execute(sql.PAUSED_TASKS, (since_ns,))
-            return tuple(Paused.of(owner, Task.FromString(snapshot)) for owner, snapshot in rows)
+    async def expired(self, now_ns: int) -> tuple[Key, ...]:
+        return await self._keys(sql.EXPIRED_TASKS, now_ns)
 
-        return await self._read(work)
+    async def _keys(self, select: str, *values: int) -> tuple[Key, ...]:
+        return await self._read(lambda connection: tuple(Key(*row) for row in connection.execute(select, values)))
 
     async def sweep(self, before_ns: int) -> int:
         def work(connection: sqlite3.Connection) -> int:
@@ -202,7 +222,7 @@ class SqliteTaskLog:
 def _append(connection: sqlite3.Connection, n: int, record: Record) -> None:
     """The only way into a task's events after its first; the statement itself refuses a task that is not busy."""
     event = record.event
-    kind = next(word for word, of in _KINDS.items() if isinstance(event, of))
+    kind = next(word for word, of in KINDS.items() if isinstance(event, of))
     payload = event.SerializeToString()
     row = {"n": n, "seq": record.seq, "kind": kind, "at": record.at_ns, "payload": payload}
     connection.execute(sql.INSERT_EVENT, row)
@@ -210,14 +230,36 @@ def _append(connection: sqlite3.Connection, n: int, record: Record) -> None:
         connection.execute(sql.SHOW_STATE, (event.status.state, record.at_ns, n))
 
 
-def _rest(connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task) -> None:
+def _rest(
+    connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task, expires_ns: int | None = None
+) -> None:
     """The snapshot says all that the events have said, the last ones among them; nobody reads those any more."""
     last, snapshot = records[-1], task.SerializeToString()
-    row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, n)
+    row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, expires_ns, n)
     if connection.execute(sql.REST_TASK, row).rowcount != 1:
         raise AtRest(f"task number {n} is at rest already")
     connection.execute(sql.FORGET_EVENTS, (n,))
     post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
+
+
+def _lose(connection: sqlite3.Connection, *, stored: Stored) -> bool:
+    """Whoever wants to hear of it had heard of its end, if it had one; of this one nobody has."""
+    task, snapshot = stored.task, stored.task.SerializeToString()
+    row = connection.execute(sql.FIND_STATE, (stored.n,)).fetchone()
+    if connection.execute(sql.LOSE_TASK, (task.status.state, snapshot, stored.n, stored.seq)).rowcount != 1:
+        return False
+    if row[0] not in TERMINAL:
+        post_rest(connection, stored.n, at_ns=task.status.timestamp.ToNanoseconds(), snapshot=snapshot)
+    return True
+
+
+def _leave(connection: sqlite3.Connection, *, n: int) -> None:
+    connection.execute(sql.LEAVE_TASK, (n,))
+
+
+def _waiting(connection: sqlite3.Connection, owner: str) -> int:
+    number: int = connection.execute(sql.COUNT_WAITING, (owner,)).fetchone()[0]
+    return number
 
 
 def _wake(connection: sqlite3.Connection, stored: Stored) -> bool:
@@ -227,11 +269,3 @@ def _wake(connection: sqlite3.Connection, stored: Stored) -> bool:
 def _claimed(connection: sqlite3.Connection, claim: Claim) -> Known | None:
     row = connection.execute(sql.FIND_CLAIM, (claim.owner, claim.message_id, claim.digest)).fetchone()
     return None if row is None else Known(row[0])
-
-
-def _stored(connection: sqlite3.Connection, row: tuple[int, str, int, int, int, bytes]) -> Stored:
-    n, owner, busy, snapshot_seq, _, snapshot = row
-    later = connection.execute(sql.EVENTS_AFTER, (n, snapshot_seq)).fetchall()
-    events = [_KINDS[kind].FromString(payload) for _, kind, payload in later]
-    task = replay(Task.FromString(snapshot), events)
-    return Stored(n=n, owner=owner, seq=later[-1][0] if later else snapshot_seq, busy=bool(busy), task=task)

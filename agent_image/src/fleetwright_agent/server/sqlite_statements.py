@@ -19,16 +19,22 @@ INSERT_EVENT = (
 )
 SHOW_STATE = "UPDATE tasks SET state = ?, updated_ns = ? WHERE n = ? AND busy = 1"
 REST_TASK = (
-    "UPDATE tasks SET seq = ?, state = ?, busy = 0, updated_ns = ?, snapshot_seq = ?, snapshot = ?"
+    "UPDATE tasks SET seq = ?, state = ?, busy = 0, updated_ns = ?, snapshot_seq = ?, snapshot = ?,"
+    " expires_ns = ?"
     " WHERE n = ? AND busy = 1"
 )
+LOSE_TASK = "UPDATE tasks SET state = ?, snapshot = ?, expires_ns = NULL WHERE n = ? AND seq = ? AND busy = 0"
 FIND_CLAIM = (
     "SELECT tasks.id FROM claims JOIN tasks USING (n)"
     " WHERE claims.owner = ? AND claims.message_id = ? AND claims.digest = ?"
 )
-_ROW = "SELECT n, owner, busy, snapshot_seq, updated_ns, snapshot FROM tasks"
+_ROW = "SELECT n, owner, id, context_id, busy, taken_up, snapshot_seq, updated_ns, snapshot FROM tasks"
+TAKE_UP = "UPDATE tasks SET taken_up = taken_up + 1 WHERE busy = 1"
+LEAVE_TASK = "UPDATE tasks SET taken_up = 0 WHERE n = ?"
+FIND_STATE = "SELECT state FROM tasks WHERE n = ?"
 FIND_TASK = f"{_ROW} WHERE owner = ? AND id = ?"
-BUSY_TASKS = f"{_ROW} WHERE busy = 1"
+BUSY_TASKS = "SELECT owner, id FROM tasks WHERE busy = 1 ORDER BY n"
+EXPIRED_TASKS = "SELECT owner, id FROM tasks WHERE busy = 0 AND expires_ns <= ?"
 EVENTS_AFTER = "SELECT seq, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
 FORGET_EVENTS = "DELETE FROM events WHERE n = ?"
 FORGET_TASK = ("DELETE FROM claims WHERE n = ?", FORGET_EVENTS, "DELETE FROM tasks WHERE n = ?")
@@ -42,10 +48,12 @@ ENDED = _states(TERMINAL)
 ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({ENDED})"  # noqa: S608 - an enumeration's numbers
 
 _INTERRUPTED = _states(INTERRUPTED)
-_PAUSED = f"busy = 0 AND state IN ({_INTERRUPTED})"
-PAUSED_TASKS = f"SELECT owner, snapshot FROM tasks WHERE {_PAUSED} AND updated_ns >= ?"  # noqa: S608 - an enumeration's numbers
-INDEX_PAUSED = f"CREATE INDEX IF NOT EXISTS paused_by_time ON tasks (updated_ns) WHERE {_PAUSED}"
-WAKE_TASK = f"UPDATE tasks SET busy = 1 WHERE n = ? AND seq = ? AND busy = 0 AND state IN ({_INTERRUPTED})"  # noqa: S608 - same
+_WAITING = f"busy = 0 AND state IN ({_INTERRUPTED})"
+INDEX_WAITING = f"CREATE INDEX tasks_waiting ON tasks (owner) WHERE {_WAITING};"
+COUNT_WAITING = f"SELECT count(*) FROM tasks WHERE owner = ? AND {_WAITING}"  # noqa: S608 - an enumeration's numbers
+WAKE_TASK = (
+    f"UPDATE tasks SET busy = 1, taken_up = 0 WHERE n = ? AND seq = ? AND busy = 0 AND state IN ({_INTERRUPTED})"  # noqa: S608 - same
+)
 
 
 def filters(query: Query) -> tuple[str, dict[str, object]]:

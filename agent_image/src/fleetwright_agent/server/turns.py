@@ -13,7 +13,9 @@ from fleetwright_agent.config import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.tools.offers import Offers
+from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Turn
 
 
@@ -44,12 +46,18 @@ class Turns:
 
 
 def assembled(
-    config: AgentConfig, layout: Layout, metrics: Metrics, conversations: Database, offers: Offers
+    config: AgentConfig,
+    layout: Layout,
+    metrics: Metrics,
+    conversations: Database,
+    offers: Offers,
+    trail: AuditTrail,
+    books: Books,
 ) -> Callable[[], Turn]:
     """The real turn, as a recipe."""
 
     def build() -> Turn:
         assembly = importlib.import_module("fleetwright_agent.turn.assembly")
-        return cast("Turn", assembly.build_turn(config, layout, metrics, conversations, offers))
+        return cast("Turn", assembly.build_turn(config, layout, metrics, conversations, offers, trail, books))
 
     return build

@@ -1,7 +1,7 @@
 """The port between a run and what does its work, and the values that cross it. Knows tasks, not turns."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -40,6 +40,8 @@ class Job:
     """The task as it was before this message; nothing where it began with it."""
     pause: Pause | None = None
     """What the message answers."""
+    requested: frozenset[str] = frozenset()
+    """The extensions that its caller asked for."""
     pulse: Pulse = field(default_factory=Pulse)
     """Emitting an event is a sign of life; what works in silence gives signs of its own."""
 
@@ -53,6 +55,8 @@ class Outcome:
     """For the caller: why, and what to do. Never holds anything internal."""
     reason: str
     """A word for programs."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """More for programs, in JSON."""
 
 
 class Work(Protocol):
@@ -76,6 +80,10 @@ class Executor(Protocol):
 @runtime_checkable
 class Recovering(Protocol):
     """An executor that may take up again what was interrupted by the end of the process."""
+
+    @property
+    def recovers(self) -> bool:
+        """Whether it does."""
 
     def recover(self, job: Job, emit: Emit) -> Work | None:
         """Like `begin`, for a message whose work may be done in part; nothing where that cannot be known."""

@@ -1,9 +1,19 @@
-"""What the tests of the dialects share: work that a test writes down as events, and raw calls without a version."""
+"""What the tests of the dialects share: work that a test writes down as events, raw calls, an agent as a process."""
 
+import asyncio
+import base64
+import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,6 +23,7 @@ from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.work import Emit, Job, Outcome
 
+PROGRAM = Path(__file__).parents[1] / "agent_process.py"
 AT_NS = 1_743_612_809_301_828_000
 
 
@@ -28,6 +39,8 @@ class WrittenWork:
     async def run(self) -> Sequence[Event]:
         for event in self.shown:
             self.emit(event)
+        if not self.last:
+            await asyncio.Event().wait()
         return self.last
 
     def cut(self, outcome: Outcome) -> Sequence[Event]:
@@ -46,7 +59,7 @@ def _answer(job: Job, text: str) -> Event:
 
 @dataclass
 class WrittenExecutor:
-    """`ask: <question>` pauses, `say: <progress>` shows progress, everything else is an answer."""
+    """`ask: <question>` pauses, `say: <progress>` shows progress, `wait` never ends, everything else is an answer."""
 
     lines: dict[str, Sequence[str]]
     """By what the caller says."""
@@ -61,6 +74,8 @@ class WrittenExecutor:
                 return WrittenWork(job, emit, shown, [_status(job, TaskState.TASK_STATE_INPUT_REQUIRED, text)])
             if kind == "say":
                 shown.append(_status(job, TaskState.TASK_STATE_WORKING, text))
+            elif kind == "wait":
+                return WrittenWork(job, emit, shown, [])
             else:
                 end = _status(job, TaskState.TASK_STATE_COMPLETED)
                 return WrittenWork(job, emit, shown, [_answer(job, line), end])
@@ -102,3 +117,140 @@ def raw() -> Callable[..., Any]:
             yield Raw(http)
 
     return connect
+
+
+KEYS = base64.urlsafe_b64encode(bytes(range(32))).decode()
+STATES = {"x": "COMPLETED", "hang": "WORKING", "ask Sure?": "INPUT_REQUIRED", "fail": "FAILED"}
+"""What is said, and what the task comes to."""
+AUTHORIZED = {"Authorization": "Bearer token-of-default"}
+
+
+@dataclass
+class RunningAgent:
+    """An agent as a process, with tasks in every state, and whatever it writes down while it is asked."""
+
+    process: subprocess.Popen[bytes]
+    root: Path
+    http: httpx.Client
+    ops: httpx.Client
+    output: Path
+    hook: str
+    tasks: list[str] = field(default_factory=list)
+    contexts: list[str] = field(default_factory=list)
+    page_token: str = ""
+    _read: int = 0
+    _count: Iterator[int] = field(default_factory=itertools.count)
+
+    def call(self, method: str, params: dict[str, Any], version: str = "1.0", **headers: str) -> dict[str, Any]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        response = self.http.post("/a2a", json=body, headers={"A2A-Version": version, **headers}, timeout=20)
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    def settle(self) -> None:
+        """Tasks of today in every state, receivers registered for each; one of somebody else, and one of 0.1."""
+        said = [self._say(text) for text in STATES]
+        said.append(self._say("x", Authorization="Bearer token-of-other"))
+        said.append(self._say("x", contextId=said[1]["contextId"]))  # waits for the one that hangs
+        self.call("CancelTask", {"id": (gone := self._say("hang"))["id"]})
+        chosen = f"chosen-{next(self._count)}"
+        spoken = {"role": "user", "parts": [{"type": "text", "text": "ask Sure?"}]}
+        push = {"url": self.hook, "token": "t"}
+        self.call("tasks/send", {"id": chosen, "message": spoken, "pushNotification": push}, "0.1")
+        self.tasks = [*(task["id"] for task in [*said, gone]), chosen, "nobody"]
+        self.contexts = [*(task["contextId"] for task in said), "nowhere"]
+        self.page_token = self.call("ListTasks", {"pageSize": 1})["result"]["nextPageToken"]
+
+    def _say(self, text: str, *, Authorization: str = AUTHORIZED["Authorization"], **more: str) -> dict[str, Any]:  # noqa: N803 - a header
+        message = {"messageId": f"settled-{next(self._count)}", "role": "ROLE_USER", "parts": [{"text": text}], **more}
+        push = {"id": "c", "url": self.hook, "token": "t"}
+        configuration = {"returnImmediately": text == "hang" or bool(more), "taskPushNotificationConfig": push}
+        params = {"message": message, "configuration": configuration}
+        answer = self.call("SendMessage", params, Authorization=Authorization)
+        task: dict[str, Any] = answer["result"]["task"]
+        state = task["status"]["state"].removeprefix("TASK_STATE_")
+        assert state in {STATES[text], "SUBMITTED", "WORKING"}, answer
+        return task
+
+    def cancel_all(self) -> None:
+        """What hangs, for a caller may have only so many tasks at once."""
+        for state in ("TASK_STATE_WORKING", "TASK_STATE_SUBMITTED"):
+            for task in self.call("ListTasks", {"status": state, "pageSize": 100})["result"]["tasks"]:
+                self.call("CancelTask", {"id": task["id"]})
+
+    def check(self) -> None:
+        """It lives, and has written down nothing that it did not expect."""
+        assert self.process.poll() is None, "the agent has ended"
+        with self.output.open("rb") as file:
+            file.seek(self._read)
+            news = file.read()
+        self._read += len(news)
+        assert b"Traceback" not in news, news.decode()
+        assert b'"level": "error"' not in news, news.decode()
+
+
+@pytest.fixture(scope="module")
+def run_agent(tmp_path_factory: pytest.TempPathFactory, mount_below: Any) -> Callable[..., Any]:
+    """Starts an agent as a process that may push to a receiver; it answers `/healthz` to the end."""
+
+    @contextmanager
+    def run() -> Iterator[RunningAgent]:
+        root = tmp_path_factory.mktemp("agent")
+        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+            ports = [each.getsockname()[1] for each in (one, other)]
+        urls = [f"http://127.0.0.1:{port}" for port in ports]
+        with (
+            _receiver() as receiver,
+            (root / "output").open("wb") as output,
+            httpx.Client(base_url=urls[0], headers=AUTHORIZED) as http,
+            httpx.Client(base_url=urls[1]) as ops,
+        ):
+            push = {"keyFile": "push/keys", "allowedHosts": [{"host": "127.0.0.1", "port": receiver}]}
+            layout = mount_below(root, push=push).layout
+            card = json.loads(layout.card_file.read_text())
+            card["supportedInterfaces"].append({**card["supportedInterfaces"][0], "protocolVersion": "0.3"})
+            layout.extended_card_file.write_text(json.dumps(card))
+            keys = layout.configuration / "push/keys"
+            keys.parent.mkdir()
+            keys.write_text(KEYS)
+            command = [sys.executable, str(PROGRAM), str(root), *map(str, ports)]
+            process = subprocess.Popen(command, stdout=output, stderr=output)
+            try:
+                _await_ready(ops, process)
+                yield RunningAgent(process, root, http, ops, root / "output", f"http://127.0.0.1:{receiver}/hook")
+                assert ops.get("/healthz").text == "ok\n"
+            finally:
+                process.kill()
+                process.wait()
+
+    return run
+
+
+def _await_ready(ops: httpx.Client, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with suppress(httpx.TransportError):
+            if ops.get("/readyz").status_code == 200:
+                return
+        assert process.poll() is None, "the agent has ended"
+        time.sleep(0.02)
+    raise AssertionError("the agent does not become ready")
+
+
+@contextmanager
+def _receiver() -> Iterator[int]:
+    """Takes whatever is pushed; its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()

@@ -1,7 +1,12 @@
-"""Whatever is sent, under every method and path of every dialect, is answered in it and tells nothing internal."""
+"""Whatever is sent, under every method and path of every dialect, is answered in it and tells nothing internal.
 
+The agent is a process with its own log of tasks, and what is sent names tasks that it has, in every state.
+"""
+
+import itertools
 import json
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -9,162 +14,384 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fleetwright_agent.server.dialects.dialect import SENDS, STREAMS, Operation
 from fleetwright_agent.server.dialects.rest import _PATHS, _PREFIXES
 from fleetwright_agent.server.dialects.v01 import V01
 from fleetwright_agent.server.dialects.v03 import V03
 from fleetwright_agent.server.dialects.v10 import V10
-from fleetwright_agent.server.memory_log import MemoryTaskLog
 
-INTERNAL = (
-    "Traceback",
-    "pydantic",
-    "NoneType",
-    "object has no",
-    "site-packages",
-    "protobuf",
-    "a2a_pb2",
-    "Exception",
-    "Value(",
+INTERNAL = re.compile(
+    r"Traceback|pydantic|NoneType|object has no|-packages|protobuf|a2a_pb2|Exception|Value\(|sqlite|SELECT |Errno"
+    r"|fleetwright_agent|starlette|uvicorn|\.py\b"
 )
-MESSAGES = {
-    "1.0": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x", "mediaType": "text/plain"}], "metadata": {}},
-    "0.3": {
-        "kind": "message",
-        "messageId": "m",
-        "role": "user",
-        "parts": [
-            {"kind": "text", "text": "x"},
-            {"kind": "file", "file": {"bytes": "eA=="}},
-            {"kind": "data", "data": {}},
-        ],
-        "metadata": {"data_part_compat": True},
-    },
-    "0.1": {"role": "user", "parts": [{"type": "text", "text": "x"}, {"type": "file", "file": {"bytes": "eA=="}}]},
-    "0.3 REST": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "x"}, {"data": {"data": {}}}]},
-}
-PUSH = {"url": "https://hooks.example.com", "token": "t", "authentication": {"schemes": ["Bearer"], "credentials": "c"}}
+PATIENCE = 0.1
+"""For what may wait for a task that never ends; an answer that comes later is none that these tests look at."""
+_numbers = itertools.count()
 
-
-def usual(version: str) -> dict[str, Any]:
-    """Params that hold something for every method, so that what is changed in them is looked at."""
-    configuration = {
-        "historyLength": 1,
-        "blocking": True,
-        "acceptedOutputModes": ["text/plain"],
-        "returnImmediately": False,
-    }
-    return {
-        "message": MESSAGES[version],
-        "id": "t",
-        "sessionId": "s",
-        "taskId": "t",
-        "historyLength": 1,
-        "configuration": configuration,
-        "pushNotificationConfig": PUSH,
-        "pushNotificationConfigId": "c",
-        "pageSize": 1,
-        "metadata": {"a": 1},
-    }
-
-
+ODD_LENGTHS = [0, 1, -1, 2**31 - 1, 2**31, 2**63, -(2**63), 10**400, "5", 1.5, True, None]
+ODD_MOMENTS = [
+    *("2026-03-01T12:00:00Z", "9999-12-31T23:59:59.999999999Z", "0001-01-01T00:00:00Z", "1969-12-31T00:00:00+23:59"),
+    *("", "yesterday", "2026-02-30T00:00:00Z", "2300-01-01T00:00:00Z", 7, None),
+]
+ODD = [None, True, -1, 10**400, float("inf"), "\ud83d", "\x00", "x" * 200, [[]], {"a": None}]
+"""What no place of any params is meant for."""
+LENGTHS, MOMENTS = st.sampled_from(ODD_LENGTHS), st.sampled_from(ODD_MOMENTS)
+TEXT = st.sampled_from(["", "\x00", "\ud83d", "\udc00x", "\U0001f600"]) | st.text(st.characters(), max_size=20)
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=20)
-    | st.sampled_from(["ROLE_USER", "agent", "data", "", "2026-03-01T12:00:00Z", "TASK_STATE_WORKING"]),
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | TEXT | MOMENTS | LENGTHS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
     max_leaves=8,
 )
+HEADERS: dict[str, st.SearchStrategy[bytes]] = {
+    "A2A-Version": st.sampled_from([b"1.0", b"0.3", b"0.1", b"", b"9.9", b"1.0.0", b"1" * 900, b"\xff", b"1.0, 0.3"]),
+    "A2A-Extensions": st.sampled_from(
+        [b"https://fleetwright.dev/a2a/cost/v1", b",,", b"x" * 3000, b"\xe9", b"https://none.example/v9, a b"]
+    ),
+    "If-Modified-Since": st.sampled_from(
+        [
+            *(b"Mon, 01 Jan 2024 00:00:00 GMT", b"Mon, 01 Jan 99999999999 00:00:00 GMT", b"soon", b"0", b"\xff"),
+            *(b"Mon, 1 Jan 0000 00:00:00 -2400", b"Mon, 01 Jan 2024 99:99:99 +9999999999"),
+        ]
+    ),
+    "If-None-Match": st.sampled_from([b"*", b'W/"x"', b'"', b",,,", b"\xff", b'"sha256:0"' * 200]),
+    "Origin": st.sampled_from([b"null", b"https://evil.example", b"", b"\xff"]),
+    "Content-Type": st.sampled_from(
+        [b"application/json", b"application/a2a+json; charset=utf-16", b"text/plain", b"", b"\xff", b";;;"]
+    ),
+    "Accept": st.sampled_from([b"text/event-stream", b"application/xml", b"\xff"]),
+    "Last-Event-ID": st.sampled_from([b"0", b"-1", b"\xff"]),
+}
 
 
-@st.composite
-def changed(draw: Any, version: str) -> Any:
-    """Usual params in which one place, wherever, is something else, is gone, or is there besides."""
-    params = json.loads(json.dumps(usual(version)))
-    for name in draw(st.sets(st.sampled_from(sorted(params)), max_size=4)):
-        del params[name]
-    place = params
-    while isinstance(place, dict | list) and place:
-        key = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else list(range(len(place)))))
-        if not isinstance(place[key], dict | list) or draw(st.booleans()):
-            place[key] = draw(JSON)
-            break
-        place = place[key]
-    return params
+class Caller:
+    """Sends what it is told to, and holds each answer against what an answer may be."""
+
+    def __init__(self, agent: Any) -> None:
+        self.agent = agent
+
+    def send(
+        self, verb: str, path: str, *, may_wait: bool = False, **content: Any
+    ) -> tuple[httpx.Response, str] | None:
+        """The answer and its text; nothing of one that waits for a task. A stream is read until it waits."""
+        timeout = httpx.Timeout(20, read=PATIENCE if may_wait else 20)
+        text = b""
+        try:
+            with self.agent.http.stream(verb, path, timeout=timeout, **content) as response:
+                for piece in response.iter_raw():
+                    text += piece
+        except httpx.ReadTimeout:
+            assert may_wait
+            if not text:
+                self.agent.check()
+                return None
+        self.agent.check()
+        told = text.decode()
+        assert response.status_code < 500, told
+        assert str(self.agent.root) not in told
+        return response, told
+
+    def call(self, path: str, body: bytes, headers: Mapping[str, bytes], *, may_wait: bool) -> None:
+        """A call over JSON-RPC."""
+        answered = self.send("POST", path, may_wait=may_wait, content=body, headers=headers)
+        if answered is None:
+            return
+        response, text = answered
+        if response.headers["content-type"].startswith("text/event-stream"):
+            told = re.findall(r"^data: (.*?)\r?\n\r?\n", text, re.MULTILINE | re.DOTALL)
+            assert told
+            for each in told:
+                check_rpc(each, response.status_code)
+        else:
+            check_rpc(text, response.status_code)
 
 
-def check_rpc(text: str, request_id: int) -> None:
+def check_rpc(text: str, status: int) -> None:
     answer = json.loads(text)
     assert set(answer) in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"}), text
-    assert (answer["jsonrpc"], answer["id"]) == ("2.0", request_id)
+    assert answer["jsonrpc"] == "2.0"
+    assert answer["id"] in (5, None)
     if "error" in answer:
         assert isinstance(answer["error"]["code"], int)
-        assert answer["error"]["code"] != -32603, text
+        assert answer["error"]["code"] != -32603 or status == 429, text
         assert isinstance(answer["error"]["message"], str)
-        for word in INTERNAL:
-            assert word not in text
+        assert not INTERNAL.search(text), text
+
+
+@pytest.fixture(scope="module")
+def agent(run_agent: Callable[..., Any]) -> Iterator[Any]:
+    with run_agent() as running:
+        yield running
 
 
 @pytest.fixture
-async def caller(open_door: Callable[..., Any]) -> AsyncIterator[httpx.AsyncClient]:
-    door = await open_door(log=MemoryTaskLog())
-    async with door.http() as http:
-        del http.headers["A2A-Version"]
-        yield http
+def caller(agent: Any) -> Iterator[Caller]:
+    agent.settle()
+    yield Caller(agent)
+    agent.cancel_all()
+
+
+Pick = Callable[[list[Any]], Any]
+"""One of these; the first is what a caller would usually say."""
+
+
+def usual(operation: Operation, version: str, agent: Any, pick: Pick) -> dict[str, Any]:
+    """Params that are as they should be and name what there is, so that what is changed in them is looked at."""
+    best = 1 if operation in (Operation.CANCEL, Operation.SUBSCRIBE) else -2 if version == "0.1" else 0
+    task, context = pick([agent.tasks[best], *agent.tasks]), pick(agent.contexts)
+    push = {"id": "c", "url": agent.hook, "token": "t"}
+    push["authentication"] = {"scheme": "Bearer", "schemes": ["Bearer"], "credentials": "c"}
+    if operation in SENDS:
+        return sending(version, agent, pick, push)
+    if operation is Operation.LIST:
+        moments = {"statusTimestampAfter": "2026-03-01T12:00:00Z", "includeArtifacts": True}
+        page = {"pageSize": 1, "pageToken": agent.page_token, "historyLength": 1}
+        return {"contextId": context, "status": pick(["TASK_STATE_COMPLETED", 4]), **moments, **page}
+    if operation is Operation.SET_PUSH:
+        return (
+            {"taskId": task, "id": task, "pushNotificationConfig": push}
+            if version in ("0.3", "0.1")
+            else push | {"taskId": task}
+        )
+    if version == "1.0" and operation in (Operation.GET_PUSH, Operation.DELETE_PUSH):
+        return {"taskId": task, "id": "c"}
+    return {
+        "id": task,
+        "taskId": task,
+        "pushNotificationConfigId": "c",
+        "historyLength": 1,
+        "pageSize": 1,
+        "metadata": {},
+    }
+
+
+def sending(version: str, agent: Any, pick: Pick, push: dict[str, Any]) -> dict[str, Any]:
+    names = pick([{}, {"taskId": agent.tasks[2]}, {"contextId": pick(agent.contexts)}, {"taskId": pick(agent.tasks)}])
+    said = message(version, pick)
+    if version == "0.1":
+        task = pick([f"new-{next(_numbers)}", *agent.tasks])
+        return {
+            "id": task,
+            "sessionId": pick(agent.contexts),
+            "message": said,
+            "pushNotification": push,
+            "historyLength": 1,
+        }
+    configuration = {"historyLength": 1, "blocking": pick([True, False]), "acceptedOutputModes": ["text/plain"]}
+    pushed = {"pushNotificationConfig": push} if version == "0.3" else {"taskPushNotificationConfig": push}
+    if version == "0.3 REST":
+        pushed = {"pushNotification": push}
+    return {"message": {**said, **names}, "configuration": {**configuration, **pushed}, "metadata": {"a": 1}}
+
+
+def message(version: str, pick: Pick) -> dict[str, Any]:
+    typed = {"0.3": {"kind": "text"}, "0.1": {"type": "text"}}.get(version, {})
+    parts: list[Any] = [{**typed, "text": pick(["x", "hang", "fail", "ask Sure?", "yes", "ü\u2028", "a" * 3000])}]
+    if pick([False, False, False, True]):
+        data: dict[str, Any] = {"approved": pick([True, "no"]), "answer": pick(["yes", {"a": [1]}])}
+        parts.append({**dict.fromkeys(typed, "data"), "data": {"data": data} if version == "0.3 REST" else data})
+    said: dict[str, Any] = {"messageId": pick([f"m{next(_numbers)}", "m"]), "metadata": {"a": 1}}
+    said["role"] = "ROLE_USER" if version in ("1.0", "0.3 REST") else "user"
+    said["content" if version == "0.3 REST" else "parts"] = parts
+    return {**said, "kind": "message"} if version == "0.3" else said
+
+
+EXTREMES: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(("historyLength", "pageSize"), LENGTHS),
+    "statusTimestampAfter": MOMENTS,
+    "text": TEXT,
+    "pageToken": st.sampled_from(["", "AAAA", "%", "é", "\ud800"]),
+    "status": st.sampled_from([-1, 99, "x"]),
+}
+REMOVED = object()
+
+
+@st.composite
+def changed(draw: Any, operation: Operation, version: str, agent: Any) -> Any:
+    """Usual params in which up to two places, wherever, are something else or gone."""
+    params = usual(operation, version, agent, lambda options: draw(st.sampled_from(options)))
+    for _ in range(draw(st.integers(0, 2))):
+        place: Any = params
+        while isinstance(place, dict | list) and place:
+            key = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else list(range(len(place)))))
+            if not isinstance(place[key], dict | list) or draw(st.sampled_from([False, False, True])):
+                other = draw(EXTREMES.get(str(key), JSON) | JSON | st.just(REMOVED))
+                if other is REMOVED:
+                    del place[key]
+                else:
+                    place[key] = other
+                break
+            place = place[key]
+    return params
+
+
+ONCE_IN_FOUR = st.sampled_from([False, False, False, True])
+
+
+def odd_headers(draw: Any, **usual: bytes) -> dict[str, bytes]:
+    """Headers as they should be, and in some cases others."""
+    chosen = (
+        draw(st.dictionaries(st.sampled_from(sorted(HEADERS)), st.none(), max_size=2)) if draw(ONCE_IN_FOUR) else {}
+    )
+    chosen = {name: draw(HEADERS[name]) for name in chosen}
+    return {"Content-Type": b"application/json", **usual, **chosen}
+
+
+def written(value: Any) -> bytes:
+    """JSON, and numbers that only look like it."""
+    return json.dumps(value).replace("-Infinity", "-1e999").replace("Infinity", "1e999").encode()
 
 
 METHODS = [
-    pytest.param(dialect.version, method, id=f"{method} of {dialect.version}")
+    pytest.param(dialect.version, method, operation, id=f"{method} of {dialect.version}")
     for dialect in (V10, V03, V01)
-    for method in dialect.methods
+    for method, operation in dialect.methods.items()
 ]
 MANY = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+WAITING = SENDS | STREAMS
+
+
+@pytest.mark.parametrize(("version", "method", "operation"), METHODS)
+@MANY
+@given(data=st.data())
+def test_methods(caller: Caller, version: str, method: str, operation: Operation, data: st.DataObject) -> None:
+    params = data.draw(changed(operation, version, caller.agent))
+    headers = odd_headers(data.draw, **{"A2A-Version": version.encode()})
+    body = written({"jsonrpc": "2.0", "id": 5, "method": method, "params": params})
+    caller.call(data.draw(st.sampled_from(["/a2a", "/a2a/"])), body, headers, may_wait=operation in WAITING)
+
+
+@pytest.mark.parametrize(("version", "method", "operation"), METHODS)
+def test_what_is_changed_was_right_before(caller: Caller, version: str, method: str, operation: Operation) -> None:
+    params = usual(operation, version, caller.agent, lambda options: options[0])
+    body = written({"jsonrpc": "2.0", "id": 5, "method": method, "params": params})
+    headers = {"Content-Type": b"application/json", "A2A-Version": version.encode()}
+    lasts = operation is Operation.SUBSCRIBE
+    answered = caller.send("POST", "/a2a", may_wait=lasts, content=body, headers=headers)
+    if answered:  # A stream of 0.1 begins with the first event after its beginning.
+        assert '"result"' in answered[1]
+    else:
+        assert method == "tasks/resubscribe"
+
+
+def places(value: Any, *before: Any) -> Iterator[tuple[Any, ...]]:
+    """Every place in it, as the way that leads there."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in inside:
+        yield (*before, key)
+        yield from places(inner, *before, key)
+
+
+OF_NAMES = {**dict.fromkeys(("historyLength", "pageSize"), ODD_LENGTHS), "statusTimestampAfter": ODD_MOMENTS}
+
+
+@pytest.mark.parametrize(("version", "method", "operation"), METHODS)
+def test_every_place_may_hold_what_is_not_meant_for_it(
+    caller: Caller, version: str, method: str, operation: Operation
+) -> None:
+    def fresh() -> dict[str, Any]:
+        params = usual(operation, version, caller.agent, lambda options: options[0])
+        # A stream of a task that never ends is waited for: nothing here is about streams.
+        return params | ({"id": caller.agent.tasks[0]} if operation is Operation.SUBSCRIBE else {})
+
+    headers = {"Content-Type": b"application/json", "A2A-Version": version.encode()}
+    for way in places(fresh()):
+        for value in OF_NAMES.get(str(way[-1]), ODD):
+            params = place = fresh()
+            for key in way[:-1]:
+                place = place[key]
+            place[way[-1]] = value
+            body = written({"jsonrpc": "2.0", "id": 5, "method": method, "params": params})
+            caller.call("/a2a", body, headers, may_wait=operation in SENDS)
+
+
+BODIES = st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from(
+        [b"[" * 100_000, b'{"a":' * 5000, b"\xef\xbb\xbf{}", b"NaN", b'"\\ud83d"', b"9" * 5000, b"\x00", b"[]", b"{}"]
+    ),
+    st.builds(
+        lambda method, params, rest: b'{"jsonrpc":"2.0","id":5,"method":"%s","params":%s%s}' % (method, params, rest),
+        st.sampled_from(sorted(method.encode() for dialect in (V10, V03, V01) for method in dialect.methods)),
+        st.sampled_from([b"{}", b"null", b'{"id":"\\ud800"}', b'{"id":1e999}', b'{"id":"a","id":"b"}', b'{"id":[]}']),
+        st.sampled_from([b"", b',"id":5', b',"method":"none"', b',"params":{}', b',"jsonrpc":2']),
+    ),
 )
 
 
-@pytest.mark.parametrize(("version", "method"), METHODS)
-@MANY
+@settings(MANY, max_examples=80)
 @given(data=st.data())
-async def test_methods(caller: httpx.AsyncClient, version: str, method: str, data: st.DataObject) -> None:
-    params = data.draw(changed(version) | JSON)
-    body = {"jsonrpc": "2.0", "id": 5, "method": method, "params": params}
-    response = await caller.post("/a2a", json=body, headers={"A2A-Version": version})
-    assert response.status_code == 200
-    if response.headers["content-type"].startswith("text/event-stream"):
-        told = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith("data: ")]
-        assert told
-        for text in told:
-            check_rpc(text, 5)
-    else:
-        check_rpc(response.text, 5)
+def test_bodies(caller: Caller, data: st.DataObject) -> None:
+    headers = odd_headers(data.draw)
+    caller.call("/a2a", data.draw(BODIES), headers, may_wait=False)
 
 
-WORDS = st.sampled_from(["t", "x y", "a:cancel", "%00", "ü", "a" * 200])
-PATHS = [
-    pytest.param(version, verb, prefix + path, id=f"{verb} {prefix}{path} of {version}")
-    for version in ("1.0", "0.3")
-    for verb, path, _, _ in _PATHS
-    for prefix in _PREFIXES[:2]
-]
+PATHS = [pytest.param(verb, path, operation, id=f"{verb} {path}") for verb, path, operation, _ in _PATHS]
+QUERY = {
+    "historyLength": LENGTHS,
+    "pageSize": LENGTHS | st.just(1),
+    "pageToken": st.sampled_from(["AAAA", "%", "é", "\x00"]),
+    "includeArtifacts": st.sampled_from(["true", "false", "maybe", ""]),
+    "status": st.sampled_from(["TASK_STATE_WORKING", "4", "-1", "x"]),
+    "statusTimestampAfter": MOMENTS,
+    "contextId": TEXT.filter(lambda text: not re.search("[\ud800-\udfff]", text)),
+    "tenant": st.just("t"),
+}
 
 
-@pytest.mark.parametrize(("version", "verb", "path"), PATHS)
-@settings(MANY, max_examples=6)
+@pytest.mark.parametrize(("verb", "path", "operation"), PATHS)
+@settings(MANY, max_examples=12)
 @given(data=st.data())
-async def test_paths(caller: httpx.AsyncClient, version: str, verb: str, path: str, data: st.DataObject) -> None:
+def test_paths(caller: Caller, verb: str, path: str, operation: Operation, data: st.DataObject) -> None:
+    version = data.draw(st.sampled_from(["1.0", "0.3"]))
     spelling = version if version == "1.0" else "0.3 REST"
-    where = path.replace("{task}", data.draw(WORDS)).replace("{config}", data.draw(WORDS))
-    names = st.sampled_from(["historyLength", "pageSize", "pageToken", "includeArtifacts", "status", "x"])
-    query = data.draw(st.dictionaries(names, st.sampled_from(["1", "-1", "true", "maybe", "9" * 30, ""]), max_size=3))
-    body = data.draw(changed(spelling) | JSON) if verb == "POST" else None
-    response = await caller.request(verb, where, params=query, json=body, headers={"A2A-Version": version})
-    assert response.status_code < 500, response.text
-    for word in INTERNAL:
-        assert word not in response.text
-    if response.status_code >= 400 and response.headers["content-type"] == "application/json":
-        error = response.json()["error"]
+    odd = st.sampled_from(["x%20y", "a:cancel", "%00", "%C3%BC", "a" * 200, "%ff", "..", "%2e%2e"])
+    strange = data.draw(ONCE_IN_FOUR)
+    where = path.replace("{task}", data.draw(odd if strange else st.sampled_from(caller.agent.tasks)))
+    where = data.draw(st.sampled_from(_PREFIXES)) + where.replace(
+        "{config}", data.draw(odd if strange else st.just("c"))
+    )
+    names = data.draw(st.sets(st.sampled_from(sorted(QUERY)), max_size=1 if operation is Operation.LIST else 2))
+    query = {name: data.draw(QUERY[name]) for name in sorted(names)}
+    body = written(data.draw(changed(operation, spelling, caller.agent))) if verb == "POST" else b""
+    headers = odd_headers(data.draw, **{"A2A-Version": version.encode()})
+    answered = caller.send(verb, where, may_wait=operation in WAITING, params=query, content=body, headers=headers)
+    if answered is not None:
+        check_rest(*answered)
+
+
+def check_rest(response: httpx.Response, text: str) -> None:
+    if response.status_code < 400:
+        return
+    assert not INTERNAL.search(text), text
+    if response.headers["content-type"] == "application/json":
+        error = json.loads(text)["error"]
         assert error["code"] == response.status_code
         assert {"status", "message"} <= set(error)
+
+
+PLACES = [
+    "/.well-known/agent-card.json",
+    "/.well-known/agent.json",
+    "/a2a",
+    "/a2a/",
+    "/",
+    "/tasks",
+    "/tasks/x",
+    "/v1/card",
+]
+VERBS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "NONE"]
+
+
+@settings(MANY, max_examples=80)
+@given(data=st.data())
+def test_any_verb_and_headers_at_any_place(caller: Caller, data: st.DataObject) -> None:
+    headers = data.draw(st.fixed_dictionaries({}, optional=HEADERS))
+    with_token = data.draw(st.booleans())
+    sent = (
+        headers if with_token else {**headers, "Authorization": data.draw(st.sampled_from([b"", b"Bearer", b"\xff"]))}
+    )
+    answered = caller.send(data.draw(st.sampled_from(VERBS)), data.draw(st.sampled_from(PLACES)), headers=sent)
+    assert answered is not None
+    assert not INTERNAL.search(answered[1]) or answered[0].status_code == 200, answered[1]

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fleetwright_agent.server.auth import CallerUser
+from fleetwright_agent.server.card import parse_card
 from fleetwright_agent.server.dialects.calls import Calls
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation
 from fleetwright_agent.server.dialects.jsonrpc import JsonRpc
@@ -19,6 +21,7 @@ from fleetwright_agent.server.dialects.rest import rest_routes
 from fleetwright_agent.server.dialects.v01 import V01
 from fleetwright_agent.server.dialects.v03 import V03
 from fleetwright_agent.server.dialects.v10 import V10
+from fleetwright_agent.server.watched import Watched
 
 GET = {"id": "t"}
 
@@ -43,7 +46,13 @@ def door(dialect: Dialect) -> ASGIApp:
         return False
 
     handler = Handler()
-    calls = Calls(handler, admission=lambda _: None, spoken=frozenset())  # type: ignore[arg-type] # it has two operations
+    calls = Calls(
+        handler,  # type: ignore[arg-type] # it has two operations
+        admission=lambda _: None,
+        spoken=frozenset(),
+        card=Watched(Path("no-card"), parse_card),
+        keepalive=15.0,
+    )
     rpc = JsonRpc(calls, [dialect], has_chosen_id=is_chosen)
     over_rest = [] if dialect.version == "0.1" else [dialect]
     app = Starlette(routes=[Route("/a2a", rpc.__call__, methods=["POST"]), *rest_routes(calls, over_rest)])

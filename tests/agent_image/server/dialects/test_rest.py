@@ -99,6 +99,16 @@ REFUSED = [
     pytest.param("GET", "/a2a/tasks/x", "1.0", None, 404, "NOT_FOUND", None, id="a task nobody knows"),
     pytest.param("GET", "/a2a/v1/tasks/x", None, None, 404, "NOT_FOUND", -32001, id="the same in 0.3"),
     pytest.param("POST", "/a2a/message:send", "1.0", b"{", 400, "INVALID_ARGUMENT", None, id="no JSON"),
+    pytest.param(
+        "POST",
+        "/a2a/message:send",
+        "1.0",
+        b'{"message": {}, "message": {}}',
+        400,
+        "INVALID_ARGUMENT",
+        None,
+        id="a name twice",
+    ),
     pytest.param("POST", "/a2a/message:send", "1.0", b"[]", 400, "INVALID_ARGUMENT", None, id="no object"),
     pytest.param(
         "POST",
@@ -158,3 +168,11 @@ async def test_what_cannot_be_taken_while_the_agent_leaves_is_unavailable(open_d
             response = await http.post(path, json=V10)
             assert (response.status_code, response.headers["retry-after"]) == (503, "1")
             assert response.json()["error"]["status"] == "UNAVAILABLE"
+
+
+async def test_whoever_comes_with_another_verb_is_told_all_that_a_path_has(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        response = await http.request("PUT", "/a2a/tasks/t/pushNotificationConfigs/c")
+    assert response.status_code == 405
+    assert set(response.headers["allow"].split(", ")) == {"GET", "HEAD", "DELETE"}

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
+from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
 
 Open = Callable[..., Any]
@@ -80,17 +82,98 @@ async def test_an_id_is_not_used_twice_for_different_messages(open_door: Open, r
     assert len(door.turn.requests) == 1
 
 
-async def test_the_same_word_twice_answers_two_questions(open_door: Open, written: Any, raw: Any) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(1, 2, id="in requests with ids of their own"),
+        pytest.param(1, "1", id="in requests whose ids differ in kind"),
+        pytest.param(None, None, id="in requests without ids"),
+    ],
+)
+async def test_the_same_word_twice_answers_two_questions(
+    open_door: Open, written: Any, raw: Any, first: Any, second: Any
+) -> None:
     script = {"begin": ["ask: Sure?"], "yes": ["ask: Really?"]}
     executor = written(script)
     door = await open_door(executor=executor)
     async with raw(door) as caller:
         await caller.call("tasks/send", send("a", "begin"))
-        await caller.call("tasks/send", send("a", "yes"))
+        await caller.call("tasks/send", send("a", "yes"), request_id=first)
         script["yes"] = ["Done."]
-        ended = (await caller.call("tasks/send", send("a", "yes")))["result"]
+        ended = (await caller.call("tasks/send", send("a", "yes"), request_id=second))["result"]
     assert ended["status"]["state"] == "completed"
     assert len(executor.jobs) == 3
+
+
+@pytest.mark.parametrize("method", ["tasks/send", "tasks/sendSubscribe"])
+async def test_an_answer_sent_again_is_not_the_answer_to_the_next_question(
+    open_door: Open, written: Any, raw: Any, method: str
+) -> None:
+    script = {"begin": ["ask: Pay 10?"], "yes": ["ask: Pay 1000?"]}
+    executor = written(script)
+    door = await open_door(executor=executor)
+    async with raw(door) as caller:
+        await caller.call("tasks/send", send("a", "begin"))
+        asked = (await caller.call("tasks/send", send("a", "yes"), request_id="r-1"))["result"]
+        if method == "tasks/send":
+            again = (await caller.call(method, send("a", "yes"), request_id="r-1"))["result"]["status"]
+        else:
+            (said,) = await caller.stream(method, send("a", "yes"), request_id="r-1")
+            again = json.loads(said)["result"]["status"]
+        assert (again["state"], again["message"]["parts"][0]["text"]) == ("input-required", "Pay 1000?")
+        script["no"] = ["Paid 10."]
+        await caller.call("tasks/send", send("a", "no"), request_id="r-2")
+        late = (await caller.call("tasks/send", send("a", "yes"), request_id="r-1"))["result"]
+    assert (asked["status"]["state"], late["status"]["state"]) == ("input-required", "completed")
+    assert len(executor.jobs) == 3
+
+
+async def test_an_answer_sent_again_by_a_caller_that_has_all_it_may_have_is_known(
+    open_door: Open, written: Any, raw: Any, mounted: Any, documents: Any
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(limits={"maxTasksPerCaller": 1}))
+    executor = written({"begin": ["ask: Sure?"], "yes": ["ask: Really?"], "work": ["say: On it.", "wait"]})
+    door = await open_door(executor=executor)
+    async with raw(door) as caller:
+        await caller.call("tasks/send", send("a", "begin"))
+        await caller.call("tasks/send", send("a", "yes"), request_id="r-1")
+        working = asyncio.create_task(caller.call("tasks/send", send("b", "work")))
+        async with asyncio.timeout(10):
+            while len(executor.jobs) < 3:  # noqa: ASYNC110 - an executor tells nobody that it was asked
+                await asyncio.sleep(0.01)
+        again = (await caller.call("tasks/send", send("a", "yes"), request_id="r-1"))["result"]
+        assert again["status"]["state"] == "input-required"
+        await caller.call("tasks/cancel", {"id": "b"})
+        await working
+
+
+@pytest.mark.parametrize(
+    ("first", "text"),
+    [
+        pytest.param("begin", "yes", id="by the id of its request and what it says"),
+        pytest.param("yes", "yes", id="by the words with which the task began"),
+    ],
+)
+async def test_an_answer_that_looks_like_one_from_long_before_is_refused_with_the_remedy(
+    open_door: Open, written: Any, raw: Any, first: str, text: str
+) -> None:
+    passed = 0
+    clock = Clock(now_ns=lambda: time.time_ns() + passed * 10**9)
+    executor = written({"begin": ["ask: Sure?"], "yes": ["ask: Really?"], "certainly": ["Done."]})
+    door = await open_door(executor=executor, clock=clock)
+    async with raw(door) as caller:
+        await caller.call("tasks/send", send("a", first))
+        if first != text:
+            await caller.call("tasks/send", send("a", text))
+        for passed in (30, 59):  # noqa: B007 - the clock reads it
+            again = (await caller.call("tasks/send", send("a", text)))["result"]["status"]
+            assert again["message"]["parts"][0]["text"] == "Really?"
+        passed = 61
+        error = (await caller.call("tasks/send", send("a", text)))["error"]
+        assert (error["code"], "an id of its own" in error["message"]) == (-32600, True)
+        ended = (await caller.call("tasks/send", send("a", "certainly")))["result"]["status"]
+        assert ended["state"] == "completed"
+        assert (await caller.call("tasks/send", send("a", text)))["result"]["status"]["state"] == "completed"
 
 
 ERRORS = [

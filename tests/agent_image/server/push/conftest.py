@@ -103,9 +103,14 @@ def open_push(mounted: Any, open_door: Any, documents: Any) -> OpenPush:
     """An agent that may send to these receivers, with short pauses unless a test says otherwise."""
 
     async def start(
-        *receivers: Receiver, script: Any = None, cidrs: Sequence[str] = (), times: Times | None = None, **seams: Any
+        *receivers: Receiver,
+        script: Any = None,
+        cidrs: Sequence[str] = (),
+        times: Times | None = None,
+        config: dict[str, Any] | None = None,
+        **seams: Any,
     ) -> Any:
-        mount_push(mounted, documents, receivers, cidrs=cidrs)
+        mount_push(mounted, documents, receivers, cidrs=cidrs, **(config or {}))
         turn = {"script": script} if script else {}
         short = Times(debounce=0.1, attempt=2.0, pauses=(0.05, 0.1))
         return await open_door(**turn, push_times=times or short, **seams)
@@ -113,10 +118,12 @@ def open_push(mounted: Any, open_door: Any, documents: Any) -> OpenPush:
     return start
 
 
-def mount_push(mounted: Any, documents: Any, receivers: Sequence[Receiver], *, cidrs: Sequence[str] = ()) -> None:
+def mount_push(
+    mounted: Any, documents: Any, receivers: Sequence[Receiver], *, cidrs: Sequence[str] = (), **config: Any
+) -> None:
     hosts = [{"host": each.host, "port": each.port} for each in receivers]
     push = {"keyFile": "push/keys", "allowedHosts": hosts, "allowedCidrs": list(cidrs)}
-    mounted.write(mounted.layout.config_file, documents(push=push))
+    mounted.write(mounted.layout.config_file, documents(push=push, **config))
     keys = mounted.layout.configuration / "push/keys"
     keys.parent.mkdir(parents=True, exist_ok=True)
     keys.write_text(KEY + "\n")

@@ -13,7 +13,7 @@ from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskPushNotificationCon
 from fleetwright_agent.server.memory_log import MemoryTaskLog
 from fleetwright_agent.server.push.memory_store import MemoryPushStore
 from fleetwright_agent.server.push.pushes import Times
-from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
 
 HANG = 0
 
@@ -282,6 +282,29 @@ async def test_a_task_has_ten_at_most_and_one_of_them_may_be_replaced(open_push:
     assert "error" not in await door.call("CreateTaskPushNotificationConfig", {**eleventh, "id": "3"})
 
 
+async def test_an_answer_with_an_eleventh_receiver_is_refused_before_it_is_taken(open_push: Any, receive: Any) -> None:
+    async def asks(request: TurnRequest) -> AsyncIterator[Frame]:
+        if request.reply is None:
+            yield Ask(AskKind.QUESTION, "For when?", {}, identity="1")
+        else:
+            yield Done("Booked.")
+
+    hook = await receive()
+    door = await open_push(hook, script=asks)
+    task = await sent(door, "book", {"id": "0", "url": hook.url}, now=False)
+    for number in range(1, 10):
+        await door.call("CreateTaskPushNotificationConfig", {"taskId": task["id"], "id": f"{number}", "url": hook.url})
+    body = said("Monday", {"id": "more", "url": hook.url}, now=False)
+    body["message"]["taskId"] = task["id"]
+    refused = await door.call("SendMessage", body)
+    assert (refused["error"]["code"], "delete one first" in refused["error"]["message"]) == (-32004, True)
+    assert (await door.get(task["id"]))["status"] == task["status"]
+    body["configuration"]["taskPushNotificationConfig"]["id"] = "3"
+    answered = await door.call("SendMessage", body)
+    assert answered["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert len(door.turn.requests) == 2
+
+
 @pytest.mark.parametrize(
     ("config", "named"),
     [
@@ -313,6 +336,20 @@ async def test_what_cannot_be_registered_is_refused_at_once_and_the_message_is_n
     task = await door.say("another")
     made = await door.call("CreateTaskPushNotificationConfig", {"taskId": task["id"], "url": hook.url, **config})
     assert made["error"]["code"] == -32602
+
+
+async def test_what_the_installation_denies_takes_no_notification_whatever_the_agent_names(
+    open_push: Any, receive: Any
+) -> None:
+    hook = await receive()
+    door = await open_push(cidrs=["127.0.0.0/8"], script=at_once, config={"deniedRanges": ["127.0.0.1/32"]})
+    task = await door.say("hello")
+    answer = await door.call("CreateTaskPushNotificationConfig", {"taskId": task["id"], "url": hook.url})
+    assert answer["error"]["code"] == -32602
+    other = await door.call(
+        "CreateTaskPushNotificationConfig", {"taskId": task["id"], "url": hook.url.replace("127.0.0.1", "127.0.0.2")}
+    )
+    assert "error" not in other, "what lies beside it is allowed"
 
 
 async def test_names_that_are_not_known_and_names_that_are_not_allowed_are_told_alike(open_push: Any) -> None:
@@ -388,6 +425,23 @@ async def test_without_its_keys_the_agent_is_not_ready_and_says_why(open_push: A
     async with door.ops() as http:
         ready = await http.get("/readyz")
     assert (ready.status_code, ready.text) == (503, "keys is not valid: its lines must be URL-safe base64\n")
+
+
+async def test_a_message_whose_credentials_cannot_be_kept_is_not_taken_in(
+    open_push: Any, receive: Any, mounted: Any
+) -> None:
+    hook = await receive()
+    door = await open_push(hook)
+    (mounted.layout.configuration / "push/keys").write_text("short")
+    configuration = {"taskPushNotificationConfig": {"url": hook.url, "token": "t"}}
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+    async with door.http() as http:
+        params = {"message": message, "configuration": configuration}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        refused = await http.post("/a2a", json=body)
+    assert (refused.status_code, "cannot be kept" in refused.text) == (503, True), refused.text
+    assert (await door.call("ListTasks", {}))["result"]["totalSize"] == 0
+    assert door.turn.requests == []
 
 
 class SlowStore(MemoryPushStore):

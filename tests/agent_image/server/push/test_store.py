@@ -184,3 +184,18 @@ async def test_a_log_from_before_there_was_push_opens_with_what_it_holds(tmp_pat
     await rest(log, 1, "t")
     assert [each.task.id for each in await due(log)] == ["t"]
     await log.aclose()
+
+
+async def test_a_letter_whose_task_cannot_be_read_is_given_up_and_holds_up_no_other(tmp_path: Path) -> None:
+    log = SqliteTaskLog(tmp_path / "tasks.db")
+    await log.open()
+    for name in ("torn", "whole"):
+        n = await begun(log, name)
+        await log.pushes.register(n, hook(), at_ns=2, most=10)
+        await rest(log, n, name)
+    await log._commit(lambda c: c.execute("UPDATE outbox SET task = x'ff01' WHERE n = 1"))
+    for _ in range(2):
+        assert [each.task.id for each in await due(log)] == ["whole"]
+    total, (dead,) = await log.pushes.dead(most=5)
+    assert (total, dead.task_id, dead.reason) == (1, "torn", "the task in it cannot be read")
+    await log.aclose()

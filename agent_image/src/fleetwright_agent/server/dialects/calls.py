@@ -3,6 +3,7 @@
 Refuses: knowing a binding. What a caller must not be told stays here.
 """
 
+import json
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -14,15 +15,18 @@ from a2a.extensions.common import HTTP_EXTENSION_HEADER, get_requested_extension
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.server.routes.common import StarletteUser
-from a2a.utils.errors import A2AError
+from a2a.utils.errors import A2AError, ExtensionSupportRequiredError
 from starlette.requests import Request
 
+from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
+from fleetwright_agent.server.envelope import RequestId
 from fleetwright_agent.server.errors import Unavailable, internal
 from fleetwright_agent.server.extensions import activated
-from fleetwright_agent.server.messages import CHOOSES_IDS
+from fleetwright_agent.server.messages import CALLED
 from fleetwright_agent.server.push.payload import DIALECT
 from fleetwright_agent.server.replies import is_held
+from fleetwright_agent.server.watched import Watched
 
 _logger = logging.getLogger(__name__)
 Admission = Callable[[Operation], str | None]
@@ -39,19 +43,49 @@ class Call:
 
 
 class Calls:
-    def __init__(self, handler: RequestHandler, *, admission: Admission, spoken: frozenset[str]) -> None:
+    def __init__(
+        self,
+        handler: RequestHandler,
+        *,
+        admission: Admission,
+        spoken: frozenset[str],
+        card: Watched[Card],
+        keepalive: float,
+    ) -> None:
+        """The `card` says which extensions are spoken besides, and which of them every caller must name.
+
+        `keepalive` is the longest silence of a stream, in seconds.
+        """
         self._handler = handler
         self._admission = admission
-        self._spoken = spoken
+        self._always = spoken
+        self._card = card
+        self.keepalive = keepalive
 
-    def admit(self, operation: Operation) -> None:
-        """Raises: Unavailable."""
-        if busy := self._admission(operation):
+    def admit(self, call: Call) -> None:
+        """Raises: Unavailable, ExtensionSupportRequiredError."""
+        if busy := self._admission(call.operation):
             raise Unavailable(busy)
+        card, _ = self._card.read()
+        # The extended card may be what a caller learns of them from.
+        if card is None or call.operation is Operation.EXTENDED_CARD:
+            return
+        if missing := sorted(card.required - call.context.requested_extensions):
+            raise ExtensionSupportRequiredError(
+                f"This agent requires {', '.join(missing)}: name it in the header {HTTP_EXTENSION_HEADER}"
+            )
+
+    def _spoken(self) -> frozenset[str]:
+        card, _ = self._card.read()
+        return self._always | (card.extensions if card else frozenset())
 
     def extension_headers(self, request: Request) -> dict[str, str]:
         """What of the requested is spoken here, told under the name it was asked under."""
-        told = {name: ", ".join(activated(_requested(request, name), self._spoken)) for name in _EXTENSION_HEADERS}
+        asked = {name: uris for name in _EXTENSION_HEADERS if (uris := _requested(request, name))}
+        if not asked:
+            return {}
+        spoken = self._spoken()
+        told = {name: ", ".join(activated(uris, spoken)) for name, uris in asked.items()}
         return {name: uris for name, uris in told.items() if uris}
 
     async def answer(self, call: Call) -> Any:
@@ -97,10 +131,12 @@ def safe(error: Exception) -> A2AError:
     return internal()
 
 
-def context_of(request: Request, dialect: Dialect) -> ServerCallContext:
+def context_of(request: Request, dialect: Dialect, *, called: RequestId = None) -> ServerCallContext:
+    """Args: `called` is what the caller calls this request."""
+    name = "" if called is None else json.dumps(called)
     return ServerCallContext(
         user=StarletteUser(request.user),
-        state={DIALECT: dialect.version, CHOOSES_IDS: dialect.chooses_ids},
+        state={DIALECT: dialect.version, **({CALLED: name} if dialect.chooses_ids else {})},
         requested_extensions=_requested(request, *_EXTENSION_HEADERS),
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any
 
 from a2a.utils.constants import VERSION_HEADER
 from a2a.utils.error_handlers import build_error_details
@@ -20,7 +20,6 @@ from fleetwright_agent.server.errors import INTERNAL_ERROR, LimitReached, Unavai
 
 HasChosenId = Callable[[str, str], Awaitable[bool]]
 """Whether the id of this owner's task was chosen by its caller."""
-_LATER: Final = {"Retry-After": "1"}
 
 
 def fault(dialect: Dialect, error: A2AError) -> Params:
@@ -67,17 +66,19 @@ class JsonRpc:
     async def _perform(self, request: Request, envelope: Envelope, dialect: Dialect) -> Response:
         operation = dialect.methods[envelope.method]
         try:
-            call = Call(dialect, operation, read(dialect, operation, envelope.params), context_of(request, dialect))
+            context = context_of(request, dialect, called=envelope.id)
+            call = Call(dialect, operation, read(dialect, operation, envelope.params), context)
             header = request.headers.get(VERSION_HEADER)
             if not versions.accepts(dialect, header):
                 return _refused(V10, envelope.id, versions.not_spoken(header))
-            self._calls.admit(operation)
+            self._calls.admit(call)
             if operation in STREAMS:
                 return self._stream(request, envelope.id, dialect, await self._calls.stream(call))
             result = {"jsonrpc": "2.0", "id": envelope.id, "result": await self._calls.answer(call)}
             return JSONResponse(result, headers=self._calls.extension_headers(request))
         except Unavailable as error:
-            return _refused(dialect, envelope.id, error, status=error.status, headers=_LATER)
+            later = {"Retry-After": str(error.retry_seconds)}
+            return _refused(dialect, envelope.id, error, status=error.status, headers=later)
         except Exception as error:
             if operation in STREAMS and dialect.faults_in_streams:
                 return self._stream(request, envelope.id, dialect, nothing(), broken=safe(error))
@@ -102,6 +103,7 @@ class JsonRpc:
             fault=lambda error: _body(dialect, request_id, error),
             marked=dialect.details,
             headers=self._calls.extension_headers(request),
+            keepalive=self._calls.keepalive,
             broken=broken,
         )
 

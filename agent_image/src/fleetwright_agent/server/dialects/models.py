@@ -20,7 +20,7 @@ def reader(model: type[M], convert: Callable[[M], Any]) -> Callable[[Params], An
             return convert(model.model_validate(params))
         except ValidationError as error:
             raise InvalidParamsError(f"Invalid params: check {_place(error)}") from None
-        except (ParseError, ValueError, TypeError, KeyError, AttributeError):
+        except (ParseError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
             raise InvalidParamsError("Invalid params: check the shape of params") from None
 
     return read

@@ -3,7 +3,7 @@
 Refuses: the tenants that paths of the protocol may begin with, which this agent does not have.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -60,7 +60,7 @@ class Endpoint:
             dialect = self._dialect(request)
             return await self._perform(request, dialect)
         except Unavailable as error:
-            return refuse(error.status, error.message, headers={"Retry-After": "1"})
+            return refuse(error.status, error.message, headers={"Retry-After": str(error.retry_seconds)})
         except Exception as error:
             payload = fault(dialect, safe(error))
             return JSONResponse(payload, payload["error"]["code"], headers=self._calls.extension_headers(request))
@@ -68,11 +68,12 @@ class Endpoint:
     async def _perform(self, request: Request, dialect: Dialect) -> Response:
         asked = read(dialect, self._operation, await self._params(request))
         call = Call(dialect, self._operation, asked, context_of(request, dialect))
-        self._calls.admit(self._operation)
+        self._calls.admit(call)
         headers = self._calls.extension_headers(request)
         if self._operation in STREAMS:
             stream = await self._calls.stream(call)
-            return streamed(stream, fault=partial(fault, dialect), marked=True, headers=headers)
+            told = partial(fault, dialect)
+            return streamed(stream, fault=told, marked=True, headers=headers, keepalive=self._calls.keepalive)
         media_type = A2A_JSON_MEDIA_TYPE if dialect.details else "application/json"
         return JSONResponse(await self._calls.answer(call) or {}, media_type=media_type, headers=headers)
 
@@ -119,7 +120,20 @@ def rest_routes(calls: Calls, dialects: Sequence[Dialect]) -> list[Route]:
     routes = []
     for prefix in _PREFIXES:
         spoken = [dialect for dialect in dialects if dialect.version == "0.3" or not prefix.endswith("/v1")]
-        for verb, path, operation, names in _PATHS:
-            endpoint = Endpoint(calls, spoken, operation, names)
-            routes.append(Route(f"{prefix}{path}", endpoint.__call__, methods=[verb]))
+        for path in dict.fromkeys(path for _, path, _, _ in _PATHS):
+            verbs = {
+                verb: Endpoint(calls, spoken, operation, names)
+                for verb, place, operation, names in _PATHS
+                if place == path
+            }
+            routes.append(Route(f"{prefix}{path}", _by_verb(verbs), methods=list(verbs)))
     return routes
+
+
+def _by_verb(endpoints: Mapping[str, Endpoint]) -> Callable[[Request], Awaitable[Any]]:
+    """One route for all verbs of a path: whoever comes with another is told all of them."""
+
+    async def answer(request: Request) -> Any:
+        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
+
+    return answer

@@ -15,6 +15,8 @@ Fault = Callable[[A2AError], Params]
 _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 """JSON may hold them; many readers of streams take them for the end of a line."""
 _GRACE_SECONDS: Final = 3
+KEEPALIVE_SECONDS: Final = 15.0
+"""Proxies end what is silent for longer, some of them after half a minute."""
 
 
 async def nothing() -> AsyncGenerator[Params, None]:
@@ -29,9 +31,13 @@ def streamed(
     fault: Fault,
     marked: bool,
     headers: Mapping[str, str],
+    keepalive: float,
     broken: A2AError | None = None,
 ) -> Response:
-    """Args: `broken` is what the stream ends with at once; `marked` names an error as an event of that kind."""
+    """Args: `broken` is what the stream ends with at once; `marked` names an error as an event of that kind.
+
+    After `keepalive` seconds of silence a comment is sent.
+    """
 
     async def events() -> AsyncGenerator[dict[str, str], None]:
         async with aclosing(told):
@@ -44,7 +50,8 @@ def streamed(
                 yield {"data": _line(fault(error)), **({"event": "error"} if marked else {})}
 
     response = create_event_source_response(events(), shutdown_grace_period=_GRACE_SECONDS)
-    response.headers.update(headers)
+    response.ping_interval = keepalive
+    response.headers.update({"Cache-Control": "no-cache, no-store", **headers})
     return response
 
 

@@ -44,7 +44,7 @@ def _set_push(params: Params) -> Any:
 def _converted(convert: Any, given: Proto) -> Any:
     try:
         return convert(given)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         raise InvalidParamsError("Invalid params: check the shape of the body") from None
 
 

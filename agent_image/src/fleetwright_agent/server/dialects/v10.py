@@ -29,6 +29,7 @@ from fleetwright_agent.server.errors import INTERNAL_ERROR
 from fleetwright_agent.server.events import Event
 
 _FIELD: Final = re.compile(r"Failed to parse (\S+) field")
+_CONTENTS: Final = ("text", "data", "url")
 BESIDE_MESSAGE: Final = dict.fromkeys(("contextId", "taskId", "messageId"), "belongs into params.message")
 
 
@@ -38,10 +39,31 @@ def reader(model: type[Proto]) -> Callable[[Params], Any]:
     def read(params: Params) -> Proto:
         try:
             return ParseDict(params, model(), ignore_unknown_fields=True)
-        except (ParseError, ValueError, TypeError, AttributeError) as error:
+        except (ParseError, ValueError, TypeError, AttributeError, OverflowError) as error:
             raise InvalidParamsError(f"Invalid params: check {_place(str(error))}") from None
 
     return read
+
+
+def _sending() -> Callable[[Params], Any]:
+    """A part may come as the JavaScript SDK has it in memory, `content: {$case, value}`; it is never written so."""
+    read = reader(SendMessageRequest)
+
+    def unwrapped(params: Params) -> Any:
+        message = params.get("message")
+        parts = message.get("parts") if isinstance(message, dict) else None
+        if not isinstance(message, dict) or not isinstance(parts, list):
+            return read(params)
+        return read({**params, "message": {**message, "parts": [_unwrapped(part) for part in parts]}})
+
+    return unwrapped
+
+
+def _unwrapped(part: Any) -> Any:
+    content = part.get("content") if isinstance(part, dict) else None
+    if not isinstance(content, dict) or "value" not in content or content.get("$case") not in _CONTENTS:
+        return part
+    return {**{key: value for key, value in part.items() if key != "content"}, content["$case"]: content["value"]}
 
 
 def _place(text: str) -> str:
@@ -90,8 +112,8 @@ V10: Final = Dialect(
         "GetExtendedAgentCard": Operation.EXTENDED_CARD,
     },
     reads={
-        Operation.SEND: reader(SendMessageRequest),
-        Operation.STREAM: reader(SendMessageRequest),
+        Operation.SEND: _sending(),
+        Operation.STREAM: _sending(),
         Operation.GET: reader(GetTaskRequest),
         Operation.LIST: reader(ListTasksRequest),
         Operation.CANCEL: reader(CancelTaskRequest),

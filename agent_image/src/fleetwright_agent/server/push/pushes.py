@@ -16,9 +16,10 @@ from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedO
 from fleetwright_agent.config import Push
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.egress import EgressPolicy, Target
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.errors import LimitReached
+from fleetwright_agent.server.errors import LimitReached, Unavailable
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.push.courier import PAUSES, Courier, place
@@ -105,8 +106,10 @@ class Pushes:
             self._timers[live.n] = later(self._debounce, self._begin_update, live)
 
     async def draft(self, owner: str, config: TaskPushNotificationConfig, *, dialect: str) -> Draft:
-        """Raises: InvalidParamsError, LimitReached."""
+        """Raises: InvalidParamsError, LimitReached, Unavailable: credentials could not be kept."""
         credentials = credentials_of(config)
+        if credentials != Credentials() and not self._seals.mark:
+            raise Unavailable("Credentials of receivers cannot be kept right now; send it again.")
         try:
             target = await self._receivers.check(owner, config.url)
         except Unwelcome as error:
@@ -214,20 +217,28 @@ class Pushes:
         return timer is not None or update is not None
 
 
-def policy_of(push: Push) -> EgressPolicy:
+def policy_of(push: Push, denied: tuple[Network, ...] = ()) -> EgressPolicy:
     """What is named is all that is allowed; where nothing is named, everything public."""
     return EgressPolicy(
         hosts=frozenset(Target(each.host, each.port) for each in push.allowed_hosts),
         ranges=push.allowed_cidrs,
         everywhere=not (push.allowed_hosts or push.allowed_cidrs),
+        denied=denied,
     )
 
 
 def build_pushes(
-    push: Push, layout: Layout, store: PushStore, *, metrics: Metrics, clock: Clock, times: Times
+    push: Push,
+    layout: Layout,
+    store: PushStore,
+    *,
+    metrics: Metrics,
+    clock: Clock,
+    times: Times,
+    denied: tuple[Network, ...] = (),
 ) -> Pushes:
     """Nothing is opened yet."""
-    receivers = Receivers(policy_of(push), seconds=times.attempt)
+    receivers = Receivers(policy_of(push, denied), seconds=times.attempt)
     seals = Seals(Watched(layout.secret(push.key_file), parse_keys))
     courier = Courier(store, receivers=receivers, seals=seals, metrics=metrics, clock=clock, pauses=times.pauses)
     return Pushes(store, courier, receivers=receivers, seals=seals, clock=clock, debounce=times.debounce)

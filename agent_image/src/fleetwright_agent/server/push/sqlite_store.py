@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol, TypeVar
 
 from a2a.types.a2a_pb2 import Task
+from google.protobuf.message import DecodeError
 
 from fleetwright_agent.server.push import sqlite_statements as sql
 from fleetwright_agent.server.push.port import FAR_NS, Dead, Held, Letter, NoTask, Registration
@@ -91,10 +92,12 @@ class SqlitePushStore:
             "most": most,
         }
 
-        def work(connection: sqlite3.Connection) -> tuple[Letter, ...]:
-            return tuple(_letter(row) for row in connection.execute(sql.DUE, values))
-
-        return await self._read(work)
+        rows = await self._read(lambda connection: connection.execute(sql.DUE, values).fetchall())
+        letters = [(row[0], _letter(row)) for row in rows]
+        for number, letter in letters:
+            if letter is None:
+                await self.give_up(number, reason="the task in it cannot be read", at_ns=now_ns)
+        return tuple(letter for _, letter in letters if letter is not None)
 
     async def next_due_ns(self, *, but: Collection[int]) -> int | None:
         def work(connection: sqlite3.Connection) -> int | None:
@@ -133,6 +136,10 @@ def _columns(registration: Registration) -> tuple[str, str, str, str, bytes]:
 _OF_LETTER: Final = 4
 
 
-def _letter(row: tuple[Any, ...]) -> Letter:
+def _letter(row: tuple[Any, ...]) -> Letter | None:
     letter, owner, attempts, snapshot = row[:_OF_LETTER]
-    return Letter(letter, owner, Registration(*row[_OF_LETTER:]), attempts, Task.FromString(snapshot))
+    try:
+        task = Task.FromString(snapshot)
+    except DecodeError:
+        return None
+    return Letter(letter, owner, Registration(*row[_OF_LETTER:]), attempts, task)

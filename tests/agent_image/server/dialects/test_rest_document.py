@@ -1,0 +1,45 @@
+"""HTTP+JSON as its document describes it: requests that schemathesis makes of it, and what they are answered with.
+
+Not looked at: whether all that is well formed is accepted, for what is refused may be a state; and whether a field
+of another type is refused, for the JSON of protocol buffers takes numbers for strings and the other way round.
+"""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fleetwright_agent.server.dialects.rest import _PATHS
+
+DOCUMENT = Path(__file__).with_name("rest.openapi.yaml")
+LEFT_OUT = "positive_data_acceptance,negative_data_rejection"
+SECONDS = 15
+
+
+def test_the_document_has_every_path_and_verb() -> None:
+    paths = yaml.safe_load(DOCUMENT.read_text())["paths"]
+    described = {(verb.upper(), path) for path, verbs in paths.items() for verb in verbs if verb != "parameters"}
+    assert described == {(verb, path) for verb, path, _, _ in _PATHS}
+
+
+def test_every_answer_is_one_that_the_document_has(
+    run_agent: Callable[..., Any], python_environment: Callable[[str], Path], tmp_path: Path
+) -> None:
+    with run_agent() as agent:
+        agent.settle()
+        document = yaml.safe_load(DOCUMENT.read_text())
+        schemas = document["components"]["schemas"]
+        schemas["TaskId"]["anyOf"][0]["enum"] = agent.tasks
+        schemas["Receiver"]["properties"]["url"]["enum"][0] = agent.hook
+        (tmp_path / "openapi.yaml").write_text(yaml.safe_dump(document))
+        command = [
+            *(python_environment("schemathesis") / "schemathesis", "run", tmp_path / "openapi.yaml"),
+            *("--url", f"{agent.http.base_url}/a2a", "--header", "A2A-Version: 1.0"),
+            *("--header", "Authorization: Bearer token-of-default", "--exclude-checks", LEFT_OUT),
+            *("--max-time", str(SECONDS), "--request-timeout", "2", "--max-failures", "5", "--no-color"),
+        ]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=90)
+        assert ended.returncode == 0, ended.stdout[-8000:] + ended.stderr[-2000:]
+        agent.check()

@@ -1,0 +1,194 @@
+"""A task in the log that cannot be read any more: it ends, its caller is told, and nobody else hears anything of it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.tasks import TaskUpdater
+
+from fleetwright_agent.server.memory_log import MemoryTaskLog
+from fleetwright_agent.server.push import sqlite_statements as push
+from fleetwright_agent.server.sqlite_file import TASKS
+from fleetwright_agent.server.sqlite_log import SqliteTaskLog
+from fleetwright_agent.server.work import Emit, Job, Work
+
+Open = Callable[..., Any]
+DAMAGES = [
+    pytest.param("snapshot = x'ff01'", id="its bytes are no task"),
+    pytest.param("snapshot = x''", id="nothing is left of it"),
+    pytest.param("snapshot = (SELECT snapshot FROM tasks ORDER BY n DESC LIMIT 1)", id="it is another task"),
+]
+
+
+class Asks(AgentExecutor):
+    """Ends what is finished, and asks about everything else."""
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        task = TaskUpdater(event_queue, context.task_id or "", context.context_id or "")
+        await task.start_work()
+        await (task.complete() if context.get_user_input() == "finished" else task.requires_input())
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        """Nothing to let go of."""
+
+
+def damage(mounted: Any, task: dict[str, Any], change: str) -> None:
+    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=10)) as connection:
+        assert connection.execute(f"UPDATE tasks SET {change} WHERE id = ?", (task["id"],)).rowcount == 1
+        connection.commit()
+
+
+async def metric(door: Any, name: str) -> float:
+    async with door.ops() as ops:
+        lines = (await ops.get("/metrics")).text.splitlines()
+    return next(float(line.split()[-1]) for line in lines if line.startswith(f"fleetwright_{name} "))
+
+
+def lost(task: dict[str, Any]) -> bool:
+    status = task["status"]
+    return status["state"] == "TASK_STATE_FAILED" and status["message"]["metadata"]["reason"] == "unreadable"
+
+
+async def serves(door: Any) -> None:
+    async with door.ops() as ops:
+        assert (await ops.get("/readyz")).status_code == 200
+    assert (await door.say("finished"))["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@pytest.mark.parametrize("first", ["GetTask", "ListTasks", "SendMessage", "CancelTask"])
+@pytest.mark.parametrize("change", DAMAGES)
+async def test_a_waiting_task_that_cannot_be_read_has_failed_whoever_looks_first(
+    open_door: Open, mounted: Any, change: str, first: str
+) -> None:
+    door = await open_door(executor=Asks())
+    task, other = await door.say("wait"), await door.say("finished")
+    damage(mounted, task, change)
+    message = {"messageId": "m", "taskId": task["id"], "role": "ROLE_USER", "parts": [{"text": "finished"}]}
+    params = {"ListTasks": {}, "SendMessage": {"message": message}}
+    answer = await door.call(first, params.get(first, {"id": task["id"]}))
+    codes = {"SendMessage": -32004, "CancelTask": -32002}
+    assert answer.get("error", {}).get("code") == codes.get(first)
+    assert lost(await door.get(task["id"]))
+    listed = (await door.call("ListTasks", {"status": "TASK_STATE_FAILED"}))["result"]["tasks"]
+    assert [each["id"] for each in listed] == [task["id"]]
+    assert await door.get(other["id"]) == other
+    assert await metric(door, "tasks_lost_total") == 1
+    await serves(door)
+
+
+async def test_a_task_that_ended_and_cannot_be_read_says_so_also_after_a_restart(open_door: Open, mounted: Any) -> None:
+    door = await open_door(executor=Asks())
+    task = await door.say("finished")
+    damage(mounted, task, "snapshot = x'ff01'")
+    told = await door.get(task["id"])
+    assert lost(told)
+    await door.app.aclose()
+    again = await open_door(executor=Asks())
+    assert await again.get(task["id"]) == told
+    assert await metric(again, "tasks_lost_total") == 0
+
+
+async def test_an_approval_that_expired_and_cannot_be_read_ends_in_the_next_round(
+    open_door: Open, mounted: Any
+) -> None:
+    door = await open_door(executor=Asks(), retry_seconds=0.02)
+    task = await door.say("wait")
+    damage(mounted, task, "snapshot = x'ff01', expires_ns = 1")
+    async with asyncio.timeout(10):
+        while await metric(door, "tasks_lost_total") == 0:  # noqa: ASYNC110 - it asks from outside
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)
+    assert (await metric(door, "tasks_lost_total"), await metric(door, "upkeep_failures_total")) == (1, 0)
+    assert lost(await door.get(task["id"]))
+    await serves(door)
+
+
+async def test_a_task_that_was_running_and_cannot_be_read_keeps_no_start_from_serving(
+    open_door: Open, mounted: Any
+) -> None:
+    first = await open_door(executor=Asks())
+    task = await first.say("finished")
+    await first.app.aclose()
+    damage(mounted, task, "snapshot = x'ff01', busy = 1")
+    door = await open_door(executor=Asks())
+    ended = await door.get(task["id"])
+    assert ended["status"]["state"] == "TASK_STATE_FAILED"
+    assert ended["status"]["message"]["metadata"]["reason"] == "restart"
+    assert await metric(door, "tasks_lost_total") == 1
+    await serves(door)
+
+
+class Fragile:
+    """Breaks where it is to take up what was interrupted."""
+
+    recovers = True
+
+    def begin(self, job: Job, emit: Emit) -> Work:
+        raise NotImplementedError
+
+    def recover(self, job: Job, emit: Emit) -> Work | None:
+        raise RuntimeError("nobody thought of it")
+
+
+async def test_a_task_that_breaks_where_it_is_taken_up_keeps_no_start_from_serving(
+    open_door: Open, mounted: Any
+) -> None:
+    first = await open_door(executor=Asks())
+    task = await first.say("finished")
+    await first.app.aclose()
+    damage(mounted, task, "busy = 1")
+    door = await open_door(executor=Fragile())
+    ended = await door.get(task["id"])
+    assert ended["status"]["message"]["metadata"]["reason"] == "restart"
+    async with door.ops() as ops:
+        assert (await ops.get("/readyz")).status_code == 200
+
+
+async def test_a_task_whose_events_cannot_be_read_is_lost_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{TASKS} {push.SCHEMA} PRAGMA user_version = 2;")
+        connection.execute("INSERT INTO tasks VALUES (1, 'me', 't', 'c', 1, 2, 1, 1, 1, x'0a0174')")
+        connection.execute("INSERT INTO tasks VALUES (2, 'me', 'u', 'c', 1, 6, 0, 1, 1, x'ff')")
+        connection.execute("INSERT INTO events VALUES (1, 2, 'status', 1, x'ff01')")
+        connection.commit()
+    heard: list[str] = []
+    log = SqliteTaskLog(path, lost=lambda: heard.append("lost"))
+    await log.open()  # Also what an upgrade cannot read keeps it from nothing.
+    stored = [await log.find("me", name) for name in "tu"]
+    assert [(each.lost, each.seq, each.busy) for each in stored if each] == [(True, 2, True), (True, 1, False)]
+    assert heard == ["lost", "lost"]
+    await log.aclose()
+
+
+class Breaks(MemoryTaskLog):
+    """A log with an error that nobody thought of."""
+
+    broken = True
+
+    async def expired(self, now_ns: int) -> Any:
+        if self.broken:
+            raise RuntimeError("nobody thought of it")
+        return await super().expired(now_ns)
+
+
+async def test_an_error_that_nobody_thought_of_ends_neither_the_upkeep_nor_the_service(
+    open_door: Open,
+) -> None:
+    log = Breaks()
+    door = await open_door(executor=Asks(), log=log, retry_seconds=0.02)
+    async with asyncio.timeout(10):
+        while await metric(door, "upkeep_failures_total") < 3:  # noqa: ASYNC110 - it asks from outside
+            await asyncio.sleep(0.02)
+    await serves(door)
+    log.broken = False
+    await asyncio.sleep(0.1)
+    settled = await metric(door, "upkeep_failures_total")
+    await asyncio.sleep(0.1)
+    assert await metric(door, "upkeep_failures_total") == settled
