@@ -1,11 +1,14 @@
-"""What the tests of the runtime share: an agent's mounted files, scripted turns, and its door on loopback."""
+"""What the tests of the runtime share: mounted files, scripted turns, its door on loopback, others' programs."""
 
 import asyncio
+import fcntl
 import hashlib
 import json
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +19,8 @@ import uvicorn
 from a2a.client import ClientConfig, ClientFactory
 from a2a.client.client import Client
 from a2a.types.a2a_pb2 import AgentCard, Message, Part, Role, SendMessageRequest
+from e2e.cluster.paths import cache
+from e2e.cluster.uv import folder as uv_folder
 from google.protobuf.json_format import ParseDict
 
 from fleetwright_agent.app import create_app
@@ -26,6 +31,7 @@ from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.receipt import ReceiptProtocol
 from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
 
+ROOT = Path(__file__).parents[2]
 TOKENS = {"client:default": "token-of-default", "client:other": "token-of-other", "agent:team/peer": "token-of-peer"}
 
 
@@ -109,14 +115,24 @@ class Mounted:
         return AgentConfig.model_validate_json(self.layout.config_file.read_text())
 
 
-@pytest.fixture
-def mounted(tmp_path: Path) -> Mounted:
-    files = Mounted(Layout(root=tmp_path))
-    files.write(files.layout.config_file, config_document())
+def mounted_at(root: Path, **changes: Any) -> Mounted:
+    files = Mounted(Layout(root=root))
+    files.write(files.layout.config_file, config_document(**changes))
     files.write(files.layout.card_file, card_document("http://echo"))
     files.write(files.layout.callers_file, callers_document(TOKENS))
     files.layout.memory.mkdir(parents=True)
     return files
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Mounted:
+    return mounted_at(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def mount_below() -> Callable[..., Mounted]:
+    """An agent's files below a folder that outlives a test, with changes to its configuration."""
+    return mounted_at
 
 
 @pytest.fixture
@@ -245,3 +261,40 @@ def request_of() -> Callable[..., SendMessageRequest]:
         return SendMessageRequest(message=message)
 
     return build
+
+
+@contextmanager
+def _installed(name: str, lock: Path) -> Iterator[tuple[Path, bool]]:
+    """A folder for what that lock says, and whether it is filled already; one process at a time fills it."""
+    folder = cache() / f"{name}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / ".installed"
+    with (folder / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield folder, done.exists()
+        done.touch()
+
+
+@pytest.fixture(scope="session")
+def python_environment() -> Callable[[str], Path]:
+    """The folder with the programs of an environment that tests use and do not share, by the name of its lock."""
+
+    def install(name: str) -> Path:
+        lock = ROOT / f"locks/{name}.txt"
+        with _installed(name, lock) as (folder, there):
+            environment = folder / "env"
+            if not there:
+                uv = str(uv_folder() / "uv")
+                venv = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, environment]
+                subprocess.run(venv, check=True)
+                sync = [uv, "pip", "sync", "--quiet", "--python", environment, "--require-hashes", lock]
+                subprocess.run(sync, check=True)
+            return environment / "bin"
+
+    return install
+
+
+@pytest.fixture(scope="session")
+def installed() -> Callable[[str, Path], Any]:
+    """A folder for what a lock says, filled once for all runs."""
+    return _installed

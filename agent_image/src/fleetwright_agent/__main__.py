@@ -1,4 +1,4 @@
-"""The command of the agent image: `fleetwright-agent serve`, `probe` (looks that end), `bridge` and `fetch`.
+"""The command of the agent image: `fleetwright-agent serve`, `probe` (looks that end), `audit`, `bridge`, `fetch`.
 
 Exit codes: 0 after a clean end, 2 when what was mounted or asked for cannot work; then one line says what and why, on
 standard error and where Kubernetes looks for last words. Refuses: starting half.
@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fleetwright_agent.audit import command as audit
 from fleetwright_agent.bridge import command as bridge
 from fleetwright_agent.fetch import command as fetch
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.logs import LEVELS, configure
-from fleetwright_agent.mounted import ConfigurationError, check_memory, load
+from fleetwright_agent.mounted import ConfigurationError, check_addresses, check_memory, load
 from fleetwright_agent.probe import command as probe
+from fleetwright_agent.trail import redactor
 
 if TYPE_CHECKING:
     from a2a.server.agent_execution import AgentExecutor
@@ -53,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument("--log-level", choices=LEVELS, default="info")
     serve.set_defaults(run=_serve)
+    audit.declare(commands)
     probe.declare(commands)
     bridge.declare(commands)
     fetch.declare(commands)
@@ -63,11 +66,12 @@ def _serve(options: argparse.Namespace) -> None:
     layout = Layout(root=options.root)
     config = load(layout)
     check_memory(layout.memory)
+    check_addresses(config, layout)
     # The SDK decides about tracing while it is imported, and traces by default: a quarter of the throughput.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
     executor = _executor(options.executor) if options.executor else None
     a2a, ops = _listen(options.host, options.port), _listen(options.host, options.ops_port)
-    configure(options.log_level)
+    configure(options.log_level, redact=redactor(layout))
     import uvloop
     from prometheus_client import CollectorRegistry, ProcessCollector
 

@@ -1,23 +1,30 @@
 """Assembles an agent from parts that are all arguments. Refuses: importing the loop; the first task does."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
+from fleetwright_agent.application import Application
+from fleetwright_agent.callers import Callers
 from fleetwright_agent.config import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory import schema
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.parts import Parts
+from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.server.auth import Identity, MountedTokens, parse_callers
-from fleetwright_agent.server.card import parse_card
+from fleetwright_agent.server.card import Card, parse_card
 from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.dialects.streams import KEEPALIVE_SECONDS
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import TaskLog
-from fleetwright_agent.server.push.pushes import Times, build_pushes
+from fleetwright_agent.server.push.pushes import Pushes, Times, build_pushes
 from fleetwright_agent.server.reachability import Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
@@ -25,25 +32,15 @@ from fleetwright_agent.server.turns import Turns, assembled
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Executor
 from fleetwright_agent.tools.offers import Offers
+from fleetwright_agent.trail import audit_trail
+from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Turn
 
 if TYPE_CHECKING:
     from a2a.server.agent_execution import AgentExecutor
 
-from fleetwright_agent.application import Application
-from fleetwright_agent.parts import Parts
-
 LOG_FILE: Final = "tasks.db"
 RETRY_SECONDS: Final = 5.0
-
-
-def _adapted(executor: "Executor | AgentExecutor", clock: Clock) -> Executor:
-    if isinstance(executor, Executor):
-        return executor
-    # Not before it is needed: what an executor of the SDK imports takes a third of the start.
-    from fleetwright_agent.server.foreign import ForeignExecutor
-
-    return ForeignExecutor(executor, clock=clock)
 
 
 def create_app(
@@ -58,6 +55,7 @@ def create_app(
     clock: Clock | None = None,
     offers: Offers | None = None,
     retry_seconds: float = RETRY_SECONDS,
+    keepalive_seconds: float = KEEPALIVE_SECONDS,
     stalled_seconds: float = STALLED_SECONDS,
     dead_seconds: float = DEAD_SECONDS,
     push_times: Times | None = None,
@@ -66,61 +64,173 @@ def create_app(
     """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk, and `identity` another
     way to prove who calls.
     """
-    clock = clock or Clock()
-    metrics = metrics or Metrics(CollectorRegistry())
+    clock, metrics = clock or Clock(), _declared(config, metrics or Metrics(CollectorRegistry()))
+    conversations = conversations or Database(layout.memory / schema.FILE, schema.SCHEMA)
+    common = _Common(
+        config,
+        layout,
+        clock,
+        metrics,
+        audit_trail(config, layout, metrics, clock),
+        Books(config.budgets, Ledger(conversations, now=clock.now), metrics, now=clock.now),
+        conversations,
+        offers or Offers(),
+        Watched(layout.card_file, parse_card),
+        LastCompaction(),
+    )
+    turns = _turns(common, turn)
+    log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc)
+    parts = _parts(
+        common,
+        turns=turns,
+        worker=_worker(common, executor, turns),
+        log=log,
+        pushes=_pushes(common, log, push_times or Times()),
+        identity=identity,
+        retry_seconds=retry_seconds,
+        keepalive_seconds=keepalive_seconds,
+        may_reply=executor is not None and not isinstance(executor, Executor),
+    )
+    heartbeat = Heartbeat(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds)
+    return Application(parts, metrics=metrics, heartbeat=heartbeat)
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What many parts are built from."""
+
+    config: AgentConfig
+    layout: Layout
+    clock: Clock
+    metrics: Metrics
+    trail: AuditTrail
+    books: Books
+    conversations: Database
+    offers: Offers
+    card: Watched[Card]
+    compaction: LastCompaction
+
+
+def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
     metrics.declare(config.model.name)
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
-    conversations = conversations or Database(layout.memory / schema.FILE, schema.SCHEMA)
-    offers = offers or Offers()
-    recipe = (lambda: turn) if turn is not None else assembled(config, layout, metrics, conversations, offers)
-    turns = Turns(recipe, recovers=turn is None)
-    compaction = LastCompaction()
-    myself = f"{config.namespace}/{config.name}"
-    may_reply = executor is not None and not isinstance(executor, Executor)
-    worker = (
-        _adapted(executor, clock)
-        if executor
-        else FrameExecutor(
+    return metrics
+
+
+def _turns(common: _Common, turn: Turn | None) -> Turns:
+    if turn is not None:
+        return Turns(lambda: turn)
+    recipe = assembled(
+        common.config,
+        common.layout,
+        common.metrics,
+        common.conversations,
+        common.offers,
+        common.trail,
+        common.books,
+    )
+    return Turns(recipe, recovers=True)
+
+
+def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns: Turns) -> Executor:
+    config = common.config
+    if executor is None:
+        return FrameExecutor(
             turns,
-            myself=myself,
-            clock=clock,
-            compaction=compaction,
+            myself=f"{config.namespace}/{config.name}",
+            clock=common.clock,
+            compaction=common.compaction,
             approval_seconds=config.approvals.expiry_seconds,
             extensions=config.extensions,
         )
+    if isinstance(executor, Executor):
+        return executor
+    # Not before it is needed: what an executor of the SDK imports takes a third of the start.
+    from fleetwright_agent.server.foreign import ForeignExecutor
+
+    return ForeignExecutor(executor, clock=common.clock)
+
+
+def _pushes(common: _Common, log: TaskLog, times: Times) -> Pushes | None:
+    offered = common.config.push
+    if offered is None:
+        return None
+    return build_pushes(
+        offered,
+        common.layout,
+        log.pushes,
+        metrics=common.metrics,
+        clock=common.clock,
+        times=times,
+        denied=common.config.denied_ranges,
     )
-    log = log or SqliteTaskLog(layout.memory / LOG_FILE)
-    push_times = push_times or Times()
-    pushes = (
-        build_pushes(config.push, layout, log.pushes, metrics=metrics, clock=clock, times=push_times)
-        if config.push
-        else None
+
+
+def _runs(common: _Common, worker: Executor) -> Runs:
+    limits = common.config.limits
+    return Runs(
+        worker,
+        limit=limits.max_turn_seconds,
+        stall=limits.stall_seconds,
+        metrics=common.metrics,
+        clock=common.clock,
+        outlived=not common.config.ephemeral_memory,
     )
-    tasks = LiveTasks(log, clock, told=pushes.told if pushes else unheard)
-    limits = config.limits
-    runs = Runs(worker, limit=limits.max_turn_seconds, stall=limits.stall_seconds, metrics=metrics, clock=clock)
-    card, callers = Watched(layout.card_file, parse_card), Watched(layout.callers_file, parse_callers)
-    parts = Parts(
-        config=config,
+
+
+def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs) -> Intake:
+    limits = common.config.limits
+    return Intake(
+        log=log,
+        tasks=tasks,
+        runs=runs,
+        card=common.card,
+        clock=common.clock,
+        metrics=common.metrics,
+        most=limits.max_tasks_per_caller,
+        most_waiting=limits.max_waiting_tasks_per_caller,
+    )
+
+
+def _tokens(common: _Common, callers: Watched[Callers]) -> Identity:
+    config = common.config
+    return MountedTokens(callers, realm=config.name, clock=common.clock, api_keys=config.accept_api_key)
+
+
+def _parts(
+    common: _Common,
+    *,
+    turns: Turns,
+    worker: Executor,
+    log: TaskLog,
+    pushes: Pushes | None,
+    identity: Identity | None,
+    retry_seconds: float,
+    keepalive_seconds: float,
+    may_reply: bool,
+) -> Parts:
+    tasks = LiveTasks(log, common.clock, told=pushes.told if pushes else unheard)
+    runs, callers = _runs(common, worker), Watched(common.layout.callers_file, parse_callers)
+    return Parts(
+        config=common.config,
         log=log,
         tasks=tasks,
         runs=runs,
         pushes=pushes,
-        intake=Intake(
-            log=log, tasks=tasks, runs=runs, card=card, clock=clock, metrics=metrics, most=limits.max_tasks_per_caller
-        ),
+        intake=_intake(common, log, tasks, runs),
         turns=turns,
-        conversations=conversations,
+        conversations=common.conversations,
+        trail=common.trail,
+        books=common.books,
         callers=callers,
-        identity=identity or MountedTokens(callers, realm=config.name, clock=clock, api_keys=config.accept_api_key),
-        card=card,
-        extended=Watched(layout.extended_card_file, parse_card),
-        compaction=compaction,
-        reachability=Reachability(config.mcp_servers),
-        offers=offers,
-        clock=clock,
+        identity=identity or _tokens(common, callers),
+        card=common.card,
+        extended=Watched(common.layout.extended_card_file, parse_card),
+        compaction=common.compaction,
+        reachability=Reachability(common.config.mcp_servers, denied=common.config.denied_ranges),
+        offers=common.offers,
+        clock=common.clock,
         retry_seconds=retry_seconds,
+        keepalive_seconds=keepalive_seconds,
         may_reply=may_reply,
     )
-    heartbeat = Heartbeat(metrics.loop_stalls, stalled_seconds=stalled_seconds, dead_seconds=dead_seconds)
-    return Application(parts, metrics=metrics, heartbeat=heartbeat)

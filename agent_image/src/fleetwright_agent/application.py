@@ -8,9 +8,11 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
+from fleetwright_agent.config import AuditMode
 from fleetwright_agent.door import door
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts
+from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.server.dialects.dialect import SENDS, Operation
 from fleetwright_agent.server.heartbeat import Heartbeat
 from fleetwright_agent.server.log import LogUnusable
@@ -27,7 +29,7 @@ class Application:
         self._waiting_for: str | None = "the agent is starting"
         self._leaving = False
         self._background: set[asyncio.Task[None]] = set()
-        self._upkeep = Upkeep(parts)
+        self._upkeep = Upkeep(parts, metrics=metrics)
         self.a2a = door(parts, metrics=metrics, admission=self._admission)
         self.heartbeat = heartbeat
         self.ops: ASGIApp = ops_app(
@@ -77,7 +79,7 @@ class Application:
         task.add_done_callback(self._ended)
 
     async def drain(self) -> None:
-        """Takes no more messages, lets running tasks end for a while, ends the rest."""
+        """Takes no more messages, lets running tasks end for a while, leaves or ends the rest."""
         self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
@@ -93,6 +95,7 @@ class Application:
             await self._parts.pushes.aclose()
         await self._parts.turns.aclose()
         await self._parts.conversations.aclose()
+        await self._parts.trail.aclose()
         await self._parts.log.aclose()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
@@ -105,9 +108,13 @@ class Application:
     def not_ready(self) -> str | None:
         """Why traffic should not come here, for people; nothing when it should."""
         parts = self._parts
-        stored = parts.log.problem or parts.conversations.problem
+        stored = parts.log.problem or parts.conversations.problem or self._unaudited()
         sealed = parts.pushes.problem if parts.pushes else None
         return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
+
+    def _unaudited(self) -> str | None:
+        """Where no call may run without its line, an agent that cannot write lines is of little use."""
+        return self._parts.trail.problem if self._parts.config.audit.mode is AuditMode.REQUIRED else None
 
     def status(self) -> dict[str, Any]:
         parts, reason = self._parts, self.not_ready()
@@ -119,6 +126,8 @@ class Application:
             "cardDigest": card.digest if card else None,
             "runningTasks": len(parts.runs),
             "lastCompaction": parts.compaction.seen,
+            **_audit(parts.trail),
+            **({"budgets": parts.books.report()} if parts.config.budgets else {}),
             "mcpServers": [self._server(look) for look in parts.reachability.report],
             **({"push": parts.pushes.report()} if parts.pushes else {}),
             "ready": reason is None,
@@ -134,3 +143,9 @@ class Application:
         if self._waiting_for is not None and operation in SENDS:
             return "The agent takes no messages right now; send it again."
         return None
+
+
+def _audit(trail: AuditTrail) -> dict[str, Any]:
+    """The end of the trail, which shows whether somebody cut it; nothing before its first line."""
+    head = trail.head
+    return {"audit": {"lines": head.lines, "hash": head.hash}} if head else {}

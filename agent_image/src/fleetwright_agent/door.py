@@ -28,7 +28,15 @@ def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
         most_streams=parts.config.limits.max_streams_per_caller,
     )
     extensions = spoken(parts.config.extensions)
-    calls = routes(handler, parts.config.dialects, tasks=parts.tasks, admission=admission, spoken=extensions)
+    calls = routes(
+        handler,
+        parts.config.dialects,
+        tasks=parts.tasks,
+        admission=admission,
+        spoken=extensions,
+        card=parts.card,
+        keepalive=parts.keepalive_seconds,
+    )
     app: ASGIApp = Starlette(routes=[*calls, *card_routes(parts.card)])
     app = Bodies(app, limit=parts.config.limits.max_request_bytes)
     if per_minute := parts.config.limits.max_requests_per_minute:

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
+_TOKENS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8)
 _FILL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
@@ -27,6 +28,8 @@ class Metrics:
 
         self.agent_info = gauge("agent_info", "The running revision; always 1.", "agent", "namespace", "revision")
         self.tasks = gauge("tasks", "Tasks that are not at rest, by state.", "state")
+        self.tasks_lost = counter("tasks_lost_total", "Tasks in the log that could not be read any more.")
+        self.upkeep_failures = counter("upkeep_failures_total", "Rounds of upkeep of which a part broke.")
         self.task_seconds = histogram("task_seconds", "From accepting a message to the task's rest.", "outcome")
         self.hitl_wait = histogram("hitl_wait_seconds", "From asking a person to the reply.", "kind", buckets=_WAITS)
         self.auth_failures = counter("auth_failures_total", "Requests refused for their credential.", "reason")
@@ -41,9 +44,18 @@ class Metrics:
         self.llm_tokens = counter("llm_tokens_total", "Tokens as the provider counted them.", "model", "direction")
         self.llm_cache_tokens = counter("llm_cache_tokens_total", "Input tokens served from cache.", "model", "kind")
         self.llm_cost_usd = counter("llm_cost_usd_total", "US dollars by the declared price.", "model")
+        self.caller_cost_usd = counter("caller_cost_usd_total", "US dollars by the caller they were for.", "caller")
+        self.budget_remaining_usd = gauge("budget_remaining_usd", "US dollars left in the current window.", "period")
+        self.budget_remaining_tokens = gauge("budget_remaining_tokens", "Tokens left in the current window.", "period")
+        self.budget_rejections = counter("budget_rejections_total", "Calls that a budget had no room for.", "period")
+        self.llm_estimated_calls = counter(
+            "llm_estimated_calls_total", "Calls whose tokens were estimated, because they were cut.", "model"
+        )
         self.llm_unpriced_calls = counter("llm_unpriced_calls_total", "Calls of a model without a price.", "model")
         self.llm_latency = histogram("llm_latency_seconds", "A whole model call.", "model")
         self.llm_first_token = histogram("llm_first_token_seconds", "Until the first token of a call.", "model")
+
+        self.audit_failures = counter("audit_failures_total", "Lines of the audit trail that could not be written.")
 
         self.tool_calls = counter("tool_calls_total", "Calls of tools.", "tool", "outcome")
         self.tool_latency = histogram("tool_latency_seconds", "A tool call.", "tool")
@@ -60,6 +72,21 @@ class Metrics:
         self.compaction_failures = counter("compaction_failures_total", "Compactions that changed nothing.", "reason")
         self.overflow_recoveries = counter(
             "overflow_recoveries_total", "Turns saved by compacting after the provider refused the size.", "outcome"
+        )
+        self.compaction_cache_rewrite_tokens = counter(
+            "compaction_cache_rewrite_tokens_total", "Tokens that a provider reads anew because the prompt changed."
+        )
+        self.compaction_breaker_open = gauge(
+            "compaction_breaker_open", "Conversations in which compaction waits for the caller's next message."
+        )
+        self.compaction_pins_missing = counter(
+            "compaction_pins_missing_total", "Pins that could not be shown: their source is gone, or their room full."
+        )
+        self.refetch_after_compaction = counter(
+            "refetch_after_compaction_total", "Calls that repeat one whose result was put aside.", "tool"
+        )
+        self.prompt_tokens_since_compaction = histogram(
+            "prompt_tokens_since_compaction", "Prompt tokens sent between two summaries.", buckets=_TOKENS
         )
         self.context_fill = histogram("context_fill_ratio", "Part of the window a model call filled.", buckets=_FILL)
 

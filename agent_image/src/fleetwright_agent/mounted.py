@@ -1,7 +1,11 @@
 """What is mounted, looked at before anything is built on it. Refuses with one sentence: what, and the remedy."""
 
+import json
 from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -41,6 +45,33 @@ def check_memory(folder: Path) -> None:
     except OSError as error:
         message = f"the memory folder {folder} cannot be written: {error.strerror}; check the volume and its owner"
         raise ConfigurationError(message) from error
+
+
+def check_addresses(config: AgentConfig, layout: Layout) -> None:
+    """Where that is asked for, the card names no address that means this machine to whoever reads it.
+
+    Raises:
+        ConfigurationError: It does. A card that cannot be read names none; readiness tells of it.
+    """
+    if not config.require_routable_url:
+        return
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        for interface in json.loads(layout.card_file.read_bytes())["supportedInterfaces"]:
+            if is_this_machine(interface["url"]):
+                message = f"the card names {interface['url']}, which others cannot reach: set a2a.publicURL"
+                raise ConfigurationError(f"{message}, or do not ask for a2a.requireRoutableURL")
+
+
+def is_this_machine(url: str) -> bool:
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return True  # It leads nowhere else.
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host in ("", "localhost") or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified
 
 
 def check_secrets(part: BaseModel, layout: Layout) -> None:

@@ -5,20 +5,27 @@ Refuses: deciding how a run ends; `Runs` does.
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from fleetwright_agent.memory.archive import expire
+from fleetwright_agent.memory.database import MemoryUnusable
+from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts
-from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.live import Live
+from fleetwright_agent.server.log import Key, LogUnusable
 from fleetwright_agent.server.waiting import Waiting
 
 _logger = logging.getLogger(__name__)
 _SWEEP_SECONDS: Final = 3600
+_AT_ONCE: Final = 64
 
 
 class Upkeep:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, *, metrics: Metrics) -> None:
         self._parts = parts
+        self._metrics = metrics
+        self._due = 0.0
         self._waiting = Waiting(
             log=parts.log,
             tasks=parts.tasks,
@@ -28,29 +35,74 @@ class Upkeep:
         )
 
     async def recover(self) -> None:
-        # In the order of their acceptance, which is the order of turns within a conversation.
-        interrupted = sorted(await self._parts.log.busy(), key=lambda stored: stored.n)
-        await asyncio.gather(*(self._parts.runs.recover(self._parts.tasks.add(stored)) for stored in interrupted))
-        if interrupted:
-            _logger.warning("tasks were running when the last process ended", extra={"tasks": len(interrupted)})
+        """Takes up what was running, in the order of acceptance: it is the order of turns within a conversation.
+
+        Raises: LogUnusable.
+        """
+        keys = await self._parts.log.busy()
+        for first in range(0, len(keys), _AT_ONCE):
+            await self._recover(keys[first : first + _AT_ONCE])
+        if keys:
+            _logger.warning("tasks were running when the last process ended", extra={"tasks": len(keys)})
+
+    async def _recover(self, keys: Sequence[Key]) -> None:
+        found = [await self._parts.tasks.find(key.owner, key.task_id) for key in keys]
+        lost = [live for live in found if live and not self._taken_up(live)]
+        await asyncio.gather(*map(self._parts.runs.lose, lost))
+
+    def _taken_up(self, live: Live) -> bool:
+        try:
+            return self._parts.runs.recover(live)
+        except Exception:
+            # Of all tasks only this one: raised here, it would end every start.
+            _logger.exception("a task could not be taken up", extra={"task": live.task_id})
+            return False
 
     async def run(self) -> None:
-        """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
-        due, retention = 0.0, self._parts.config.task_retention_seconds
-        pause = min(_SWEEP_SECONDS, retention / 4)
+        """Tries each part in each round, whatever became of the others and of the rounds before."""
         while True:
-            await self._parts.runs.settle()
-            with suppress(LogUnusable):
-                await self._waiting.expire()
-            if self._parts.conversations.problem:
-                await self._parts.conversations.check()
-            if self._parts.log.problem or self._parts.clock.monotonic() >= due:
-                before = self._parts.clock.now_ns() - retention * 1_000_000_000
-                with suppress(LogUnusable):  # Readiness tells it, and the next round tries again.
-                    forgotten = await self._parts.log.sweep(before)
-                    await self._waiting.tidy()
-                    if self._parts.pushes:
-                        await self._parts.pushes.refresh()
-                    due = self._parts.clock.monotonic() + pause
-                    _logger.info("old tasks forgotten", extra={"tasks": forgotten})
+            for part in (
+                self._parts.runs.settle,
+                self._waiting.expire,
+                # Unready for it, the agent gets no call whose line would show that the trail can be written again.
+                self._parts.trail.restore,
+                self._look,
+                self._forget,
+            ):
+                await self._tried(part)
             await asyncio.sleep(self._parts.retry_seconds)
+
+    async def _tried(self, part: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await part()
+        except (LogUnusable, MemoryUnusable):
+            pass  # Readiness tells it, and the next round tries again.
+        except Exception:
+            _logger.exception("a part of the upkeep broke; the next round tries it again")
+            self._metrics.upkeep_failures.inc()
+
+    async def _look(self) -> None:
+        """Whether what could not be used can be again."""
+        if self._parts.conversations.problem:
+            await self._parts.conversations.check()
+        await self._parts.books.look()
+
+    async def _forget(self) -> None:
+        """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
+        if not self._parts.log.problem and self._parts.clock.monotonic() < self._due:
+            return
+        retention = self._parts.config.task_retention_seconds
+        forgotten = await self._parts.log.sweep(self._parts.clock.now_ns() - retention * 1_000_000_000)
+        await self._waiting.tidy()
+        if self._parts.pushes:
+            await self._parts.pushes.refresh()
+        await self._tried(self._empty_archive)
+        pause = min(_SWEEP_SECONDS, retention / 4, self._parts.config.compaction.archive.retain_seconds / 4)
+        self._due = self._parts.clock.monotonic() + pause
+        _logger.info("old tasks forgotten", extra={"tasks": forgotten})
+
+    async def _empty_archive(self) -> None:
+        retained = self._parts.config.compaction.archive.retain_seconds
+        gone = await expire(self._parts.conversations, self._parts.clock.now_ns() / 1e9 - retained)
+        if gone:
+            _logger.info("archived messages forgotten", extra={"messages": gone})

@@ -1,8 +1,14 @@
-"""Clients that others wrote, of every dialect and binding, against one running server. Each does the same and tells."""
+"""Clients that others wrote, of every dialect and binding, against one running server. Each does the same and tells.
+
+What google-adk's RemoteA2aAgent (2.13) has no call for is not here: it sends, and neither reads, lists nor cancels a
+task, registers no receiver, verifies no signature and asks for no extended card. SDKs of 0.3 have no list, and sign
+another form of the card. The guide's table of clients is held against what is seen here.
+"""
 
 import base64
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -18,6 +24,7 @@ from fleetwright_operator.jws import new_secret, signing_key
 from fleetwright_operator.keyring import CardKey, card_signatures, key_set
 
 CLIENTS = Path(__file__).with_name("clients")
+ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parents[1] / "server/agent_process.py"
 TOKEN = "token-of-default"
 SEEN = {
@@ -29,8 +36,60 @@ SEEN = {
     "asked": ["input-required", "Sure?", "completed", "Done with yes."],
     "registered": True,
 }
-SINCE_1_0 = SEEN | {"listed": [True], "asked": ["input_required", *SEEN["asked"][1:]]}
+SINCE_1_0 = SEEN | {"verified": True, "listed": [True], "asked": ["input_required", *SEEN["asked"][1:]]}
 BEFORE_1_0 = SEEN | {"finals": 1}
+BY_ADK = {
+    "sent": ["Done with hello."],
+    "streamed": [[True, "Working on it. "], [False, "Done with hello."]],
+    "continued": [["Done with hello again."], True],
+    "asked": [{"input_required": "Sure?"}, ["Done with yes."], True],
+    "failed": ["It failed as it was told to."],
+    "unknown": ["A2A request failed: HTTP Error 401: Client error '401 Unauthorized'"],
+}
+GUIDE = ROOT / "docs/guides/clients-and-dialects.md"
+SHOWN_BY = {
+    "send": "sent",
+    "stream": "streamed",
+    "get": "got",
+    "list": "listed",
+    "cancel": "cancelled",
+    "answer a question": "asked",
+    "push": "registered",
+    "verify the card": "verified",
+    "errors": "unknown",
+}
+"""Of each column of the guide's table: where a client tells of it."""
+
+
+def locked(name, package):
+    return re.search(rf"^{package}==(\S+)", (ROOT / f"locks/{name}.txt").read_text(), re.MULTILINE)[1]
+
+
+def locked_by_npm(package):
+    lock = json.loads(Path(__file__).with_name("npm-a2a").joinpath("package-lock.json").read_text())
+    return lock["packages"][f"node_modules/{package}"]["version"]
+
+
+def clients():
+    """Each row of the guide's table, and what that client is seen to tell."""
+    refused = {"unknown": ...}
+    return {
+        f"`a2a-sdk` {locked('dev', 'a2a-sdk')} (Python)": SINCE_1_0 | refused,
+        f"`@a2a-js/sdk` {locked_by_npm('@a2a-js/sdk')}": SINCE_1_0 | refused,
+        f"`a2a-sdk` {locked('a2a-0.3-client', 'a2a-sdk')} (Python)": BEFORE_1_0 | refused,
+        f"`@a2a-js/sdk` {locked_by_npm('a2a-js-sdk-0.3')}": BEFORE_1_0 | refused,
+        f"`google-adk` {locked('adk-client', 'google-adk')}, `RemoteA2aAgent`": BY_ADK,
+        "0.1, written by hand": BEFORE_1_0 | refused,
+    }
+
+
+def test_the_guide_says_of_each_client_what_it_was_seen_to_do():
+    lines = [line.strip("|").split("|") for line in GUIDE.read_text().splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line] for line in lines]
+    start = next(number for number, line in enumerate(cells) if line[1:] == list(SHOWN_BY))
+    rows = {line[0]: line[1:] for line in cells[start + 2 : start + 2 + len(clients())]}
+    seen = {name: ["yes" if key in told else "–" for key in SHOWN_BY.values()] for name, told in clients().items()}
+    assert rows == seen
 
 
 @dataclass
@@ -188,4 +247,4 @@ def test_a_client_of_0_1_written_by_hand(agent, receiver):
 def test_the_remote_agent_of_google_adk(agent, python_environment):
     url, _ = agent
     seen = told(python_environment("adk-client") / "python", CLIENTS / "adk.py", url, TOKEN)
-    assert seen == {"first": "Done with hello.", "second": "Done with hello again.", "errors": []}
+    assert seen == BY_ADK

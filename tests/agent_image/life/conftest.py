@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -171,6 +172,12 @@ class Guest:
         self.process.kill()
         await self.process.wait()
 
+    async def leave(self) -> None:
+        """As the kubelet asks for it."""
+        assert self.process is not None
+        self.process.terminate()
+        assert await self.process.wait() == 0
+
     async def ready(self) -> None:
         async with asyncio.timeout(30), httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
             while True:
@@ -195,9 +202,9 @@ def state(task: dict[str, Any]) -> str:
 
 @pytest.fixture
 def write(mounted: Any, documents: Any, model_port: int, house_port: int) -> Callable[..., None]:
-    """Writes the configuration of an agent of the house."""
+    """Writes the configuration of an agent of the house, this one's or another's."""
 
-    def of(*, server: dict[str, Any] | None = None, **changes: Any) -> None:
+    def of(*, server: dict[str, Any] | None = None, to: Any = mounted, **changes: Any) -> None:
         model = {
             "name": "offline",
             "baseUrl": f"http://127.0.0.1:{model_port}/v1",
@@ -207,9 +214,34 @@ def write(mounted: Any, documents: Any, model_port: int, house_port: int) -> Cal
             "price": {"inputPerMillion": "1", "outputPerMillion": "2"},
         }
         tools = {"name": "house", "url": f"http://127.0.0.1:{house_port}/mcp", **(server or {})}
-        mounted.write(mounted.layout.config_file, documents(model=model, mcpServers=[tools], askHuman=True) | changes)
+        to.write(to.layout.config_file, documents(model=model, mcpServers=[tools], askHuman=True) | changes)
 
     return of
+
+
+@asynccontextmanager
+async def opened(mounted: Any, **seams: Any) -> AsyncIterator[Guest]:
+    """The agent of these files behind its two doors."""
+    app = create_app(mounted.config(), layout=mounted.layout, retry_seconds=0.1, **seams)
+    await app.start()
+    servers = [
+        uvicorn.Server(uvicorn.Config(door, lifespan="off", log_config=None, timeout_graceful_shutdown=1))
+        for door in (app.a2a, app.ops)
+    ]
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in servers]
+    running = [
+        asyncio.create_task(server._serve([listener])) for server, listener in zip(servers, listeners, strict=True)
+    ]
+    guest = Guest(*(f"http://127.0.0.1:{listener.getsockname()[1]}" for listener in listeners))
+    try:
+        await guest.ready()
+        yield guest
+    finally:
+        await app.drain()
+        for server in servers:
+            server.should_exit = True
+        await asyncio.gather(*running)
+        await app.aclose()
 
 
 @pytest.fixture
@@ -219,26 +251,25 @@ def agent(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
     @asynccontextmanager
     async def start(*, conversations: Database | None = None, **changes: Any) -> AsyncIterator[Guest]:
         write(**changes)
-        app = create_app(mounted.config(), layout=mounted.layout, conversations=conversations, retry_seconds=0.1)
-        await app.start()
-        servers = [
-            uvicorn.Server(uvicorn.Config(door, lifespan="off", log_config=None, timeout_graceful_shutdown=1))
-            for door in (app.a2a, app.ops)
-        ]
-        listeners = [socket.create_server(("127.0.0.1", 0)) for _ in servers]
-        running = [
-            asyncio.create_task(server._serve([listener])) for server, listener in zip(servers, listeners, strict=True)
-        ]
-        guest = Guest(*(f"http://127.0.0.1:{listener.getsockname()[1]}" for listener in listeners))
-        try:
-            await guest.ready()
+        async with opened(mounted, conversations=conversations) as guest:
             yield guest
-        finally:
-            await app.drain()
-            for server in servers:
-                server.should_exit = True
-            await asyncio.gather(*running)
-            await app.aclose()
+
+    return start
+
+
+@pytest.fixture
+def peer(
+    tmp_path: Path, mount_below: Callable[..., Any], write: Callable[..., None], callers: Any
+) -> Callable[..., Any]:
+    """Another agent, called `cook`, which the first one may call; with a turn of its own, or the whole loop."""
+
+    @asynccontextmanager
+    async def start(*, turn: Any = None, **changes: Any) -> AsyncIterator[Guest]:
+        files = mount_below(tmp_path / "cook")
+        write(to=files, name="cook", **changes)
+        files.write(files.layout.callers_file, callers({"agent:team/echo": TOKENS["agent:team/echo"]}))
+        async with opened(files, turn=turn) as guest:
+            yield guest.by("agent:team/echo")
 
     return start
 

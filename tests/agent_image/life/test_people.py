@@ -11,6 +11,7 @@ import pytest
 
 from fleetwright_agent.memory import schema, threads
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.spending import Spending
 
 ASK = "https://fleetwright.dev/a2a/ask/v1"
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"
@@ -84,6 +85,28 @@ async def test_what_was_set_aside_for_a_task_that_has_ended_is_dropped(agent, st
         for task in (second, third):
             assert states(await guest.say("Yes", taskId=task["id"])) == "completed"
         assert await set_aside(mounted) == set()
+
+
+async def test_what_was_noted_of_the_cost_of_a_cancelled_task_is_dropped(agent, house, mounted):
+    async with agent() as guest:
+        task = await guest.say("Cook a dish of 3 portions", now=True)
+        async with asyncio.timeout(30):
+            while not house.ledger:  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.02)
+        await guest.call("CancelTask", {"id": task["id"]})
+        assert await noted(mounted) == [("client:default", task["id"])]
+    async with agent():
+        async with asyncio.timeout(10):
+            while await noted(mounted):  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.02)
+
+
+async def noted(mounted):
+    database = Database(mounted.layout.memory / schema.FILE, schema.SCHEMA)
+    try:
+        return await Spending(database).tasks()
+    finally:
+        await database.aclose()
 
 
 async def set_aside(mounted):
@@ -338,6 +361,19 @@ async def test_how_long_people_take_is_measured(gated_agent):
     await guest.say("no", taskId=task["id"])
     assert await guest.metric('hitl_wait_seconds_count{kind="approval"}') == before + 1
     assert await guest.metric(declined) == refused + 1
+
+
+async def test_an_answer_is_taken_from_a_caller_that_has_as_many_tasks_as_it_may(agent, house, states):
+    approvals = {"tools": ["house__charge_card"]}
+    async with agent(limits={"maxTasksPerCaller": 1}, approvals=approvals) as guest:
+        task = await guest.say("Charge the card 30")
+        running = await guest.say("Hello there, my friend. [[pause:20]]", now=True)
+        done = await guest.say("yes", taskId=task["id"])
+        assert states(done) == "completed"
+        refused = await guest.call("SendMessage", {"message": said_to(task, "Hello") | {"taskId": ""}})
+        assert "as many as it may" in refused["error"]["message"]
+        await guest.call("CancelTask", {"id": running["id"]})
+    assert house.ledger == ["charged 30"]
 
 
 async def test_the_command_line_shows_what_is_asked_and_answers_it(gated_agent, house, tmp_path):

@@ -1,6 +1,25 @@
-"""A process that is killed in the middle of a turn: what goes on, what ends, and what never happens twice."""
+"""A process that ends in the middle of a turn: what goes on, what ends, and what never happens twice."""
 
 import asyncio
+
+import pytest
+
+from fleetwright_agent.extensions import COST
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("kill", id="killed"),
+        pytest.param("leave", id="told to leave"),
+    ]
+)
+def end(request):
+    """How the process ends, before the turn does: told to leave, it waits a second for it."""
+
+    async def of(guest):
+        await getattr(guest, request.param)()
+
+    return of
 
 
 async def test_a_turn_that_was_killed_before_any_effect_goes_on(agent_process, states, house):
@@ -13,13 +32,13 @@ async def test_a_turn_that_was_killed_before_any_effect_goes_on(agent_process, s
     assert house.ledger == ["table for 4"]
 
 
-async def test_a_tool_that_has_answered_is_not_called_again_and_the_answer_is_told_once(agent_process, states, house):
+async def test_a_tool_that_has_answered_is_not_called_again_and_the_answer_is_told_once(
+    agent_process, states, house, end
+):
     async with agent_process() as guest:
         task = await guest.say("Book table for 4 [[pause:0.5]]", now=True)
-        async with asyncio.timeout(30):
-            while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.05)
-        await guest.kill()
+        await told(guest, task)
+        await end(guest)
     async with agent_process() as guest:
         follow = guest.events("SubscribeToTask", {"id": task["id"]})
         seen = [event async for event in follow]
@@ -31,11 +50,28 @@ async def test_a_tool_that_has_answered_is_not_called_again_and_the_answer_is_to
     assert seen[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_tool_that_was_running_is_not_called_again_and_the_task_says_why_it_ended(agent_process, states, house):
+async def test_the_bill_holds_what_was_used_before_the_process_ended(agent_process, states, end):
+    async with agent_process() as guest:
+        task = await guest.say("Book table for 4 [[pause:0.2]]", now=True)
+        await told(guest, task)
+        await end(guest)
+    async with agent_process() as guest:
+        interrupted = await guest.rested(task)
+        whole = await guest.say("Book table for 4 [[pause:0]]")
+        bills = [each["artifacts"][0]["metadata"][COST] for each in (interrupted, whole)]
+        # A call that was cut when the process left is paid for too, and made again.
+        assert bills[0]["usage"]["output_tokens"] >= bills[1]["usage"]["output_tokens"] > 0
+        assert [bill["success"] for bill in bills] == [True, True]
+        assert bills[0]["costUsd"] >= 0.9 * bills[1]["costUsd"]
+
+
+async def test_a_tool_that_was_running_is_not_called_again_and_the_task_says_why_it_ended(
+    agent_process, states, house, end
+):
     async with agent_process() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
         await until(lambda: ledger(house), 1)
-        await guest.kill()
+        await end(guest)
     house.kitchen.set()
     async with agent_process() as guest:
         ended = await guest.rested(task)
@@ -71,13 +107,13 @@ async def test_a_reply_that_was_being_worked_on_is_not_lost(agent_process, state
     assert house.ledger == ["charged 30"]
 
 
-async def test_messages_that_waited_for_their_turn_are_answered_in_their_order(agent_process, states):
+async def test_messages_that_waited_for_their_turn_are_answered_in_their_order(agent_process, states, end):
     async with agent_process() as guest:
         first = await guest.say("Hello there, my friend. [[pause:0.5]]", now=True, contextId="shared")
         second = await guest.say("My dog is called Rex.", now=True, contextId="shared")
         third = await guest.say("What is my dog called?", now=True, contextId="shared")
         await asyncio.sleep(0.3)
-        await guest.kill()
+        await end(guest)
     async with agent_process() as guest:
         ends = [await guest.rested(task) for task in (first, second, third)]
     assert [states(task) for task in ends] == ["completed"] * 3
@@ -88,9 +124,7 @@ async def test_a_reply_that_waited_behind_a_running_turn_of_its_conversation_spo
     async with agent_process() as guest:
         first = await guest.say("Ask the human about dessert", contextId="shared")
         second = await guest.say("My dog is called Rex. [[pause:0.5]]", now=True, contextId="shared")
-        async with asyncio.timeout(30):
-            while not (await guest.get(second)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
-                await asyncio.sleep(0.05)
+        await told(guest, second)
         await guest.say("Cake", taskId=first["id"], now=True)
         await guest.kill()
     async with agent_process() as guest:
@@ -102,6 +136,61 @@ async def test_a_reply_that_waited_behind_a_running_turn_of_its_conversation_spo
         assert "Rex" in known["artifacts"][0]["parts"][0]["text"]
 
 
+async def test_a_reply_to_a_task_apart_from_its_conversation_goes_on(agent_process, states):
+    async with agent_process() as guest:
+        first = await guest.say("Ask the human about dessert [[pause:0.5]]", contextId="shared")
+        await guest.say("My dog is called Rex.", contextId="shared")
+        await guest.say("Cake", taskId=first["id"], now=True)
+        await told(guest, first)
+        await guest.leave()
+    async with agent_process() as guest:
+        done = await guest.rested(first)
+        assert states(done) == "completed"
+        assert "Cake" in done["artifacts"][0]["parts"][0]["text"]
+
+
+async def test_whoever_waits_hears_that_the_task_goes_on_after_the_restart(agent_process, states):
+    async with agent_process() as guest:
+        waiting = asyncio.create_task(guest.say("Hello there, my friend. [[pause:0.5]]"))
+        seen = asyncio.create_task(collected(guest, "My dog is called Rex. [[pause:0.5]]"))
+        await until(lambda: running(guest), 2)
+        await guest.leave()
+        task, events = await waiting, await seen
+    status = events[-1]["statusUpdate"]["status"]
+    assert states(task) == states(events[-1]["statusUpdate"]) == "working"
+    assert status["message"]["metadata"] == {"reason": "restart"}
+    assert "goes on after that" in status["message"]["parts"][0]["text"]
+    async with agent_process() as guest:
+        for each in (task, events[0]["task"]):
+            assert states(await guest.rested(each)) == "completed"
+
+
+async def test_where_memory_ends_with_the_pod_what_is_not_done_fails_with_a_reason(agent_process, states):
+    async with agent_process(ephemeralMemory=True) as guest:
+        waiting = asyncio.create_task(guest.say("Hello there, my friend. [[pause:0.5]]"))
+        await until(lambda: running(guest), 1)
+        await guest.leave()
+        task = await waiting
+    assert states(task) == "failed"
+    assert task["status"]["message"]["metadata"]["reason"] == "shutdown"
+
+
+async def collected(guest, text):
+    message = {"messageId": text, "role": "ROLE_USER", "parts": [{"text": text}]}
+    return [event async for event in guest.events("SendStreamingMessage", {"message": message})]
+
+
+async def told(guest, task):
+    """Returns once the task has begun to say something."""
+    async with asyncio.timeout(30):
+        while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.05)
+
+
+async def running(guest):
+    return len((await guest.call("ListTasks", {}))["result"]["tasks"])
+
+
 async def ledger(house):
     return len(house.ledger)
 
@@ -110,3 +199,33 @@ async def until(look, wanted):
     async with asyncio.timeout(30):
         while await look() < wanted:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
+
+
+async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times(agent_process, states):
+    async with agent_process() as guest:
+        task = await guest.say("Hello there, my friend. [[pause:20]]", now=True)
+        await told(guest, task)
+        await guest.kill()
+    for _ in range(3):
+        async with agent_process() as guest:
+            assert states(await guest.get(task)) == "working"
+            await guest.kill()
+    async with agent_process() as guest:
+        ended = await guest.rested(task)
+        assert states(ended) == "failed"
+        assert ended["status"]["message"]["metadata"]["reason"] == "restart"
+        assert "does not try it again" in ended["status"]["message"]["parts"][0]["text"]
+        assert states(await guest.say("Hello", contextId=task["contextId"])) == "completed"
+
+
+async def test_a_task_that_is_left_in_good_order_is_taken_up_without_end(agent_process, states):
+    async with agent_process() as guest:
+        task = await guest.say("Hello there, my friend. [[pause:20]]", now=True)
+        await told(guest, task)
+        await guest.kill()
+    for end in ("kill", "kill", "leave", "kill", "kill", "kill"):
+        async with agent_process() as guest:
+            assert states(await guest.get(task)) == "working"
+            await getattr(guest, end)()
+    async with agent_process() as guest:
+        assert states(await guest.rested(task)) == "failed"

@@ -58,6 +58,16 @@ FAULTS: list[Any] = [
         id="a skill that is not mounted",
     ),
     pytest.param(
+        lambda mounted, documents: (
+            mounted.write(
+                mounted.layout.card_file, {"name": "echo", "supportedInterfaces": [{"url": "http://[::1]/a2a"}]}
+            ),
+            mounted.write(mounted.layout.config_file, documents(requireRoutableUrl=True)),
+        ),
+        "the card names http://[::1]/a2a, which others cannot reach",
+        id="a card that leads its reader to itself",
+    ),
+    pytest.param(
         lambda mounted, documents: mounted.layout.callers_file.unlink(),
         "callers.json cannot be read",
         id="callers that are not mounted",

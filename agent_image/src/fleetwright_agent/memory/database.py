@@ -36,7 +36,11 @@ class Database:
         Raises:
             MemoryUnusable: The file cannot be used; nothing was written.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._transaction, work)
+        return await self.submit(work)
+
+    def submit(self, work: Callable[[sqlite3.Connection], T]) -> "asyncio.Future[T]":
+        """The same, begun at once: its place among the calls is now."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, self._transaction, work)
 
     async def check(self) -> None:
         """Looks whether the file is whole and can be written; `problem` is what was found."""

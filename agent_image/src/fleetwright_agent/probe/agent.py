@@ -4,12 +4,13 @@ What lies elsewhere is not its matter: a model or an MCP server that cannot be r
 """
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
 from fleetwright_agent.config import AgentConfig
 from fleetwright_agent.layout import Layout
-from fleetwright_agent.mounted import ConfigurationError, check_memory, check_secrets, load
+from fleetwright_agent.mounted import ConfigurationError, check_addresses, check_memory, check_secrets, load
 
 
 def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -23,6 +24,7 @@ async def look_at(options: argparse.Namespace) -> dict[str, Any]:
     layout = Layout(root=options.root)
     config = load(layout)
     check_memory(layout.memory)
+    check_addresses(config, layout)
     check_secrets(config, layout)
     _check_skills(config, layout)
     try:
@@ -47,12 +49,16 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     from fleetwright_agent.app import create_app
     from fleetwright_agent.memory import schema
     from fleetwright_agent.memory.database import Database
+    from fleetwright_agent.memory.ledger import Ledger
     from fleetwright_agent.metrics import Metrics
     from fleetwright_agent.server.auth import parse_callers
     from fleetwright_agent.server.card import parse_card
+    from fleetwright_agent.server.clock import Clock
     from fleetwright_agent.server.watched import Watched
     from fleetwright_agent.tools.offers import Offers
+    from fleetwright_agent.trail import audit_trail
     from fleetwright_agent.turn.assembly import build_turn
+    from fleetwright_agent.turn.books import Books
 
     for problem in (
         Watched(layout.callers_file, parse_callers).read()[1],
@@ -61,8 +67,12 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
         if problem:
             raise ConfigurationError(problem)
     conversations = Database(layout.memory / schema.FILE, schema.SCHEMA)
-    turn = build_turn(config, layout, Metrics(CollectorRegistry()), conversations, Offers())
+    metrics = Metrics(CollectorRegistry())
+    trail = audit_trail(config, layout, metrics, Clock())
+    books = Books(config.budgets, Ledger(conversations, now=time.time), metrics, now=time.time)
+    turn = build_turn(config, layout, metrics, conversations, Offers(), trail, books)
     app = create_app(config, layout=layout, turn=turn)
     await app.aclose()
     await turn.aclose()
     await conversations.aclose()
+    await trail.aclose()

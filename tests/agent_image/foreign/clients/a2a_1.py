@@ -9,6 +9,7 @@ from uuid import uuid4
 import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.types import (
+    AgentCard,
     CancelTaskRequest,
     GetTaskPushNotificationConfigRequest,
     GetTaskRequest,
@@ -21,7 +22,7 @@ from a2a.types import (
     TaskState,
 )
 from a2a.utils.errors import A2AError
-from a2a.utils.signing import create_signature_verifier
+from a2a.utils.signing import SignatureVerificationError, create_signature_verifier
 from jwt import PyJWK
 
 
@@ -48,6 +49,19 @@ async def refused(call):
     except A2AError as error:
         return type(error).__name__
     return "nothing"
+
+
+def verified(card, verifier):
+    """Whether it is, and whether one that somebody changed is not."""
+    changed = AgentCard()
+    changed.CopyFrom(card)
+    changed.name = "somebody else"
+    verifier(card)
+    try:
+        verifier(changed)
+    except SignatureVerificationError:
+        return True
+    return False
 
 
 async def main(url, token, transport, hook, key_set):
@@ -82,6 +96,7 @@ async def main(url, token, transport, hook, key_set):
         listed = await plain.list_tasks(ListTasksRequest(context_id=task.context_id))
         report = {
             "card": card.name,
+            "verified": verified(card, verifier),
             "sent": [state(task.status), text_of(task)],
             "streamed": [states[0], states[-1], streamed],
             "got": [state(got.status), text_of(got)],

@@ -11,7 +11,9 @@ const Factory = { JSONRPC: JsonRpcTransportFactory, "HTTP+JSON": RestTransportFa
 
 const served = await (await fetch(`${url}/.well-known/agent-card.json`)).json();
 const known = new Map(JSON.parse(readFileSync(keySet, "utf8")).keys.map((key) => [key.kid, key]));
-await verifyAgentCardSignature(async (kid) => known.get(kid))(served);
+const verify = verifyAgentCardSignature(async (kid) => known.get(kid));
+await verify(served);
+const verified = await verify({ ...served, name: "somebody else" }).then(() => false, () => true);
 
 const create = (polling) =>
   new ClientFactory({ transports: [new Factory({ fetchImpl })], clientConfig: { polling } }).createFromAgentCard(
@@ -46,6 +48,7 @@ const listed = await client.listTasks({ tenant: "", contextId: task.contextId, p
 console.log(
   JSON.stringify({
     card: served.name,
+    verified,
     sent: [state(task.status), text(task)],
     streamed: [states[0], states.at(-1), streamed],
     got: [state(got.status), text(got)],
