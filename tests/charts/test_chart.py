@@ -166,6 +166,7 @@ def test_of_the_api_server_the_operator_reads_one_object_unless_it_is_told_not_t
     }
     settings = settings_from({**environment(documents), "FLEETWRIGHT_CATALOG_FILE": ""})
     assert [str(network) for network in settings.denied_ranges] == ["192.88.1.0/24", "2a00::/16"]
+    assert settings.stated_ranges == settings.denied_ranges
     assert settings.deny_api_server
     alone = render(network={"denyAPIServer": False})
     assert not [role for role in of_kind(alone, "Role") if role["metadata"]["namespace"] == "default"]

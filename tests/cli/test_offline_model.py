@@ -22,6 +22,7 @@ CONVERT = _tool(
     to_unit={"enum": ["miles", "kilometres"]},
 )
 ASK = _tool("ask_cook", "Ask the agent cook (knows recipes) and wait for its answer.", message={"type": "string"})
+ASK["function"]["parameters"]["properties"]["task_id"] = {"type": "string"}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,14 @@ ASK = _tool("ask_cook", "Ask the agent cook (knows recipes) and wait for its ans
         pytest.param("Convert the length to miles.", [], id="a call without a required value is not made"),
         pytest.param(
             "Ask the cook to boil eggs.", [("ask_cook", {"message": "boil eggs."})], id="a request is passed on"
+        ),
+        pytest.param(
+            'Ask the cook about "A-1003"', [("ask_cook", {"message": "A-1003"})], id="what may be left out is left out"
+        ),
+        pytest.param(
+            'Ask the cook "two" for task_id t-7.',
+            [("ask_cook", {"message": "two", "task_id": "t-7."})],
+            id="unless the step names it",
         ),
         pytest.param(
             'Weather of the city "Rome", then ask the cook about pasta',
@@ -97,6 +106,36 @@ async def test_a_tool_is_called_and_its_result_is_told(http):
     result = {"role": "tool", "tool_call_id": tool_call["id"], "content": "21 degrees"}
     told = (await _complete(http, asked, call["message"], result, tools=[WEATHER])).json()["choices"][0]
     assert "21 degrees" in told["message"]["content"]
+
+
+ASKED_BACK = 'How many eggs? To answer, call this tool again with task_id "t-7" and the answer as message'
+
+
+def _result(identity, text):
+    return {"role": "tool", "tool_call_id": identity, "content": text}
+
+
+async def _next(http, messages, text=None):
+    """The calls of the next reply, which is added with what they come to; or its words."""
+    reply = (await _complete(http, *messages, tools=[WEATHER, ASK])).json()["choices"][0]["message"]
+    calls = reply.get("tool_calls", [])
+    messages += [reply, *(_result(call["id"], text) for call in calls)]
+    return [json.loads(call["function"]["arguments"]) for call in calls] or reply["content"]
+
+
+async def test_a_tool_that_asks_back_is_told_what_fits_its_question(http):
+    messages = [_user('There are two eggs. Ask the cook to boil them, then tell the weather of the city "Lima".')]
+    assert await _next(http, messages, ASKED_BACK) == [{"message": "boil them"}]
+    assert await _next(http, messages, "Boiled.") == [{"message": "There are two eggs.", "task_id": "t-7"}]
+    assert await _next(http, messages, "It rains.") == [{"city": "Lima"}]
+    assert "Boiled. It rains." in await _next(http, messages)
+
+
+async def test_a_question_that_nothing_fits_stays_open_and_the_plan_goes_on(http):
+    messages = [_user('Ask the cook to boil them, then tell the weather of the city "Lima".')]
+    assert await _next(http, messages, ASKED_BACK) == [{"message": "boil them"}]
+    assert await _next(http, messages, "It rains.") == [{"city": "Lima"}]
+    assert "It rains." in await _next(http, messages)
 
 
 async def test_a_shared_beginning_counts_as_cached(http):

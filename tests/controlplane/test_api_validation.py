@@ -153,6 +153,10 @@ BAD = [
     ),
     pytest.param(AGENT, "spec.compaction", {"mode": "Always"}, "Enforce", id="a mode is one of three"),
     pytest.param(
+        AGENT, "spec.compaction", {"prune": {"head": 3000, "tail": 1000}}, "must be below", id="a cut result is shorter"
+    ),
+    pytest.param(AGENT, "spec.compaction", {"pin": {"kinds": ["All"]}}, "Policy", id="pins are of known kinds"),
+    pytest.param(
         AGENT,
         "spec.compaction",
         {"trigger": {"contextFraction": "1.5"}},

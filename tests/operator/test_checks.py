@@ -37,7 +37,44 @@ INVALID = [
         "spec.a2a.skills[0].outputSchema.type must be object",
         id="a result that is no object",
     ),
+    *(
+        pytest.param({"a2a": {"publicURL": url}}, "InvalidAddress", f"a2a.publicURL {url}", id=words)
+        for url, words in (
+            ("http://localhost.:80/x", "a public address of the reader's own machine"),
+            ("http://[::1", "a public address that is none"),
+        )
+    ),
     pytest.param({"approvals": {"expiry": "soon"}}, "InvalidDuration", "spec.approvals.expiry", id="no expiry"),
+    pytest.param(
+        {"budgets": [{"period": "Day", "usd": "5"}]},
+        "BudgetUnpriced",
+        "spec.budgets[Day].usd needs the price of 'm': set spec.model.price, or use tokens",
+        id="a budget in dollars for a model without a price",
+    ),
+    pytest.param(
+        {"budgets": [{"period": "Day", "tokens": 5}], "memory": {"storage": {"ephemeral": True}}},
+        "BudgetNeedsMemory",
+        "remove spec.memory.storage.ephemeral",
+        id="a budget that would begin anew with every pod",
+    ),
+    pytest.param(
+        {"enforcement": {"limits": [{"tool": "*", "max": 1, "window": "soon"}]}},
+        "InvalidDuration",
+        "spec.enforcement.limits[0].window",
+        id="no window",
+    ),
+    pytest.param(
+        {"enforcement": {"deny": ["tools_add"]}, "mcpServers": [{"name": "tools"}]},
+        "UnknownTool",
+        "spec.enforcement.deny names 'tools_add'",
+        id="a denied tool of nobody",
+    ),
+    pytest.param(
+        {"enforcement": {"arguments": [{"tool": "ask_other", "schema": {}}]}},
+        "UnknownTool",
+        "spec.enforcement.arguments names 'ask_other'",
+        id="a rule for a tool of nobody",
+    ),
     pytest.param(
         {"approvals": {"tools": ["tools_add"]}, "mcpServers": [{"name": "tools"}]},
         "UnknownTool",

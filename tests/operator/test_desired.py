@@ -40,10 +40,27 @@ FULL = {
         {"name": "weather"},
     ],
     "approvals": {"tools": ["ask_helper", "weather__warn"], "by": "Callers", "expiry": "2h"},
+    "enforcement": {
+        "deny": ["tools__drop"],
+        "arguments": [{"tool": "tools__add", "schema": {"properties": {"a": {"maximum": 9}}}}],
+        "limits": [{"tool": "*", "max": 100, "window": "1h"}, {"tool": "ask_helper", "max": 5, "window": "30s"}],
+    },
+    "audit": {"mode": "Required", "maxBytes": 1048576},
+    "budgets": [
+        {"period": "Hour", "tokens": 500000},
+        {
+            "period": "Day",
+            "usd": "25.50",
+            "warnAt": "0.7",
+            "onExceeded": "Pause",
+            "downgrade": {"at": "0.9", "model": {"name": "priced"}},
+        },
+    ],
     "askHuman": True,
     "a2a": {
         "dialects": ["0.3", "1.0"],
         "publicURL": "https://agents.example.com/poet/",
+        "requireRoutableURL": True,
         "extensions": {"toolCalls": False, "reasoning": True, "dataParts": True},
         "skills": [
             {"id": "haiku", "description": "unused", "outputSchema": {"properties": {"lines": {"type": "array"}}}},
@@ -52,8 +69,22 @@ FULL = {
     },
     "peers": [{"name": "helper"}, {"name": "critic", "namespace": "press"}],
     "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}, "taskRetention": "72h"},
-    "compaction": {"mode": "Observe", "trigger": {"tokens": 1000}, "summary": {"timeout": "30s"}},
-    "limits": {"maxToolCalls": 3, "maxRequestBytes": 4096, "maxRequestsPerMinute": 60, "stallSeconds": 120},
+    "compaction": {
+        "mode": "Observe",
+        "trigger": {"tokens": 1000},
+        "prune": {"idleAfter": "10m", "exceptTools": ["notes__read"]},
+        "summary": {"timeout": "30s", "model": {"name": "small", "contextWindow": 64000}},
+        "pin": {"kinds": ["Policy", "Skills"]},
+        "archive": {"retain": "24h", "recallTool": False},
+        "guard": {"minGain": "0.3"},
+    },
+    "limits": {
+        "maxToolCalls": 3,
+        "maxRequestBytes": 4096,
+        "maxRequestsPerMinute": 60,
+        "stallSeconds": 120,
+        "maxWaitingTasksPerCaller": 50,
+    },
     "auth": {
         "clients": [{"name": "web"}, {"name": "ops"}],
         "apiKey": True,
@@ -190,6 +221,20 @@ def test_no_credential_is_written_outside_a_secret(full, priced):
     rest = [body for body in agent_children(full, priced).manifests if body["kind"] != "Secret"]
     assert not any(token in str(rest) for token in ("web-token", "ops-token", "editor-token", "helper-token"))
     assert "token'" not in repr(full.tokens)
+
+
+@pytest.mark.parametrize(
+    ("memory", "told"),
+    [
+        pytest.param({"storage": {"ephemeral": True}}, {"ephemeralMemory": True}, id="memory that ends with the pod"),
+        pytest.param({"storage": {"ephemeral": False}}, {}, id="memory that stays"),
+        pytest.param({}, {}, id="memory by default"),
+    ],
+)
+def test_an_agent_knows_whether_its_memory_outlives_the_pod(objects, settings, memory, told):
+    children = agent_children(AgentParts(agent=objects.agent(memory=memory)), settings).manifests
+    (config,) = [json.loads(body["data"]["agent.json"]) for body in children if "agent.json" in body.get("data", {})]
+    assert {key: config[key] for key in ("ephemeralMemory",) if key in config} == told
 
 
 def test_an_ephemeral_memory_has_no_claim(objects, settings):

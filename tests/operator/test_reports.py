@@ -3,7 +3,7 @@
 import pytest
 
 from fleetwright_operator.knowledge import degraded, drift, tools_of
-from fleetwright_operator.reports import CARD_PATIENCE, Reports, Said, ServerReport, parse_report
+from fleetwright_operator.reports import CARD_PATIENCE, BudgetReport, Reports, Said, ServerReport, parse_report
 
 DIGEST = "sha256:" + "0" * 64
 GOOD = {
@@ -55,6 +55,16 @@ SAID = [
         {"mcpServers": [{"name": f"s{n}", "reachable": True} for n in range(999)]},
         Said(servers={f"s{n}": ServerReport() for n in range(64)}),
         id="more servers than an agent may have",
+    ),
+    pytest.param(
+        {"budgets": [{"period": "Day", "exceeded": True, "resetsAt": "2026-01-02T00:00:00Z", "spentUsd": "5"}]},
+        Said(budgets=(BudgetReport(period="Day", exceeded=True, resets_at="2026-01-02T00:00:00Z"),)),
+        id="a budget that is used up",
+    ),
+    pytest.param(
+        {"budgets": [{"period": "Year"}, 7, {"period": "Hour", "exceeded": "yes", "resetsAt": "soon"}]},
+        Said(budgets=(BudgetReport(period="Hour", exceeded=False, resets_at=""),)),
+        id="budgets of another shape",
     ),
 ]
 
@@ -229,3 +239,17 @@ async def test_another_key_is_no_drift(poet, api):
     assert report(api)["cardDigest"] != before["cardDigest"]
     await say(poet, before)
     assert "CardDrift" not in poet.conditions("Agent", "poet")
+
+
+async def test_a_budget_that_is_used_up_is_a_condition_until_there_is_room(poet, api):
+    full = [{"period": "Day", "exceeded": True, "resetsAt": "2026-01-02T00:00:00Z"}]
+    await say(poet, report(api, budgets=full))
+    assert "BudgetExceeded" not in poet.conditions("Agent", "poet"), "the spec has no such budget"
+    body = api.find("Agent", "poet")
+    api.put({**body, "spec": {**body["spec"], "budgets": [{"period": "Day", "tokens": 5}]}})
+    await poet.settle()
+    await say(poet, report(api, budgets=full))
+    message = "the budget of the day is used up until 2026-01-02T00:00:00Z"
+    assert poet.conditions("Agent", "poet")["BudgetExceeded"] == ("True", "UsedUp", message)
+    await say(poet, report(api, budgets=[{**full[0], "exceeded": False}]))
+    assert "BudgetExceeded" not in poet.conditions("Agent", "poet")

@@ -1,7 +1,9 @@
 """What can be wrong with a URL in a spec, told under its field: no pod can use it, or it leads nowhere. Pure."""
 
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from fleetwright_operator.desired.addresses import Address, UnusableAddress, destination, parse_address
 from fleetwright_operator.desired.egress import Services
@@ -20,3 +22,16 @@ def resolves(field: str, address: Address, services: Services, settings: Setting
     found = destination(address, services, settings)
     if isinstance(found, str):
         yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
+
+
+def means_its_reader(url: str) -> bool:
+    """Whether the address leads everybody to their own machine."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return True  # It leads nowhere else.
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host in ("", "localhost") or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified

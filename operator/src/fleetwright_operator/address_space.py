@@ -56,7 +56,7 @@ _OUTSIDE = {
         "3fff::/20",
     ),
 }
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64 = _networks("64:ff9b::/96", "64:ff9b:1::/96")
 
 
 _BOTH = frozenset({4, 6})
@@ -114,6 +114,6 @@ def embedded(ip: Ip) -> Ip:
     """The IPv4 address that an IPv6 address stands for, if it stands for one."""
     if isinstance(ip, ipaddress.IPv4Address):
         return ip
-    if ip in _NAT64:
+    if any(ip in each for each in _NAT64):
         return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
     return ip.ipv4_mapped or ip.sixtofour or ip

@@ -21,7 +21,7 @@ from fleetwright_operator.desired.skill_source import Foreign
 from fleetwright_operator.desired.volume import is_ephemeral
 from fleetwright_operator.ending import Ending
 from fleetwright_operator.keyring import card_signatures
-from fleetwright_operator.knowledge import degraded, drift, tools_of
+from fleetwright_operator.knowledge import degraded, drift, over_budget, tools_of
 from fleetwright_operator.moments import moment, written
 from fleetwright_operator.observe import ObservedAgent, observe_agent
 from fleetwright_operator.proving import Proving
@@ -124,6 +124,7 @@ class AgentPass:
             unheard=seen.said is None and any(not pod.deleting for pod in seen.of_kind("Pod")),
             degraded=degraded(seen.said, tools, servers=tuple(seen.servers)),
             drift=self._drift(seen, children),
+            over_budget=over_budget(seen.said, seen.agent["spec"].get("budgets", ())),
             facts={**self._facts(seen, children, held), "tools": tools or None},
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 FALLBACK_BASE_URL = "https://api.openai.com/v1"
-_PRICE_KEYS = {"inputPerMillion", "outputPerMillion", "cachedInputPerMillion"}
+_PRICE_KEYS = {"inputPerMillion", "outputPerMillion", "cachedInputPerMillion", "cacheWritePerMillion"}
 _MODEL_KEYS = {"contextWindow", "maxOutputTokens", "baseURL", "price"}
 
 
@@ -63,6 +63,7 @@ def _price(name: str, price: Any) -> dict[str, str]:
         or not {"inputPerMillion", "outputPerMillion"} <= set(price)
     ):
         raise ValueError(
-            f"catalog: models[{name}].price needs inputPerMillion and outputPerMillion, may have cachedInputPerMillion"
+            f"catalog: models[{name}].price needs inputPerMillion and outputPerMillion,"
+            " and may have cachedInputPerMillion and cacheWritePerMillion"
         )
     return {str(key): str(value) for key, value in price.items()}

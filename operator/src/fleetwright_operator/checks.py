@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fleetwright_operator import durations, names
-from fleetwright_operator.address_checks import resolves, usable
+from fleetwright_operator.address_checks import means_its_reader, resolves, usable
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.additions import is_managed, range_problems
 from fleetwright_operator.desired.addresses import (
@@ -25,6 +25,7 @@ from fleetwright_operator.desired.push import push_range_problems, receivers
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
 from fleetwright_operator.desired.terms import declared_rotation, declared_skills
 from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys, peer_tool
+from fleetwright_operator.desired.volume import is_ephemeral
 from fleetwright_operator.discovery import awaits_pin, drift
 from fleetwright_operator.edges import allows, identity_of, peers_of, selects_namespaces
 from fleetwright_operator.observe import ObservedAgent
@@ -67,13 +68,36 @@ def model_is_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violati
         yield Violation("ModelLimits", message)
 
 
+def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    """What is spent is summed up in the memory of the agent, by the prices of its models."""
+    spec = seen.agent["spec"]
+    for place, budget in ((f"spec.budgets[{each['period']}]", each) for each in spec.get("budgets", ())):
+        if is_ephemeral(seen.agent):
+            text = f"{place} needs memory that outlives the pod: remove spec.memory.storage.ephemeral"
+            yield Violation("BudgetNeedsMemory", text)
+        models = {"spec.model": spec["model"]}
+        if "downgrade" in budget:
+            models[f"{place}.downgrade.model"] = budget["downgrade"]["model"]
+        for field, model in models.items():
+            if "usd" in budget and not (model.get("price") or settings.catalog.lookup(model["name"]).price):
+                text = f"{place}.usd needs the price of {model['name']!r}: set {field}.price, or use tokens"
+                yield Violation("BudgetUnpriced", text)
+
+
 def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     spec = seen.agent["spec"]
+    compaction = spec.get("compaction", {})
     places = {
         "spec.model.timeout": spec.get("model", {}).get("timeout"),
         "spec.approvals.expiry": spec.get("approvals", {}).get("expiry"),
-        "spec.compaction.summary.timeout": spec.get("compaction", {}).get("summary", {}).get("timeout"),
+        "spec.compaction.summary.timeout": compaction.get("summary", {}).get("timeout"),
+        "spec.compaction.prune.idleAfter": compaction.get("prune", {}).get("idleAfter"),
+        "spec.compaction.archive.retain": compaction.get("archive", {}).get("retain"),
         "spec.memory.taskRetention": spec.get("memory", {}).get("taskRetention"),
+        **{
+            f"spec.enforcement.limits[{number}].window": limit.get("window")
+            for number, limit in enumerate(spec.get("enforcement", {}).get("limits", ()))
+        },
     }
     for place, text in places.items():
         try:
@@ -110,6 +134,13 @@ def receivers_can_be_reached(seen: ObservedAgent, settings: Settings) -> Iterato
         yield Violation("InvalidRange", problem)
 
 
+def public_address_is_public(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    url = seen.agent["spec"].get("a2a", {}).get("publicURL", "")
+    if url and means_its_reader(url):
+        message = f"a2a.publicURL {url} means the machine of whoever reads the card: name the gateway"
+        yield Violation("InvalidAddress", message)
+
+
 def rotation_is_possible(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     try:
         declared_rotation(seen.agent["spec"].get("auth", {}), settings.token_rotation)
@@ -122,18 +153,26 @@ def peers_are_others(seen: ObservedAgent, settings: Settings) -> Iterator[Violat
         yield Violation("PeerIsSelf", "spec.peers names the agent itself: remove that entry")
 
 
-def approvals_are_of_its_tools(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+def named_tools_are_its_own(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     """What a server offers the agent alone knows: where a name is not among it, all of that server needs approval."""
     spec = seen.agent["spec"]
     known = {"load_skill", "read_skill_file", *(peer_tool(peer["name"]) for peer in spec.get("peers", ()))}
     servers = tuple(f"{use['name']}__" for use in spec.get("mcpServers", ()))
-    for name in spec.get("approvals", {}).get("tools", ()):
+    for field, name in _named_tools(spec):
         if name not in known and not (servers and name.startswith(servers)):
             message = (
-                f"spec.approvals.tools names {name!r}, which is no tool of this agent: write <server>__<tool> for one"
+                f"spec.{field} names {name!r}, which is no tool of this agent: write <server>__<tool> for one"
                 " of spec.mcpServers, or ask_<peer> for one of spec.peers"
             )
             yield Violation("UnknownTool", message)
+
+
+def _named_tools(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from (("approvals.tools", name) for name in spec.get("approvals", {}).get("tools", ()))
+    policy = spec.get("enforcement", {})
+    yield from (("enforcement.deny", name) for name in policy.get("deny", ()))
+    yield from (("enforcement.arguments", rule["tool"]) for rule in policy.get("arguments", ()))
+    yield from (("enforcement.limits", limit["tool"]) for limit in policy.get("limits", ()) if limit["tool"] != "*")
 
 
 def results_are_objects(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -259,9 +298,11 @@ ACCEPTED: tuple[Check, ...] = (
     callers_can_be_judged,
     additions_are_harmless,
     receivers_can_be_reached,
+    public_address_is_public,
     rotation_is_possible,
     peers_are_others,
-    approvals_are_of_its_tools,
+    named_tools_are_its_own,
+    budgets_can_be_kept,
     results_are_objects,
 )
 RESOLVED: tuple[Check, ...] = (

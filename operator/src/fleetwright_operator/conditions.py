@@ -27,7 +27,10 @@ DEGRADED = "Degraded"
 CARD_DRIFT = "CardDrift"
 """Abnormal-true, present only when true: the running agent serves another card than was compiled for it."""
 
-ABNORMAL = {CONFLICT, DEGRADED, CARD_DRIFT}
+BUDGET_EXCEEDED = "BudgetExceeded"
+"""Abnormal-true, present only when true: the agent takes on nothing until a budget has room again."""
+
+ABNORMAL = {CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED}
 
 _MESSAGE_LIMIT = 4096
 

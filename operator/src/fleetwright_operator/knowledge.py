@@ -1,4 +1,4 @@
-"""What a running agent knows, made part of its Agent's status: tools, what it goes without, the card it serves. Pure.
+"""What a running agent knows, made part of its Agent's status: tools, what it lacks, its card, its budgets. Pure.
 
 What was not said yet is not gone: after a restart of the operator, or of the agent, the status keeps what it says.
 """
@@ -47,3 +47,13 @@ def drift(said: Said | None, *, wanted: str, revision: str, serves_another: bool
         f"the pod serves the card {said.card_digest}, compiled was {wanted}: look at the image and at the mounted file"
     )
     return Violation("AnotherCard", text)
+
+
+def over_budget(said: Said | None, budgets: Sequence[Mapping[str, Any]]) -> Violation | None:
+    """Which of the spec's budgets are used up, as the agent says."""
+    declared = {budget["period"] for budget in budgets}
+    full = [each for each in said.budgets if each.exceeded and each.period in declared] if said else []
+    if not full:
+        return None
+    texts = [f"the budget of the {each.period.lower()} is used up until {each.resets_at}" for each in full]
+    return Violation("UsedUp", "; ".join(texts))

@@ -18,6 +18,8 @@ CARD_PATIENCE = 90
 
 _REVISION = re.compile(r"[0-9a-f]{1,64}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_PERIODS = ("Hour", "Day", "Month")
 _TOOL = re.compile(r"[!-~]{1,128}")
 
 Report = Mapping[str, str]
@@ -35,6 +37,13 @@ class ServerReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReport:
+    period: str
+    exceeded: bool
+    resets_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
     """What one pod said. Empty texts where it said nothing that fits."""
 
@@ -42,6 +51,7 @@ class Said:
     revision: str = ""
     card_digest: str = ""
     servers: Mapping[str, ServerReport] = field(default_factory=dict)
+    budgets: tuple[BudgetReport, ...] = ()
 
 
 class Reports:
@@ -88,6 +98,7 @@ def parse_report(document: Any, *, pod: str = "") -> Said:
         revision=_matching(_REVISION, document.get("revision")),
         card_digest=_matching(_DIGEST, document.get("cardDigest")),
         servers=_servers(document.get("mcpServers")),
+        budgets=_budgets(document.get("budgets")),
     )
 
 
@@ -99,6 +110,20 @@ def _servers(listed: Any) -> dict[str, ServerReport]:
         for server in listed[:_SERVERS_LIMIT]
         if isinstance(server, Mapping) and isinstance(server.get("name"), str)
     }
+
+
+def _budgets(listed: Any) -> tuple[BudgetReport, ...]:
+    if not isinstance(listed, list):
+        return ()
+    return tuple(
+        BudgetReport(
+            period=each["period"],
+            exceeded=each.get("exceeded") is True,
+            resets_at=_matching(_MOMENT, each.get("resetsAt")),
+        )
+        for each in listed[: len(_PERIODS)]
+        if isinstance(each, Mapping) and each.get("period") in _PERIODS
+    )
 
 
 def _server(server: Mapping[str, Any]) -> ServerReport:

@@ -76,6 +76,8 @@ class Settings:
     network policies stop at it."""
     denied_ranges: tuple[Network, ...] = ()
     """What no agent may reach whatever its spec says; the API server's public addresses are added to it."""
+    stated_ranges: tuple[Network, ...] = ()
+    """Of these, what the installation names. Agents are told of it, and not of what comes and goes by itself."""
     deny_api_server: bool = True
     """Whether those are looked for."""
     cilium: Cilium = Cilium.OFF
@@ -131,6 +133,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         monitoring=_pods(environ, "FLEETWRIGHT_MONITORING_PODS"),
         operator=_pods(environ, "FLEETWRIGHT_OPERATOR_PODS"),
         denied_ranges=_networks(environ, "FLEETWRIGHT_DENIED_RANGES"),
+        stated_ranges=_networks(environ, "FLEETWRIGHT_DENIED_RANGES"),
         deny_api_server=_switch(environ, "FLEETWRIGHT_DENY_API_SERVER", base.deny_api_server),
         cilium=_cilium(environ, "FLEETWRIGHT_CILIUM", base.cilium),
         ip_families=_families(environ, "POD_IPS", base.ip_families),

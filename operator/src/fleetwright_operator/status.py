@@ -10,6 +10,7 @@ from typing import Any
 from fleetwright_operator.conditions import (
     ACCEPTED,
     AVAILABLE,
+    BUDGET_EXCEEDED,
     CARD_DRIFT,
     CONFLICT,
     DEGRADED,
@@ -37,6 +38,7 @@ class Outcome:
     health: Health | None = None
     degraded: Violation | None = None
     drift: Violation | None = None
+    over_budget: Violation | None = None
     unheard: bool = False
     """The running agent was not read yet: what it said before stands."""
     serving: str = ""
@@ -52,7 +54,7 @@ def custom_status(
     stages = [_accepted(outcome), _resolved(outcome), _programmed(outcome)]
     if rolls_out:
         stages.append(_available(outcome))
-    heard = _kept(previous) if outcome.unheard else [*_degraded(outcome), *_drift(outcome)]
+    heard = _kept(previous) if outcome.unheard else _heard(outcome)
     abnormal = [*_conflict(outcome), *heard]
     kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
     facts = {key: value for key, value in {**kept, **outcome.facts}.items() if value is not None}
@@ -95,18 +97,15 @@ def _conflict(outcome: Outcome) -> list[Condition]:
     return [Condition(CONFLICT, True, "NotOwned", stopped.message)] if stopped and stopped.reason == CONFLICT else []
 
 
-def _degraded(outcome: Outcome) -> list[Condition]:
-    found = outcome.degraded
-    return [Condition(DEGRADED, True, found.reason, found.message)] if found else []
-
-
-def _drift(outcome: Outcome) -> list[Condition]:
-    found = outcome.drift
-    return [Condition(CARD_DRIFT, True, found.reason, found.message)] if found else []
+def _heard(outcome: Outcome) -> list[Condition]:
+    """What the running agent says of itself; each is there only while it is true."""
+    found = {DEGRADED: outcome.degraded, CARD_DRIFT: outcome.drift, BUDGET_EXCEEDED: outcome.over_budget}
+    return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
 
 
 def _kept(previous: Mapping[str, Any]) -> list[Condition]:
-    said = [condition for condition in previous.get("conditions", ()) if condition["type"] in {DEGRADED, CARD_DRIFT}]
+    heard = {DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED}
+    said = [condition for condition in previous.get("conditions", ()) if condition["type"] in heard]
     return [Condition(old["type"], True, old["reason"], old["message"]) for old in said]
 
 

@@ -1,7 +1,7 @@
 """What the model says to a request: tool calls while a plan has steps left, then words. Pure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,9 @@ _TOGETHER = "[[together]]"
 """Every call that is left at once, instead of one after the other."""
 _MARKER = re.compile(r"\[\[[^\]]*\]\]")
 _FENCE = re.compile(r"</?[a-z_]+(?: note=\"[^\"]*\")?>")
+_ASKS_BACK = re.compile(
+    r'call this tool again with (?P<place>\w+) "(?P<value>[^"]+)" and the answer as (?P<message>\w+)'
+)
 _EXTRACT = 220
 
 
@@ -53,8 +56,11 @@ def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, A
         return Answer(_summary(messages[:asked_at]))
     steps = plan(_MARKER.sub("", asked), tools)
     results = [message for message in messages[asked_at + 1 :] if message["role"] == "tool"]
-    if len(results) < len(steps):
-        left = steps[len(results) :]
+    if results and (call := _answering(results[-1], messages, tools)):
+        return Answer(calls=(call,))
+    done = len(results) - _answered(results, messages[asked_at + 1 :])
+    if done < len(steps):
+        left = steps[done:]
         return Answer(calls=tuple(left if _TOGETHER in asked else left[:1]))
     if results:
         return Answer("Here is what I found. " + " ".join(_plain(text_of(result)) for result in results))
@@ -63,6 +69,28 @@ def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, A
     if _RECALL.search(asked) and (known := _recalled(asked, messages[:asked_at])):
         return Answer(f"You told me: {known}")
     return Answer(_plain_answer(messages, asked))
+
+
+def _answering(
+    result: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+) -> Call | None:
+    """A tool that asks back, and says how it is answered, is told what the user said that fits its question best."""
+    asked = _ASKS_BACK.search(text_of(result))
+    known = _recalled(text_of(result), messages, but=lambda sentence: bool(plan(sentence, tools))) if asked else None
+    if asked is None or known is None:
+        return None
+    name = next(call["function"]["name"] for call in _calls(messages) if call["id"] == result["tool_call_id"])
+    return Call(name, {asked["message"]: known, asked["place"]: asked["value"]})
+
+
+def _answered(results: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> int:
+    """How many of the results asked back and were answered by a call of their own, which is no step of the plan."""
+    asked = [found["value"] for result in results if (found := _ASKS_BACK.search(text_of(result)))]
+    return sum(any(value in call["function"]["arguments"] for call in _calls(messages)) for value in asked)
+
+
+def _calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    return (call for message in messages for call in message.get("tool_calls") or ())
 
 
 def text_of(message: Mapping[str, Any]) -> str:
@@ -82,7 +110,9 @@ def _plain_answer(messages: Sequence[Mapping[str, Any]], asked: str) -> str:
     return f"My instructions begin: {role} I read your message: {_plain(_MARKER.sub('', asked))[:300]}"
 
 
-def _recalled(asked: str, earlier: Sequence[Mapping[str, Any]]) -> str | None:
+def _recalled(
+    asked: str, earlier: Sequence[Mapping[str, Any]], *, but: Callable[[str], bool] = lambda _: False
+) -> str | None:
     """The sentence a user said, or a summary kept, that shares most words with the question; the newest wins a tie."""
     wanted = words(asked)
     best: tuple[int, str] = (1, "")
@@ -91,7 +121,7 @@ def _recalled(asked: str, earlier: Sequence[Mapping[str, Any]]) -> str | None:
             continue
         for sentence in sentences(_FENCE.sub("\n", text_of(message))):
             shared = len(wanted & words(sentence))
-            if shared >= best[0] and not sentence.endswith("?"):
+            if shared >= best[0] and not sentence.endswith("?") and not but(sentence):
                 best = (shared, sentence)
     return best[1].removeprefix("- ") or None
 

@@ -72,10 +72,15 @@ def _fill(step: str, function: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _read(step: str, function: Mapping[str, Any]) -> dict[str, Any]:
     properties = (function.get("parameters") or {}).get("properties") or {}
+    required = set((function.get("parameters") or {}).get("required") or properties)
     reading = _Reading(step)
-    last = len(properties) == 1
-    found = {name: reading.value(name, d, last=last, function=function["name"]) for name, d in properties.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    last = len(required) == 1
+    # What may be left out is read last, and text of it only where the step names it: the rest of a step is the request.
+    found = {
+        name: reading.value(name, properties[name], last=last, function=function["name"], named=name not in required)
+        for name in sorted(properties, key=lambda name: name not in required)
+    }
+    return {name: found[name] for name in properties if found[name] is not None}
 
 
 class _Reading:
@@ -88,7 +93,8 @@ class _Reading:
         self._quoted: list[str] = re.findall(r'"([^"]+)"', step)
         self._codes: list[str] = re.findall(r"\b[A-Za-z]+-?\d[\w-]*\b", step)
 
-    def value(self, name: str, declared: Mapping[str, Any], *, last: bool, function: str) -> Any:
+    def value(self, name: str, declared: Mapping[str, Any], *, last: bool, function: str, named: bool) -> Any:
+        """Args: `named` takes text only after the name of the argument."""
         if "enum" in declared:
             return self._choice(declared["enum"])
         kind = declared.get("type")
@@ -97,7 +103,7 @@ class _Reading:
         if kind == "boolean":
             return bool(words(name) & words(self._step)) or None
         if kind == "string":
-            return self._string(name, last=last, function=function)
+            return self._named([name]) if named else self._string(name, last=last, function=function)
         return self._literal(list if kind == "array" else dict) if kind in {"array", "object"} else None
 
     def _literal(self, wanted: type[Any]) -> Any:
@@ -120,11 +126,11 @@ class _Reading:
             return self._quoted.pop(0)
         if self._codes and not words(name) & {"message", "text", "question", "query"}:
             return self._codes.pop(0)
-        for token in name.lower().split("_"):
-            match = re.search(rf"\b{re.escape(token)}\s+([\w.-]+)", self._step, re.IGNORECASE)
-            if match:
-                return match.group(1)
-        return _addressed(self._step, function) if last else None
+        return self._named(name.lower().split("_")) or (_addressed(self._step, function) if last else None)
+
+    def _named(self, tokens: Sequence[str]) -> str | None:
+        matches = (re.search(rf"\b{re.escape(token)}\s+([\w.-]+)", self._step, re.IGNORECASE) for token in tokens)
+        return next((match.group(1) for match in matches if match), None)
 
 
 def _literals(step: str) -> tuple[list[Any], str]:

@@ -18,6 +18,7 @@ from fleetwright_operator.desired.references import (
 )
 from fleetwright_operator.desired.terms import DIALECTS, declared_skills, dialects, media_type, takes_api_keys
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools, digests, pinned_list, server_entry
+from fleetwright_operator.desired.volume import is_ephemeral
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.endpoints import Endpoints
 from fleetwright_operator.settings import Settings
@@ -66,13 +67,17 @@ def agent_config(
             _server(widened(use, needs), servers[use["name"]], endpoints) for use in spec.get("mcpServers", ())
         ],
         "peers": [_peer(peers[peer["name"]], endpoints) for peer in spec.get("peers", ())],
-        "compaction": _compaction(spec.get("compaction", {})),
+        "compaction": _compaction(spec.get("compaction", {}), settings.catalog),
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
         **_people(spec),
+        **_given({"budgets": [_budget(each, settings.catalog) for each in spec.get("budgets", ())]}, "budgets"),
+        **_given({"enforcement": _enforcement(spec.get("enforcement", {}))}, "enforcement"),
+        **_given(spec, "audit"),
         **_given(spec.get("a2a", {}), "extensions"),
         **_given({"results": _results(spec)}, "results"),
         **_asked_for(agent),
+        **({"deniedRanges": [str(each) for each in settings.stated_ranges]} if settings.stated_ranges else {}),
     }
 
 
@@ -81,6 +86,8 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
     memory, auth = agent["spec"].get("memory", {}), agent["spec"].get("auth", {})
     retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
     return {
+        **({"requireRoutableUrl": True} if agent["spec"].get("a2a", {}).get("requireRoutableURL") else {}),
+        **({"ephemeralMemory": True} if is_ephemeral(agent) else {}),
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
         **({"dialects": dialects(agent)} if len(dialects(agent)) < len(DIALECTS) else {}),
         **push_config(agent),
@@ -157,14 +164,41 @@ def _people(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**({"approvals": approvals} if approvals else {}), **({"askHuman": True} if spec.get("askHuman") else {})}
 
 
+def _budget(budget: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    downgrade = budget.get("downgrade")
+    if downgrade is None:
+        return dict(budget)
+    return {**budget, "downgrade": {**downgrade, "model": other_model(downgrade["model"], catalog)}}
+
+
+def _enforcement(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """The same fields; only the windows are spelt as numbers."""
+    limits = [
+        {"tool": limit["tool"], "max": limit["max"], "windowSeconds": durations.seconds(limit["window"])}
+        for limit in policy.get("limits", ())
+    ]
+    return {**policy, **({"limits": limits} if limits else {})}
+
+
 def _given(spec: Mapping[str, Any], field: str) -> dict[str, Any]:
     """The field where it says something: what nobody uses must not be another revision."""
     return {field: spec[field]} if spec.get(field) else {}
 
 
-def _compaction(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fields; only the duration is spelt as a number. Defaults are the runtime's own."""
-    policy = {key: dict(spec[key]) for key in ("trigger", "keep", "summary") if key in spec}
-    if "timeout" in policy.get("summary", {}):
-        policy["summary"]["timeoutSeconds"] = durations.seconds(policy["summary"].pop("timeout"))
+def _compaction(spec: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    """The same fields; only durations are spelt as numbers. Defaults are the runtime's own."""
+    groups = ("trigger", "keep", "prune", "summary", "pin", "archive", "guard")
+    policy = {key: dict(spec[key]) for key in groups if key in spec}
+    for group, field in (("summary", "timeout"), ("prune", "idleAfter"), ("archive", "retain")):
+        if field in policy.get(group, {}):
+            policy[group][f"{field}Seconds"] = durations.seconds(policy[group].pop(field))
+    if "model" in policy.get("summary", {}):
+        policy["summary"]["model"] = other_model(policy["summary"]["model"], catalog)
     return {**({"mode": spec["mode"]} if "mode" in spec else {}), **policy}
+
+
+def other_model(model: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    defaults = catalog.lookup(model["name"])
+    price = model.get("price") or defaults.price
+    window = model.get("contextWindow", defaults.context_window)
+    return {"name": model["name"], "contextWindow": window, **({"price": dict(price)} if price else {})}
