@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.bench.abuses import ABUSES, suffered
 from tests.bench.echo import served
 from tests.bench.echo.served import TOKEN, Served
 from tests.bench.echo.wire import Wire, load, message
@@ -264,65 +265,7 @@ async def _mean(call: Callable[[], Awaitable[None]], times: int) -> float:
 
 
 async def hostile(stage: Stage) -> list[Row]:
-    """How long each abuse holds a connection, and what it costs in memory."""
-    rows = []
     async with stage.mine() as server:
         async with Wire(server.port, TOKEN) as wire:
             await wire.post(message("task"))
-        for words, abuse in (("100 MB body", _large), ("deep JSON", _deep), ("1-byte/s headers", _slow)):
-            before = server.pss_kib()
-            peak = asyncio.create_task(_peak(server))
-            began = time.perf_counter()
-            await abuse(server)
-            seconds = time.perf_counter() - began
-            peak.cancel()
-            rows.append(Row(f"{words}: refused after", seconds, "s", 10.0))
-            rows.append(Row(f"{words}: extra memory", max(0.0, (_highest[0] - before) / _MIB), "MiB", 20.0))
-    return rows
-
-
-_highest = [0]
-
-
-async def _peak(server: Served) -> None:
-    _highest[0] = server.pss_kib()
-    while True:
-        _highest[0] = max(_highest[0], server.pss_kib())
-        await asyncio.sleep(0.02)
-
-
-async def _large(server: Served) -> None:
-    await _refused(server, [b" " * 1_000_000] * 100, b"413")
-
-
-async def _deep(server: Served) -> None:
-    body = b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"a":' + b"[" * 250_000 + b"]" * 250_000 + b"}}"
-    await _refused(server, [body], b"-32700")
-
-
-async def _refused(server: Served, pieces: list[bytes], said: bytes) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(
-        b"POST /a2a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
-        b"Connection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n"
-        % (TOKEN.encode(), sum(map(len, pieces)))
-    )
-    for piece in pieces:
-        writer.write(piece)
-        await writer.drain()
-    answer = await reader.read()
-    if said not in answer:
-        raise RuntimeError(f"not refused: {answer[:300]!r}")
-    writer.close()
-
-
-async def _slow(server: Served) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    ended = asyncio.create_task(reader.read())
-    for letter in b"POST /a2a HTTP/1.1\r\nHost: x\r\nX-Slow: " + b"x" * 60:
-        writer.write(bytes([letter]))
-        done, _ = await asyncio.wait({ended}, timeout=1.0)
-        if done:
-            break
-    await ended
-    writer.close()
+        return [row for words, abuse in ABUSES.items() for row in await suffered(server, words, abuse)]

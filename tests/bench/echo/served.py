@@ -105,7 +105,7 @@ def _mounted(root: Path) -> Path:
     model = {
         "name": "m", "baseUrl": "http://127.0.0.1:9", "contextWindow": 1000, "maxOutputTokens": 100, "timeoutSeconds": 5
     }  # fmt: skip
-    limits = {"maxStreamsPerCaller": 10_000, "maxTasksPerCaller": 10_000}
+    limits = {"maxStreamsPerCaller": 10_000, "maxTasksPerCaller": 10_000, "maxWaitingTasksPerCaller": 100_000}
     config = {
         "limits": limits,
         "version": 1, "revision": "0", "name": "echo", "namespace": "bench", "instructions": "Repeat.",

@@ -1,0 +1,95 @@
+"""Push notifications through network policies that are enforced: to the receivers that are named, and nowhere else."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from e2e.scenarios import workloads
+from e2e.scenarios.fleet import Caller, Fleet, agent, message, text_of, user
+
+_RECEIVER = f"""
+import http.server, json
+class Hook(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        print(json.dumps({{"token": self.headers["X-A2A-Notification-Token"], "task": body["task"]}}), flush=True)
+        self.send_response(200)
+        self.end_headers()
+http.server.ThreadingHTTPServer(("", {workloads.PORT}), Hook).serve_forever()
+"""
+
+
+@dataclass(frozen=True)
+class Herald:
+    fleet: Fleet
+    caller: Caller
+    token: str
+
+    def send(self, text: str, *, hook: str) -> Any:
+        """The answer to a message whose sender wants to hear of its end there."""
+        push = {"url": f"http://{hook}/", "token": "sesame"}
+        params = {"message": message(text), "configuration": {"taskPushNotificationConfig": push}}
+        return self.caller.rpc("herald", "SendMessage", params, token=self.token)
+
+    def heard(self, hook: str) -> list[dict[str, Any]]:
+        lines = self.fleet.run("logs", f"pod/{hook}").splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+@pytest.fixture(scope="module")
+def herald(fleet: Fleet) -> Herald:
+    for name in ("hook", "elsewhere"):
+        fleet.apply(
+            workloads.pod(name, image=fleet.image, command=("python", "-c", _RECEIVER)), workloads.service(name)
+        )
+    caller, token = user(fleet, "herald", a2a={"push": {"allowedHosts": ["hook:80"]}})
+    fleet.ready("pod/hook", "pod/elsewhere")
+    fleet.until(lambda: fleet.reaches(fleet.pod_of("herald"), "hook", 80), "the receiver is reached")
+    return Herald(fleet, caller, token)
+
+
+def test_a_receiver_that_is_named_hears_of_the_end(herald: Herald) -> None:
+    task = herald.send("Hello.", hook="hook").result["task"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    herald.fleet.until(lambda: herald.heard("hook"), "the end is told", seconds=30)
+    told = herald.heard("hook")[-1]
+    assert (told["token"], told["task"]["id"], told["task"]["status"]["state"]) == (
+        "sesame", task["id"], "TASK_STATE_COMPLETED",
+    )  # fmt: skip
+    assert text_of(told["task"]) == text_of(task)
+
+
+def test_another_one_is_refused_by_the_agent_and_by_the_network(herald: Herald) -> None:
+    pod = herald.fleet.pod_of("herald")
+    assert herald.send("Hello.", hook="elsewhere").error == -32602
+    assert not herald.fleet.reaches(pod, "elsewhere", 80), "the network stops whoever gets past that"
+    egress = herald.fleet.get("agent/herald")["status"]["egress"]
+    assert [each["to"] for each in egress if each["why"] == "push notifications"] == [
+        f"pods of Service {herald.fleet.namespace}/hook, port {workloads.PORT}"
+    ]
+    assert herald.heard("elsewhere") == []
+
+
+def test_what_is_no_longer_named_is_closed(herald: Herald) -> None:
+    fleet = herald.fleet
+    fleet.apply(agent("herald", a2a={"push": {"allowedHosts": ["elsewhere:80"]}}))
+    fleet.until(
+        lambda: (
+            fleet.reaches(fleet.pod_of("herald"), "elsewhere", 80)
+            and not fleet.reaches(fleet.pod_of("herald"), "hook", 80)
+        ),
+        "the way leads to the other one",
+        seconds=120,
+    )
+    fleet.ready("agent/herald")
+    fleet.until(lambda: herald.caller.reaches("herald", token=herald.token), "the new pod takes calls")
+    before = len(herald.heard("hook"))
+    assert herald.send("Hello again.", hook="hook").error == -32602
+    task = herald.send("Hello once more.", hook="elsewhere").result["task"]
+    fleet.until(
+        lambda: [told for told in herald.heard("elsewhere") if told["task"]["id"] == task["id"]],
+        "the end is told there",
+        seconds=30,
+    )
+    assert len(herald.heard("hook")) == before

@@ -1,0 +1,91 @@
+"""What strangers and callers do to an agent's door: how long each holds a connection, and what it costs in memory."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from tests.bench.echo.served import TOKEN, Served
+from tests.bench.table import Row
+
+SECONDS: Final = 10.0
+MEBIBYTES: Final = 20.0
+_PATIENCE: Final = 60
+"""How long an abuse goes on when nothing ends it."""
+
+
+async def suffered(server: Served, words: str, abuse: Callable[[Served], Awaitable[None]]) -> list[Row]:
+    before = server.pss_kib()
+    highest = [before]
+    watching = asyncio.create_task(_watch(server, highest))
+    began = time.perf_counter()
+    await abuse(server)
+    seconds = time.perf_counter() - began
+    watching.cancel()
+    return [
+        Row(f"{words}: refused after", seconds, "s", SECONDS),
+        Row(f"{words}: extra memory", (max(highest) - before) / 1024, "MiB", MEBIBYTES),
+    ]
+
+
+async def _watch(server: Served, highest: list[int]) -> None:
+    while True:
+        highest.append(max(highest.pop(), server.pss_kib()))
+        await asyncio.sleep(0.02)
+
+
+def _head(token: str, length: int) -> bytes:
+    known = f"Authorization: Bearer {token}\r\n" if token else ""
+    return (
+        "POST /a2a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\n"
+        f"{known}Content-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+async def _at_once(server: Served, *, token: str, pieces: list[bytes], said: bytes) -> None:
+    """Until the answer has come and, where the sender goes on, the connection is gone."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    answered = asyncio.create_task(reader.readuntil(b"}"))
+    writer.write(_head(token, sum(map(len, pieces))))
+    with suppress(ConnectionError):
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+    answer = await answered
+    if said not in answer:
+        raise RuntimeError(f"not refused: {answer[:300]!r}")
+    writer.close()
+
+
+async def _byte_by_byte(server: Served, *, head: bytes, said: bytes) -> None:
+    """A byte a second, until the connection is gone."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    ended = asyncio.create_task(reader.read())
+    with suppress(ConnectionError):
+        writer.write(head)
+        for _ in range(_PATIENCE):
+            if (await asyncio.wait({ended}, timeout=1.0))[0]:
+                break
+            writer.write(b"x")
+    ended.cancel() if not ended.done() else None
+    answer = b"" if ended.cancelled() or ended.exception() else ended.result()
+    if said not in answer:
+        raise RuntimeError(f"not refused: {answer[:300]!r}")
+    writer.close()
+
+
+_LARGE: Final = [b" " * 1_000_000] * 100
+_DEEP: Final = (
+    b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"a":' + b"[" * 250_000 + b"]" * 250_000 + b"}}"
+)
+ABUSES: Final[Mapping[str, Callable[[Served], Awaitable[None]]]] = {
+    "100 MB body": partial(_at_once, token=TOKEN, pieces=_LARGE, said=b"413"),
+    "100 MB body of a stranger": partial(_at_once, token="", pieces=_LARGE, said=b"401"),
+    "deep JSON": partial(_at_once, token=TOKEN, pieces=[_DEEP], said=b"-32700"),
+    "1-byte/s headers": partial(_byte_by_byte, head=b"POST /a2a HTTP/1.1\r\nHost: x\r\nX-Slow: ", said=b""),
+    "1-byte/s body": partial(_byte_by_byte, head=_head(TOKEN, 1_000_000), said=b"408"),
+    "1-byte/s body of a stranger": partial(_byte_by_byte, head=_head("", 1_000_000), said=b"401"),
+}
+"""Headers that do not end are a stranger's always."""
