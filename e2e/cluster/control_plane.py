@@ -20,10 +20,12 @@ from typing import Self
 from e2e.cluster import binaries, kubeconfig, waiting
 from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCHEDULER, User
 from e2e.cluster.parts import CONTROL_PLANE
-from e2e.cluster.processes import Processes
+from e2e.cluster.processes import Processes, terminate
 from e2e.cluster.progress import SILENT, ClusterError, Progress
 
 READY_SECONDS = 90.0
+_SPARE_ACCOUNT = "/api/v1/namespaces/kube-public/serviceaccounts/default"
+"""Nobody uses it, and the controllers keep it there."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,25 @@ class ControlPlane:
             what="controller manager at work",
             seconds=READY_SECONDS,
             alive=lambda: self.processes.check("kube-controller-manager"),
+        )
+
+    def restart_controllers(self) -> None:
+        """Returns when the new ones work: an account that is taken away comes back.
+
+        One that ends as it starts, because its port went to somebody's connection or the API server was not quite
+        there, is started again, as a kubelet would.
+        """
+        program = binaries.ensure(CONTROL_PLANE, self._progress)["kube-controller-manager"]
+        for process in self.processes.recorded():
+            if process.name == "kube-controller-manager":
+                terminate(process)
+        self._call("DELETE", _SPARE_ACCOUNT)
+        waiting.until(
+            lambda: self._call("GET", _SPARE_ACCOUNT) == 200,
+            what=f"controllers at work after a restart; see {self.processes.log('kube-controller-manager')}",
+            seconds=READY_SECONDS,
+            alive=lambda: self._start_controllers(program),
+            pause=0.5,
         )
 
     def stop(self) -> None:
@@ -227,8 +248,12 @@ class ControlPlane:
         )
 
     def _get(self, path: str) -> int:
+        return self._call("GET", path)
+
+    def _call(self, method: str, path: str) -> int:
         """The status of a request as the administrator; 0 when there is no answer yet."""
-        request = urllib.request.Request(self.server + path, headers={"Authorization": f"Bearer {self.token}"})
+        headers = {"Authorization": f"Bearer {self.token}"}
+        request = urllib.request.Request(self.server + path, headers=headers, method=method)
         try:
             context = ssl.create_default_context(cafile=str(self.ca))
             with urllib.request.urlopen(request, timeout=5, context=context) as answer:

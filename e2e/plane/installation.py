@@ -12,9 +12,7 @@ from pathlib import Path
 
 import yaml
 from e2e.cluster import binaries
-from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.paths import CHECKOUT
-from e2e.cluster.processes import terminate
 from e2e.cluster.progress import SILENT
 from e2e.plane.client import Client, Object, Refusal
 
@@ -32,14 +30,6 @@ async def install_crds(client: Client, folder: Path = CHECKOUT / "crds") -> None
     for body in [yaml.safe_load(file.read_text()) for file in sorted(folder.glob("*.yaml"))]:  # noqa: ASYNC240 - at start
         await client.apply(body)
         await _served(client, body["spec"]["names"]["kind"])
-
-
-def restart_controllers(plane: ControlPlane) -> None:
-    """The garbage collector learns of new kinds when it starts, and otherwise every 30 seconds."""
-    for process in plane.processes.recorded():
-        if process.name == "kube-controller-manager":
-            terminate(process)
-    plane.start()
 
 
 async def make_namespace(client: Client, name: str) -> None:

@@ -20,7 +20,7 @@ from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
 from e2e.plane.client import Client
 from e2e.plane.essence import Essence, Reader
-from e2e.plane.installation import install_crds, install_release, make_namespace, restart_controllers
+from e2e.plane.installation import install_crds, install_release, make_namespace
 from e2e.plane.kubelet import Kubelet
 from e2e.plane.mirror import Mirror
 from e2e.plane.process import OPERATOR, OperatorProcess
@@ -43,7 +43,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
     with ControlPlane(tmp_path_factory.mktemp("faults")) as plane:
         asyncio.run(prepare(plane))
-        restart_controllers(plane)
+        plane.restart_controllers()  # the garbage collector learns of new kinds when it starts, or every 30 s
         yield plane
     for _ in range(20):
         plane.processes.alive()  # collects what a many-threaded process leaves for a moment

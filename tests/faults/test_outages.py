@@ -9,7 +9,7 @@ import pytest
 from e2e.cluster.processes import terminate
 from e2e.faults import flows
 from e2e.faults.plan import Fault
-from e2e.plane.installation import ACCOUNT, restart_controllers
+from e2e.plane.installation import ACCOUNT
 
 OUTAGE_SECONDS = 30.0
 LASTING = (
@@ -136,7 +136,7 @@ async def test_o7_an_api_server_that_was_away_finds_the_same_process_and_no_stor
     await asyncio.sleep(20)
     plane.start()
     # Its own watches would begin again whenever their growing pauses end.
-    restart_controllers(plane)
+    plane.restart_controllers()
     await operator.process.leading(seconds=100)
     await stand.agent(space, "painter")
     await stand.programmed(space, "painter")

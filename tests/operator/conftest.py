@@ -84,6 +84,8 @@ class MemoryApi:
         self.listeners: list[Callable[[str, str, Object], None]] = []
         self.unserved: set[str] = set()
         """The kinds of APIs that this cluster does not have."""
+        self.unlisted: set[tuple[str, str, str]] = set()
+        """What a list that lags does not show."""
         self.logs: dict[str, str] = {}
         """By name of a pod: the last line of its log."""
 
@@ -178,6 +180,7 @@ class MemoryApi:
             _seen(resource, stored.body(key))
             for key, stored in sorted(self._objects.items())
             if key[0] == kind
+            and key not in self.unlisted
             and (namespace is None or key[1] == namespace)
             and (not resource.field or resource.field == f"metadata.name={key[2]}")
         ]
@@ -185,7 +188,7 @@ class MemoryApi:
         return Listing(items=[keep(item) for item in ours], resource_version=str(next(self._versions)))
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object:
-        kind = resource.kind.removesuffix("Metadata")
+        kind = _OWN_VIEWS.get(resource.kind, resource.kind.removesuffix("Metadata"))
         self.gets.append(f"{kind} {name}")
         if not self.has(kind, name, namespace=namespace):
             raise Missing(f"{kind} {name} not found")

@@ -178,6 +178,22 @@ async def test_a_restart_between_two_rotations_writes_nothing(poet, api, make_wo
     assert api.writes == []
 
 
+async def test_keys_that_an_old_list_does_not_have_sign_the_first_card_all_the_same(poet, api, make_world):
+    before = served(api)
+    await poet.stop()
+    api.writes.clear()
+    api.gets.clear()
+    api.unlisted = {("Secret", SYSTEM, NAME), ("ConfigMap", SYSTEM, NAME), ("ConfigMap", "shop", "poet-card")}
+    another = make_world(api)
+    await another.start()
+    await another.settle()
+    await another.stop()
+    assert served(api) == before
+    assert api.writes == []
+    looked = [what for what in api.gets if what.endswith(NAME)]
+    assert looked == [f"Secret {NAME}", f"ConfigMap {NAME}"], "once each, and then it is known"
+
+
 async def test_keys_that_may_not_be_written_leave_cards_unsigned_until_they_may(world, api, objects):
     api.fault = lambda number, what: TimeoutError("no answer") if what.endswith(NAME) else None
     api.put(objects.agent())

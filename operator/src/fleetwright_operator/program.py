@@ -28,6 +28,7 @@ from fleetwright_operator.cluster.port import (
     own_card_keys,
     own_key_set,
 )
+from fleetwright_operator.errors import Collision
 from fleetwright_operator.events import event_manifest, notices
 from fleetwright_operator.handlers import kopf_settings, register
 from fleetwright_operator.jws import new_secret
@@ -111,10 +112,15 @@ class Program:
         """The keys come before the first card: signing later would write every card twice. Without them, unsigned."""
         key = (names.CARD_KEYS, *self.settings.card_keys_place)
         self.queue.add(key)
-        try:
-            await self.reconcile(key)
-        except LOST as error:
-            logger.warning("cards are not signed yet", extra={"why": str(error) or repr(error)})
+        # Of the Secret and of the key set the list may have been old, and each shows that when it is written.
+        for tries_left in (2, 1, 0):
+            try:
+                await self.reconcile(key)
+                return
+            except LOST as error:
+                if not (tries_left and isinstance(error, Collision)):
+                    logger.warning("cards are not signed yet", extra={"why": str(error) or repr(error)})
+                    return
 
     async def watch(self, forbidden: set[str]) -> None:
         """Until cancelled; everything but what kopf watches."""

@@ -85,7 +85,12 @@ class Cluster:
         if entry is not None and body["data"].items() <= entry.facts["data"].items():
             return Action.UNCHANGED
         version = _ABSENT if entry is None else entry.resource_version
-        answer = await self._api.apply(resource, {**body, "metadata": {**metadata, "resourceVersion": version}})
+        try:
+            answer = await self._api.apply(resource, {**body, "metadata": {**metadata, "resourceVersion": version}})
+        except Collision:
+            # A list that lagged: what is there is known now, not only when a watch tells of it.
+            self._learn(resource.kind, await self._api.get(resource, metadata["namespace"], metadata["name"]))
+            raise
         self._wrote("create" if entry is None else "update", resource.kind, answer)
         return Action.CREATED if entry is None else Action.CONFIGURED
 
