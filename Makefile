@@ -69,7 +69,7 @@ format: env ## Format the code
 	@.venv/bin/ruff check --quiet --fix . ; .venv/bin/ruff format --quiet .
 
 generated: env ## Write agent-config.schema.json anew from the runtime's model
-	@$(PYTHON) -c 'import json; from fleetwright_agent.config import AgentConfig; print(json.dumps(AgentConfig.model_json_schema(by_alias=True), indent=2))' >agent_image/agent-config.schema.json
+	@$(PYTHON) -c 'import json; from fleetwright_agent.config.agent import AgentConfig; print(json.dumps(AgentConfig.model_json_schema(by_alias=True), indent=2))' >agent_image/agent-config.schema.json
 
 locks: env ## Write the lock files anew
 	@UV=$$(ls -d $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/uv-*/bin/uv | head -1) locks/compile

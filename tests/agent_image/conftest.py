@@ -25,7 +25,7 @@ from google.protobuf.json_format import ParseDict
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.application import Application
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.receipt import ReceiptProtocol

@@ -13,7 +13,8 @@ from a2a.types import AgentCard
 from google.protobuf import json_format
 
 from fleetwright_agent.callers import Callers
-from fleetwright_agent.config import AgentConfig, Peer
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.seal import parse_keys

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 
 PUBLISHED = Path(__file__).parents[2] / "agent_image/agent-config.schema.json"
 

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.application import Application
 from fleetwright_agent.callers import Callers
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory import schema
 from fleetwright_agent.memory.database import Database

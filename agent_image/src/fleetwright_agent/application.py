@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from fleetwright_agent.config import AuditMode
+from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.door import door
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fleetwright_agent.callers import Callers
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.server.auth import Identity

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fleetwright_agent.config import McpServer
+from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.port import ToolCall, ToolError

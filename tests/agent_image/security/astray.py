@@ -22,7 +22,8 @@ import httpx
 import uvicorn
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.config import AgentConfig, McpServer, Peer
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.tools import McpServer, Peer
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.server.push.pushes import Times
 from fleetwright_agent.tools.mcp_session import opened

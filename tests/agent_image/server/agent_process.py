@@ -10,7 +10,7 @@ from pathlib import Path
 import uvloop
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.logs import configure
 from fleetwright_agent.server.serving import serve

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from fleetwright_agent.config import McpServer
+from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.server.reachability import Reachability
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fleetwright_agent.config import McpServer
+from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.tools.human import approval, approved, human_tools
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.tools.port import Tool

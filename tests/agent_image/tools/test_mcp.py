@@ -15,7 +15,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from fleetwright_agent.config import McpServer
+from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.mcp_wire import McpUnreachable

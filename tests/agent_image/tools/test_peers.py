@@ -11,7 +11,8 @@ import pytest
 from a2a.types import Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEvent
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.config import AgentConfig, Peer
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.extensions import ASK, CALL_PATH, COST
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.bounded import BoundedTransport

@@ -11,7 +11,8 @@ import pytest
 from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.config import Budget, Period, Price
+from fleetwright_agent.config.budgets import Budget, Period
+from fleetwright_agent.config.model import Price
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.schema import SCHEMA

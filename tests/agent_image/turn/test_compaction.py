@@ -4,7 +4,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from tests.bench.compaction.properties import count, history
 
-from fleetwright_agent.config import Compaction, Model
+from fleetwright_agent.config.compaction import Compaction
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
 from fleetwright_agent.turn.compaction.pairs import repaired, torn
 from fleetwright_agent.turn.compaction.policy import choose_cut, due, room

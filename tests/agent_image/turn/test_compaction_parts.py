@@ -6,7 +6,8 @@ from decimal import Decimal
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.config import Compaction, CompactionPin, CompactionPrune, PinKind, Price
+from fleetwright_agent.config.compaction import Compaction, CompactionPin, CompactionPrune, PinKind
+from fleetwright_agent.config.model import Price
 from fleetwright_agent.turn.compaction import ledger, pins
 from fleetwright_agent.turn.compaction.economics import (
     USUAL,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent import config
+from fleetwright_agent.config import enforcement as config
 from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.schema import SCHEMA

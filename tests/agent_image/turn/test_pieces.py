@@ -8,7 +8,9 @@ import pytest
 from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.config import AgentConfig, Model, Price, Skill
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.model import Model, Price
+from fleetwright_agent.config.tools import Skill
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.metrics import Metrics

@@ -10,8 +10,9 @@ import pytest
 from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.config import AuditMode, Limits
-from fleetwright_agent.config import Enforcement as Policy
+from fleetwright_agent.config.enforcement import AuditMode
+from fleetwright_agent.config.enforcement import Enforcement as Policy
+from fleetwright_agent.config.server import Limits
 from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.journal import Journal

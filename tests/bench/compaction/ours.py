@@ -22,7 +22,8 @@ from prometheus_client import CollectorRegistry
 from tests.bench.compaction.measures import Open, Setting
 from tests.bench.compaction.scripted import Script, ScriptedChat
 
-from fleetwright_agent.config import Compaction, Model
+from fleetwright_agent.config.compaction import Compaction
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.schema import SCHEMA

@@ -17,7 +17,8 @@ from tests.bench.compaction.ours import ours
 from tests.bench.compaction.provider import Provider
 from tests.bench.compaction.scripted import Script
 
-from fleetwright_agent.config import Compaction, Model
+from fleetwright_agent.config.compaction import Compaction
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.memory.views import Views

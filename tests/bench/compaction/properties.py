@@ -6,7 +6,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.config import Compaction, Model, PinKind
+from fleetwright_agent.config.compaction import Compaction, PinKind
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction.making import Maker
 from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, torn
 from fleetwright_agent.turn.compaction.prompt import Prompt

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import ConfigurationError, check_addresses, check_memory, check_secrets, load
 

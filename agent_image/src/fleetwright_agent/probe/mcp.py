@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fleetwright_agent.config import McpServer
+from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import ConfigurationError, first_fault
 

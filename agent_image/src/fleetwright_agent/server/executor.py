@@ -15,7 +15,8 @@ from uuid import uuid4
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, TaskArtifactUpdateEvent, TaskState
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.config import Approvals, Extensions
+from fleetwright_agent.config.approvals import Approvals
+from fleetwright_agent.config.server import Extensions
 from fleetwright_agent.extensions import COST, REASONING, SKILL_HINT, TOOL_CALL
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event

@@ -10,7 +10,7 @@ from typing import Any
 
 from a2a.utils.errors import InvalidParamsError
 
-from fleetwright_agent.config import Extensions
+from fleetwright_agent.config.server import Extensions
 from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS, TOOL_CALL
 from fleetwright_agent.turn.frames import PeerCost, ToolEnd, ToolStart, Usage
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from fleetwright_agent.config import McpServer
+from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, target_of
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.metrics import Metrics

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import McpError
 from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, TextContent
 from mcp.types import Tool as Listed
 
-from fleetwright_agent.config import McpServer
+from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.tools.mcp_listing import every_page, tool_digest

@@ -26,7 +26,7 @@ from mcp.types import (
     ToolListChangedNotification,
 )
 
-from fleetwright_agent.config import McpServer, Transport
+from fleetwright_agent.config.tools import McpServer, Transport
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.tools.mcp_wire import Arrival, McpUnreachable, Wire, http_client, wire_of

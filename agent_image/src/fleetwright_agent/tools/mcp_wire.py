@@ -15,7 +15,7 @@ from typing import cast
 
 import httpx
 
-from fleetwright_agent.config import McpServer, Transport
+from fleetwright_agent.config.tools import McpServer, Transport
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.bounded import BoundedTransport, TooLarge

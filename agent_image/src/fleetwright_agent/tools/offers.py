@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from fleetwright_agent.config import McpServer
+from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.tools.names import offered_name
 
 _MOST: Final = 20

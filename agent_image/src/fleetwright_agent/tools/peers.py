@@ -35,7 +35,7 @@ from a2a.types import (
 from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.config import Peer
+from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, trace_of
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.addresses import Network

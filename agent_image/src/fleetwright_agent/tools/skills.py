@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fleetwright_agent.config import Skill
+from fleetwright_agent.config.tools import Skill
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.prompt import fenced

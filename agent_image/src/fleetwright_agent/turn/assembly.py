@@ -4,7 +4,7 @@ import time
 
 import httpx2
 
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.checkpoints import ConversationSaver

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from fleetwright_agent.config import Budget, Price
+from fleetwright_agent.config.budgets import Budget
+from fleetwright_agent.config.model import Price
 from fleetwright_agent.memory.ledger import Entry, Ledger
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.budgets import Spent, Window, cheaper, exceeded, window

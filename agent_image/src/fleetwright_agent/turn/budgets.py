@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from fleetwright_agent.config import Budget, Period, SummaryModel
+from fleetwright_agent.config.budgets import Budget, Period
+from fleetwright_agent.config.model import SummaryModel
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from fleetwright_agent.callers import CallerKind
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import MemoryUnusable

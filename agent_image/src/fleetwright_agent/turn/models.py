@@ -10,7 +10,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
-from fleetwright_agent.config import Model
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.characters import Whole, is_whole
 from fleetwright_agent.turn.failures import MalformedToolCall, MissingKey

@@ -7,7 +7,7 @@ import ssl
 
 import httpx2
 
-from fleetwright_agent.config import Header, Model
+from fleetwright_agent.config.model import Header, Model
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.failures import MissingKey, UntrustedAuthority
 

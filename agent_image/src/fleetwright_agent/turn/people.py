@@ -7,7 +7,9 @@ says that callers may; an agent never approves by its own credential (PA-045, PA
 from collections.abc import Collection, Mapping
 
 from fleetwright_agent.callers import CallerKind
-from fleetwright_agent.config import AgentConfig, Approver, McpServer
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.approvals import Approver
+from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.tools.human import gated, human_tools, shut
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import Tool

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from fleetwright_agent.config import Price
+from fleetwright_agent.config.model import Price
 
 _MILLION = Decimal(1_000_000)
 

@@ -6,7 +6,7 @@ once is data, and goes into a user-role message that is fenced as such.
 
 from collections.abc import Mapping
 
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.frames import TurnFailed
 

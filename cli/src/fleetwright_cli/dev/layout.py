@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, Provider, with_provider
 from fleetwright_operator.bearer import Bearer, Token

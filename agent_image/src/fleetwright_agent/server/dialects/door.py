@@ -6,7 +6,7 @@ from typing import Final
 from a2a.server.request_handlers.request_handler import RequestHandler
 from starlette.routing import Route
 
-from fleetwright_agent.config import DialectName
+from fleetwright_agent.config.server import DialectName
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.dialects.calls import Admission, Calls
 from fleetwright_agent.server.dialects.dialect import Dialect

@@ -13,7 +13,7 @@ from typing import Any, Final
 from a2a.types.a2a_pb2 import TaskPushNotificationConfig
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 
-from fleetwright_agent.config import Push
+from fleetwright_agent.config.server import Push
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.addresses import Network

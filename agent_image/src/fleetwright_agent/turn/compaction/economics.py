@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from fleetwright_agent.config import Price
+from fleetwright_agent.config.model import Price
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Final
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 
-from fleetwright_agent.config import Compaction, Model
+from fleetwright_agent.config.compaction import Compaction
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction import ledger, pins
 from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text

@@ -13,7 +13,7 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.config import CompactionPin, PinKind
+from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction.fence import PINNED, fence
 from fleetwright_agent.turn.compaction.ledger import whole_sentences
 from fleetwright_agent.turn.compaction.measure import estimate_text

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from fleetwright_agent.config import Compaction, CompactionMode, Model
+from fleetwright_agent.config.compaction import Compaction, CompactionMode
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction.measure import estimate
 from fleetwright_agent.turn.compaction.pruning import Batch
 

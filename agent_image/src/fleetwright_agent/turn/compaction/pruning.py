@@ -10,7 +10,7 @@ from typing import Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from fleetwright_agent.config import CompactionPrune
+from fleetwright_agent.config.compaction import CompactionPrune
 from fleetwright_agent.turn.compaction.economics import Rates, prune_payback
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 

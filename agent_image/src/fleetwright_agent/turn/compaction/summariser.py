@@ -14,7 +14,8 @@ from typing import Any, Final, Protocol
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from fleetwright_agent.config import Compaction, Model, Price, SummaryModel
+from fleetwright_agent.config.compaction import Compaction
+from fleetwright_agent.config.model import Model, Price, SummaryModel
 from fleetwright_agent.turn.compaction.economics import other_is_cheaper
 from fleetwright_agent.turn.compaction.fence import ARCHIVED, SUMMARY, fence
 from fleetwright_agent.turn.compaction.measure import estimate_text

@@ -11,7 +11,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from fleetwright_agent.config import PinKind
+from fleetwright_agent.config.compaction import PinKind
 from fleetwright_agent.turn.compaction.ledger import Entry, Kind
 from fleetwright_agent.turn.compaction.pairs import repaired
 from fleetwright_agent.turn.compaction.pins import Pin

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from fleetwright_agent.config import AuditMode
+from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.security.audit import AuditFailed, AuditTrail, call_line
 from fleetwright_agent.tools.port import ToolError
 from fleetwright_agent.turn.frames import TurnRequest

@@ -4,7 +4,7 @@ from typing import Any
 
 from langgraph.types import interrupt
 
-from fleetwright_agent.config import Exceeded
+from fleetwright_agent.config.budgets import Exceeded
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.books import OverBudget, moment
 from fleetwright_agent.turn.budgets import Window

@@ -13,8 +13,9 @@ from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from fleetwright_agent.config import Compaction as Policy
-from fleetwright_agent.config import CompactionMode, Model, Price
+from fleetwright_agent.config.compaction import Compaction as Policy
+from fleetwright_agent.config.compaction import CompactionMode
+from fleetwright_agent.config.model import Model, Price
 from fleetwright_agent.memory.views import Views
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.books import Account

@@ -5,7 +5,7 @@ often (PA-080). A call that is blocked is told to the model as a result and reac
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fleetwright_agent import config
+from fleetwright_agent.config import enforcement as config
 from fleetwright_agent.memory.call_windows import CallWindows, Window
 from fleetwright_agent.security.schemas import Undecided, misfit
 from fleetwright_agent.tools.names import offered_name

@@ -2,7 +2,7 @@
 
 from langchain_core.messages import SystemMessage
 
-from fleetwright_agent.config import AgentConfig
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.prompt import read_instructions, system_prompt

@@ -11,7 +11,7 @@ from langchain.agents.middleware import ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from fleetwright_agent.config import Model
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.books import Account, Books, OverBudget
 from fleetwright_agent.turn.characters import Whole

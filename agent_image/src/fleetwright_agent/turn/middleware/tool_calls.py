@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import interrupt
 
-from fleetwright_agent.config import Limits
+from fleetwright_agent.config.server import Limits
 from fleetwright_agent.memory.journal import CallState, Entry, Journal
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.schemas import Undecided, misfit

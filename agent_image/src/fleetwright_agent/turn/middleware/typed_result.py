@@ -13,7 +13,7 @@ import referencing
 from langchain.agents.middleware import ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.config import TypedResult
+from fleetwright_agent.config.server import TypedResult
 from fleetwright_agent.extensions import SKILL_HINT
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.turn.context import TurnContext

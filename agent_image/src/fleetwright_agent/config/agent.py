@@ -1,0 +1,73 @@
+"""The contract between the operator and the runtime: the shape of `agent.json`.
+
+The runtime owns it, because the consumer knows what it can obey; the operator emits a plain dict that
+tests validate against this model. Every field here drives behaviour. Refuses: unknown fields, defaults
+that depend on the environment, and secrets (only names of files that hold them).
+"""
+
+from ipaddress import IPv4Network, IPv6Network
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from fleetwright_agent.config.approvals import Approvals
+from fleetwright_agent.config.budgets import Budget
+from fleetwright_agent.config.compaction import Compaction
+from fleetwright_agent.config.enforcement import Audit, Enforcement
+from fleetwright_agent.config.model import Model
+from fleetwright_agent.config.part import DnsLabel, Part
+from fleetwright_agent.config.server import DialectName, Extensions, Limits, Push, TypedResult
+from fleetwright_agent.config.tools import McpServer, Peer, Skill
+
+
+class AgentConfig(Part):
+    """One revision of one agent, as the operator compiled it."""
+
+    version: Literal[1]
+    revision: str
+    """Hash of everything else here and of the card; the name of the ConfigMap ends with it."""
+    name: DnsLabel
+    namespace: DnsLabel
+    description: str = ""
+    instructions: str = ""
+    instructions_file: str | None = None
+    """Path below the configuration folder, read again before every call: one of the two says what the agent is for."""
+    url: str
+    """Where callers reach this agent, without a path."""
+    model: Model
+    skills: tuple[Skill, ...] = ()
+    mcp_servers: tuple[McpServer, ...] = ()
+    peers: tuple[Peer, ...] = ()
+    compaction: Compaction = Compaction()
+    limits: Limits = Limits()
+    approvals: Approvals = Approvals()
+    enforcement: Enforcement = Enforcement()
+    audit: Audit = Audit()
+    budgets: tuple[Budget, ...] = ()
+    extensions: Extensions = Extensions()
+    results: tuple[TypedResult, ...] = ()
+    ask_human: bool = False
+    """Whether the agent may put questions and forms to clients that call it."""
+    drain_seconds: int = Field(default=30, gt=0)
+    require_routable_url: bool = False
+    """Whether the agent starts only where its card names addresses that others can reach."""
+    ephemeral_memory: bool = False
+    """Memory ends with the pod: what is not done by then cannot go on in the next one."""
+    accept_api_key: bool = False
+    """Whether clients may send their token in the header X-API-Key; agents never do."""
+    dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
+    """The versions of the protocol that are spoken."""
+    push: Push | None = None
+    """Without it clients cannot ask for push notifications, and the card says so."""
+    allowed_origins: tuple[str, ...] = ()
+    """Pages whose scripts may call, by the origin that their browser states; programs state none."""
+    denied_ranges: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Of the installation: what nothing that this agent opens by itself may lead to."""
+    task_retention_seconds: int = Field(default=24 * 3600, gt=0)
+    """How long a task that has ended can be read; one that waits for its caller is kept."""
+
+    @model_validator(mode="after")
+    def _instructed(self) -> Self:
+        if bool(self.instructions.strip()) == (self.instructions_file is not None):
+            raise ValueError("exactly one of instructions and instructionsFile is needed")
+        return self

@@ -1,0 +1,49 @@
+"""The models that an agent calls, and what they cost."""
+
+from decimal import Decimal
+
+from pydantic import Field
+
+from fleetwright_agent.config.part import Part
+
+
+class Price(Part):
+    """US dollars for a million tokens; cached input falls back to the price of input."""
+
+    input_per_million: Decimal = Field(ge=0)
+    output_per_million: Decimal = Field(ge=0)
+    cached_input_per_million: Decimal | None = Field(default=None, ge=0)
+    cache_write_per_million: Decimal | None = Field(default=None, ge=0)
+
+
+class Header(Part):
+    """An HTTP header whose value lies in a mounted file, read again for every request."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
+    value_file: str
+
+
+class Model(Part):
+    """An OpenAI-compatible chat-completions endpoint."""
+
+    name: str = Field(min_length=1, max_length=253)
+    base_url: str = Field(min_length=1, max_length=2048)
+    api_key_file: str | None = None
+    """Path below the configuration folder, `secrets/<name>/<key>`; read again before every call."""
+    headers: tuple[Header, ...] = ()
+    ca_file: str | None = None
+    """Certificates of authorities that are trusted beside the usual ones; read again when it changes."""
+    proxy_url: str | None = Field(default=None, max_length=2048)
+    context_window: int = Field(gt=0)
+    max_output_tokens: int = Field(gt=0)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    timeout_seconds: int = Field(gt=0)
+    price: Price | None = None
+
+
+class SummaryModel(Part):
+    """Another model at the same address, for summaries."""
+
+    name: str = Field(min_length=1, max_length=253)
+    context_window: int = Field(gt=0)
+    price: Price | None = None

@@ -1,0 +1,79 @@
+"""How the agent serves: dialects, extensions, typed results, limits and push notifications."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, field_validator
+
+from fleetwright_agent.config.part import Part, checked_schema
+from fleetwright_agent.security.egress import canonical_host
+
+
+class DialectName(StrEnum):
+    V1_0 = "1.0"
+    V0_3 = "0.3"
+    V0_1 = "0.1"
+
+
+class TypedResult(Part):
+    """The shape that answers to one skill of the card have as data, beside their text."""
+
+    skill: str = Field(min_length=1, max_length=128)
+    output_schema: Mapping[str, Any]
+    """JSON Schema of an object."""
+    media_type: str = "application/json"
+
+    @field_validator("output_schema")
+    @classmethod
+    def _usable(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        checked_schema(value)
+        if value.get("type", "object") != "object":
+            raise ValueError("a result is an object: its schema must have type object, or none")
+        return value
+
+
+class Extensions(Part):
+    """What callers are told beside the answer and its cost."""
+
+    tool_calls: bool = True
+    """Which tools are called, with previews of arguments and results."""
+    reasoning: bool = False
+    """What the model thinks, where it says so."""
+    data_parts: bool = False
+    """Data also as parts, for callers that do not read metadata."""
+
+
+class Limits(Part):
+    max_turn_seconds: int = Field(default=600, gt=0)
+    max_tool_calls: int = Field(default=50, gt=0)
+    """Calls of tools, peers included, that one message may cause."""
+    max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
+    """Of the body of one request; what is larger is refused before it is read."""
+    max_requests_per_minute: int | None = Field(default=None, gt=0)
+    """By one caller; without it as many as there are."""
+    max_tasks_per_caller: int = Field(default=100, gt=0)
+    """That run at once."""
+    max_waiting_tasks_per_caller: int = Field(default=1000, gt=0)
+    """That wait for its answer; with as many of them it begins no other."""
+    max_streams_per_caller: int = Field(default=100, gt=0)
+    """That are open at once."""
+    stall_seconds: int = Field(default=0, ge=0)
+    """A turn in which nothing happens for so long has failed; 0 measures nothing."""
+
+
+class PushHost(Part):
+    """A receiver by its name, or by its address as it is written."""
+
+    host: Annotated[str, AfterValidator(canonical_host)]
+    port: int = Field(gt=0, lt=65536)
+
+
+class Push(Part):
+    """Push notifications. Hosts and ranges that are named are all that is allowed; without any, all that is public."""
+
+    key_file: str
+    """Path below the configuration folder: the keys that seal credentials in the task log, the newest first."""
+    allowed_hosts: tuple[PushHost, ...] = ()
+    allowed_cidrs: tuple[IPv4Network | IPv6Network, ...] = ()
