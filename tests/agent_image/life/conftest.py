@@ -90,6 +90,11 @@ def model_port() -> Iterator[int]:
 
 
 @pytest.fixture
+def serve() -> Callable[..., Any]:
+    return serving
+
+
+@pytest.fixture
 def house() -> House:
     return House()
 

@@ -12,6 +12,7 @@ from fleetwright_agent.server.events import Event, status_event
 from fleetwright_agent.server.log import (
     Accepted,
     Claim,
+    Forgotten,
     Key,
     Known,
     LogUnusable,
@@ -24,6 +25,7 @@ from fleetwright_agent.server.log import (
 )
 from fleetwright_agent.server.memory_log import MemoryTaskLog
 from fleetwright_agent.server.pauses import ask_message
+from fleetwright_agent.server.push.port import Registration
 from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.turn.frames import Ask, AskKind
 
@@ -376,3 +378,40 @@ async def test_damage_that_a_read_meets_is_told_until_the_restart(tmp_path: Path
     await log.aclose()
     with pytest.raises(LogUnusable, match="kept as"):
         await SqliteTaskLog(path).open()
+
+
+async def _three(log: TaskLog) -> None:
+    """A task of each of two conversations, and one of another owner."""
+    for owner, context, task in (("a", "c1", "t1"), ("a", "c2", "t2"), ("b", "c1", "t1")):
+        await log.accept(Claim(owner, task + context, b""), Task(id=task, context_id=context), at_ns=1)
+
+
+@pytest.mark.parametrize(
+    ("context", "found", "left"),
+    [
+        pytest.param("", ["t1", "t2"], [Key("b", "t1")], id="all of an owner"),
+        pytest.param("c2", ["t2"], [Key("a", "t1"), Key("b", "t1")], id="one conversation"),
+        pytest.param("c3", [], [Key("a", "t1"), Key("a", "t2"), Key("b", "t1")], id="a conversation that is not there"),
+    ],
+)
+async def test_an_owner_or_a_conversation_is_forgotten_whole_and_leaves_no_trace(log, context, found, left):
+    await _three(log)
+    await log.pushes.register(2, Registration("r", "https://r.example", "r.example:443", "1.0", b""), at_ns=1, most=5)
+    assert [key.task_id for key in await log.of("a", context)] == found
+    assert await log.counted("a", context) == Forgotten(len(found), found.count("t2"))
+    await log.forget("a", context)
+    await log.scrub()
+    assert (2 in await log.pushes.listened_to()) is ("t2" not in found)
+    assert list(await log.busy()) == left
+    assert await log.of("a", context) == ()
+    # A message that is sent again begins anew: nothing is known of the claim either.
+    again = await log.accept(Claim("a", "t2c2", b""), Task(id="t2", context_id="c2"), at_ns=2)
+    assert isinstance(again, Accepted) is ("t2" in found)
+
+
+async def test_conversations_with_tasks_that_run_or_wait_are_held(log):
+    await _three(log)
+    for n, state in ((1, COMPLETED), (2, WAITING)):
+        task = Task(id=f"t{n}", context_id=f"c{n}", status=TaskStatus(state=state))
+        await log.rest(n, (Record(2, 2, status_event(task.id, task.context_id, state, at_ns=2)),), task)
+    assert await log.held() == {("a", "c2"), ("b", "c1")}

@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 FOLDER: Final = "knowledge"
 _OPEN: Final = 16
-_WORDS: Final = 24
+_WORDS: Final = 16
 """Of a question; what is longer is no question."""
-_PLACES: Final = 600
+_PLACES: Final = 400
 """Facts that are ranked at most."""
 _COMMON: Final = 3
 """Words that a fact must have where all of the question's stand in many."""

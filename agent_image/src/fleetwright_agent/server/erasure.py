@@ -51,6 +51,8 @@ class Erasure:
         self._clock = clock
         self._records = Erasures(stores.conversations)
         self._one_at_a_time = asyncio.Lock()
+        self._left_over = True
+        """Something may have been begun and not finished; by the process before this one, to begin with."""
 
     async def erase(self, target: Target, *, asked_by: str) -> Mapping[str, Any]:
         """The receipt; where nothing is left to erase, that of the time before.
@@ -64,16 +66,20 @@ class Erasure:
                 found = await self._found(target)
                 if not any(found.values()) and (former := await self._records.last(target)):
                     return former
+                self._left_over = True
                 begun = await self._begun(target, asked_by)
                 return await self._carry_out(begun, found, keys)
 
     async def resume(self) -> None:
         """Finishes what was begun. Raises like `erase`."""
+        if not self._left_over:
+            return
         async with self._one_at_a_time:
             for begun in await self._records.unfinished():
                 with self._gate.closed(begun.target.owner):
                     keys = await self._stopped(begun.target)
                     await self._carry_out(begun, await self._found(begun.target), keys)
+            self._left_over = False
 
     async def _begun(self, target: Target, asked_by: str) -> Begun:
         """One that was not finished goes on as what it was."""

@@ -1,0 +1,106 @@
+"""Files of the schemas before this one are brought up to date when they are opened; those of a later one are left."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fleetwright_agent.memory.checkpoints import ConversationSaver
+from fleetwright_agent.memory.conversations import conversations
+from fleetwright_agent.memory.database import Database, MemoryUnusable
+from fleetwright_agent.memory.knowledge import SCHEMA as FACTS
+from fleetwright_agent.memory.schema import FILE, SCHEMA
+from fleetwright_agent.memory.threads import conversation
+
+BEFORE = """
+CREATE TABLE checkpoints (
+  thread TEXT NOT NULL, ns TEXT NOT NULL, id TEXT NOT NULL,
+  kind TEXT NOT NULL, body BLOB NOT NULL, metadata_kind TEXT NOT NULL, metadata BLOB NOT NULL,
+  PRIMARY KEY (thread, ns)) WITHOUT ROWID;
+CREATE TABLE messages (
+  thread TEXT NOT NULL, ns TEXT NOT NULL, position INTEGER NOT NULL, id TEXT NOT NULL,
+  kind TEXT NOT NULL, body BLOB NOT NULL,
+  PRIMARY KEY (thread, ns, position)) WITHOUT ROWID;
+CREATE TABLE views (thread TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+"""
+"""What a process of the version before left: it counted no versions."""
+THREAD = conversation("client:a", "ctx")
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Path:
+    path = tmp_path / FILE
+    saver = ConversationSaver(Database(path, SCHEMA))
+    checkpoint = {"v": 1, "id": "1", "ts": "2026-01-01T00:00:00+00:00", "channel_values": {"task": "t"}}
+    kind, body = saver.serde.dumps_typed(checkpoint | {"channel_versions": {}, "versions_seen": {}})
+    metadata = saver.serde.dumps_typed({})
+    db = sqlite3.connect(path)
+    db.executescript(BEFORE)
+    db.execute("INSERT INTO checkpoints VALUES (?,?,?,?,?,?,?)", (THREAD, "", "1", kind, body, *metadata))
+    db.commit()
+    db.close()
+    return path
+
+
+async def test_a_conversation_of_the_schema_before_goes_on_and_counts_as_used_now(before):
+    database = Database(before, SCHEMA)
+    (found,) = await conversations(database)
+    assert found.place == ("client:a", "ctx")
+    assert found.used == pytest.approx(before.stat().st_mtime, abs=600)
+    stored = await ConversationSaver(database).aget_tuple({"configurable": {"thread_id": THREAD}})
+    assert stored is not None
+    assert stored.checkpoint["channel_values"]["task"] == "t"
+    await database.aclose()
+
+
+async def test_a_file_is_brought_up_to_date_once(before):
+    for _ in range(2):
+        database = Database(before, SCHEMA)
+        await database.check()
+        assert (database.problem, await database.run(_version)) == (None, len(SCHEMA))
+        await database.aclose()
+
+
+async def test_a_file_of_before_gives_room_back_from_its_first_cleaning_on(before):
+    database = Database(before, SCHEMA)
+    await database.shrink()
+    assert await database.run(lambda db: db.execute("PRAGMA auto_vacuum").fetchone()[0]) == 2
+    await database.aclose()
+
+
+@pytest.mark.parametrize(
+    ("schema", "step"),
+    [pytest.param(SCHEMA, len(SCHEMA), id="conversations"), pytest.param(FACTS, len(FACTS), id="knowledge")],
+)
+async def test_a_file_of_a_later_schema_is_refused_and_left_as_it_is(tmp_path, schema, step):
+    newer = Database(tmp_path / "f.db", (*schema, "CREATE TABLE later (x TEXT);"))
+    await newer.check()
+    await newer.aclose()
+    database = Database(tmp_path / "f.db", schema)
+    with pytest.raises(MemoryUnusable, match=f"schema {step + 1}, this one knows {step}"):
+        await database.run(_version)
+    db = sqlite3.connect(tmp_path / "f.db")
+    assert db.execute("SELECT count(*) FROM later").fetchone() == (0,)
+    db.close()
+    await database.aclose()
+
+
+async def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path):
+    await _made(tmp_path / "f.db", ("CREATE TABLE first (x TEXT);",))
+    broken = Database(tmp_path / "f.db", ("CREATE TABLE first (x TEXT);", "CREATE TABLE second (x TEXT); NO SUCH;"))
+    with pytest.raises(MemoryUnusable):
+        await broken.run(_version)
+    await broken.aclose()
+    db = sqlite3.connect(tmp_path / "f.db")
+    assert (_version(db), db.execute("SELECT name FROM sqlite_master").fetchall()) == (1, [("first",)])
+    db.close()
+
+
+async def _made(path: Path, schema: tuple[str, ...]) -> None:
+    database = Database(path, schema)
+    await database.check()
+    await database.aclose()
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])

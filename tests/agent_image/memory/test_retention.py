@@ -1,0 +1,213 @@
+"""Which conversations are kept, and what happens where the memory has no room: on real files, by a clock of its own."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config.memory import Memory
+from fleetwright_agent.memory.conversations import Conversation, beyond, conversations, idle
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.schema import FILE, SCHEMA
+from fleetwright_agent.memory.threads import conversation
+from fleetwright_agent.memory.volume import Space, Volume
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.errors import MemoryFull, Unavailable
+from fleetwright_agent.server.gate import Gate
+from fleetwright_agent.server.log import Claim
+from fleetwright_agent.server.memory_log import MemoryTaskLog
+from fleetwright_agent.server.retention import Retention
+
+MIB = 1024 * 1024
+ROOMY = Space(free=500 * MIB, capacity=1000 * MIB)
+
+
+def of(owner: str, *used: float) -> list[Conversation]:
+    return [Conversation(owner, f"c{n}", at) for n, at in enumerate(used)]
+
+
+@pytest.mark.parametrize(
+    ("busy", "wanted"),
+    [
+        pytest.param([], ["c0", "c1"], id="those that nobody has used since then"),
+        pytest.param([("a", "c0")], ["c1"], id="but none that is in use"),
+        pytest.param([("b", "c0")], ["c0", "c1"], id="also where another owner uses one of that name"),
+    ],
+)
+def test_idle_conversations(busy, wanted):
+    assert [context for _, context in idle(of("a", 1, 2, 3), before=3, busy=busy)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("found", "most", "busy", "wanted"),
+    [
+        pytest.param(of("a", 1, 2, 3), 3, [], [], id="none where there are not too many"),
+        pytest.param(of("a", 1, 2, 3), 1, [], [("a", "c0"), ("a", "c1")], id="the oldest where there are"),
+        pytest.param(of("a", 1, 2, 3), 2, [("a", "c0")], [("a", "c1")], id="the oldest that is not in use"),
+        pytest.param(of("a", 1, 2) + of("b", 3), 1, [], [("a", "c0")], id="of each owner by itself"),
+    ],
+)
+def test_conversations_beyond_their_number(found, most, busy, wanted):
+    assert beyond(found, most=most, busy=busy) == wanted
+
+
+class House:
+    """A volume with conversations, and a clock that is set by hand."""
+
+    def __init__(self, folder: Path, policy: Memory, *, space: Space = ROOMY) -> None:
+        self.now = 1_000_000.0
+        self.space = space
+        self.folder = folder
+        self.database = Database(folder / FILE, SCHEMA)
+        self.log = MemoryTaskLog()
+        self.gate = Gate()
+        self.metrics = Metrics(CollectorRegistry())
+        self.retention = Retention(
+            policy,
+            volume=Volume(folder, most_bytes=policy.max_bytes, space=lambda _: self.space),
+            gate=self.gate,
+            log=self.log,
+            database=self.database,
+            metrics=self.metrics,
+            clock=Clock(now_ns=lambda: int(self.now * 1e9), monotonic=lambda: self.now),
+        )
+
+    async def talk(self, context: str, *, ago: float, owner: str = "client:a", size: int = 100) -> None:
+        row = (conversation(owner, context), "", "1", "bytes", b"", "bytes", b"", self.now - ago)
+        message = (conversation(owner, context), "", 0, "m", "bytes", b"x" * size)
+        await self.database.run(lambda db: db.execute("INSERT INTO checkpoints VALUES (?,?,?,?,?,?,?,?)", row))
+        await self.database.run(lambda db: db.execute("INSERT INTO messages VALUES (?,?,?,?,?,?)", message))
+
+    async def wait(self, context: str, owner: str = "client:a") -> None:
+        """A task of the conversation is under way."""
+        task = Task(id=f"t-{context}", context_id=context, status=TaskStatus(state=TaskState.TASK_STATE_WORKING))
+        await self.log.accept(Claim(owner, context, b""), task, at_ns=1)
+
+    async def left(self) -> list[str]:
+        return [each.context_id for each in await conversations(self.database)]
+
+    def forgotten(self, reason: str) -> float | None:
+        return self.metrics.registry.get_sample_value("fleetwright_conversations_forgotten_total", {"reason": reason})
+
+
+@pytest.fixture
+async def open_house(tmp_path: Path) -> AsyncIterator[object]:
+    opened: list[House] = []
+
+    def make(space: Space = ROOMY, **policy: int) -> House:
+        opened.append(House(tmp_path, Memory.model_validate(policy), space=space))
+        return opened[-1]
+
+    yield make
+    for house in opened:
+        await house.database.aclose()
+
+
+async def test_old_conversations_go_and_those_in_use_stay(open_house):
+    house = open_house(conversationRetentionSeconds=3600)
+    for context, ago in (("old", 3601), ("old but in use", 9999), ("young", 3599)):
+        await house.talk(context, ago=ago)
+    await house.wait("old but in use")
+    await house.retention.expire()
+    assert (await house.left(), house.forgotten("idle")) == (["old but in use", "young"], 1)
+
+
+async def test_a_conversation_goes_with_what_was_set_aside_of_it_and_no_other_does(open_house):
+    house = open_house(conversationRetentionSeconds=3600)
+    for context in ("c", "c\ntask", "cc"):
+        await house.talk(context, ago=9999 if context != "cc" else 0)
+    await house.retention.expire()
+    threads = await house.database.run(lambda db: db.execute("SELECT thread FROM messages").fetchall())
+    assert threads == [("client:a\ncc",)]
+
+
+async def test_what_was_set_aside_lately_keeps_its_conversation(open_house):
+    house = open_house(conversationRetentionSeconds=3600)
+    await house.talk("c", ago=9999)
+    await house.talk("c\ntask", ago=1)
+    await house.retention.expire()
+    assert await house.left() == ["c"]
+
+
+async def test_an_owner_with_too_many_loses_its_oldest_and_others_none(open_house):
+    house = open_house(maxConversationsPerCaller=2)
+    for n in range(4):
+        await house.talk(f"c{n}", ago=100 - n)
+    await house.talk("b", ago=1000, owner="client:b")
+    await house.retention.expire()
+    assert (await house.left(), house.forgotten("count")) == (["b", "c2", "c3"], 2)
+
+
+async def test_the_oldest_make_way_where_the_memory_has_too_much_and_tasks_go_on(open_house):
+    house = open_house(maxBytes=16 * MIB)
+    for n in range(30):
+        await house.talk(f"c{n:02d}", ago=100 - n, size=MIB)
+    await house.wait("c00")
+    await house.retention.look()
+    left = await house.left()
+    assert (left[0], left[-1], house.gate.full) == ("c00", "c29", False)
+    assert 5 <= len(left) <= 16
+    assert house.metrics.registry.get_sample_value("fleetwright_memory_bytes", {"part": "conversations"}) <= 16 * MIB
+    assert house.forgotten("room") == 30 - len(left)
+
+
+async def test_where_nothing_can_make_way_no_task_begins_until_there_is_room(open_house):
+    house = open_house(maxBytes=16 * MIB)
+    await house.database.check()
+    ballast = house.folder / "audit"
+    ballast.write_bytes(b"x" * 17 * MIB)
+    await house.retention.look()
+    with pytest.raises(MemoryFull, match=r"memory\.maxBytes"):
+        house.gate.admit("client:a", begins=True)
+    house.gate.admit("client:a", begins=False)
+    assert house.metrics.registry.get_sample_value("fleetwright_memory_full") == 1
+    ballast.unlink()
+    await house.retention.look()
+    house.gate.admit("client:a", begins=True)
+
+
+async def test_a_disk_that_others_filled_refuses_tasks_and_costs_no_conversation(open_house):
+    house = open_house(space=Space(free=MIB, capacity=1000 * MIB))
+    await house.talk("c", ago=1)
+    await house.retention.look()
+    assert (await house.left(), house.gate.full) == (["c"], True)
+    house.space = ROOMY
+    await house.retention.look()
+    assert not house.gate.full
+
+
+@pytest.mark.parametrize(
+    ("space", "full"),
+    [
+        pytest.param(Space(free=32 * MIB, capacity=1000 * MIB), False, id="as much as is reserved is room"),
+        pytest.param(Space(free=32 * MIB - 1, capacity=1000 * MIB), True, id="less is none"),
+        pytest.param(Space(free=5 * MIB, capacity=100 * MIB), False, id="a small volume reserves a twentieth"),
+    ],
+)
+async def test_a_part_of_the_disk_is_reserved_for_what_is_under_way(open_house, space, full):
+    house = open_house(space=space)
+    await house.database.check()
+    await house.retention.look()
+    assert house.gate.full is full
+
+
+def test_files_are_counted_by_what_they_are_for(tmp_path):
+    files = ("tasks.db", "tasks.db-wal", "conversations.db", "knowledge/a.db", "sessions/x/c.json", "audit/audit.jsonl")
+    for n, name in enumerate((*files, "lost+found/y"), start=1):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * n)
+    parts = Volume(tmp_path, most_bytes=1).sizes().parts
+    assert parts == {"tasks": 3, "conversations": 3, "knowledge": 4, "sessions": 5, "audit": 6, "other": 7}
+
+
+def test_an_owner_that_is_being_erased_is_kept_out_and_nobody_else():
+    gate = Gate()
+    with gate.closed("client:a"), gate.closed("client:a"):
+        with pytest.raises(Unavailable, match="being erased"):
+            gate.admit("client:a", begins=False)
+        gate.admit("client:b", begins=True)
+    gate.admit("client:a", begins=True)
