@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +142,32 @@ async def test_who_may_not_or_asks_for_nothing_plain_is_refused(agent, method, w
 async def test_without_administrators_nobody_is_one(agent):
     async with agent() as guest:
         assert (await erase(guest, owner="client:default")).status_code == 403
+
+
+async def test_a_kill_in_the_middle_of_an_erasure_leaves_the_rest_to_the_next_process(agent_process, mounted):
+    """Wherever it hits: after the erasure is on disk, and before its answer."""
+    async with agent_process(**ADMIN) as admin:
+        for n in range(5):
+            await tell(admin.by("client:other"), SECRET, f"ctx-{n}")
+        asking = asyncio.create_task(erase(admin, owner="client:other"))
+        async with asyncio.timeout(60):
+            while not begun(mounted.layout.memory):  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.001)
+        await admin.kill()
+        await asyncio.gather(asking, return_exceptions=True)
+    async with agent_process(**ADMIN) as admin:
+        receipt = (await erase(admin, owner="client:other")).json()
+        assert {store: receipt["erased"][store] for store in ("tasks", "facts", "conversations")} == {
+            "tasks": 5,
+            "facts": 5,
+            "conversations": 5,
+        }
+        assert holding(mounted.layout.memory, SECRET) == []
+
+
+def begun(folder: Path) -> bool:
+    with closing(sqlite3.connect(f"file:{folder}/conversations.db?mode=ro", uri=True)) as db:
+        return bool(db.execute("SELECT count(*) FROM erasures WHERE found IS NOT NULL").fetchone()[0])
 
 
 async def test_an_erasure_that_a_kill_cut_short_is_finished_by_the_next_process(agent_process, mounted):
