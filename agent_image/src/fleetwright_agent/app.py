@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from fleetwright_agent.application import Application
 from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory import knowledge, schema, sessions
 from fleetwright_agent.memory.database import Database
@@ -205,7 +206,8 @@ def _stores(common: _Common, log: TaskLog) -> Stores:
     told = sessions.Sessions(
         common.layout.memory / sessions.FOLDER, redact=redactor(common.layout).text, clock=common.clock.now
     )
-    return Stores(log, common.conversations, told, common.knowledge, common.trail)
+    audited = common.config.audit.mode is not AuditMode.OFF
+    return Stores(log, common.conversations, told, common.knowledge, common.trail, audited)
 
 
 def _tokens(common: _Common, callers: Watched[Callers]) -> Identity:

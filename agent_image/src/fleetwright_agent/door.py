@@ -38,7 +38,7 @@ def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
         card=parts.card,
         keepalive=parts.keepalive_seconds,
     )
-    admin = Admin(parts.config.administrators, erasure=parts.erasure, stores=parts.stores, trail=parts.trail)
+    admin = Admin(parts.config.administrators, erasure=parts.erasure, stores=parts.stores)
     app: ASGIApp = Starlette(routes=[*calls, *card_routes(parts.card), *admin.routes])
     app = Bodies(app, limit=parts.config.limits.max_request_bytes)
     if per_minute := parts.config.limits.max_requests_per_minute:

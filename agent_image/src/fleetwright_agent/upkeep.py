@@ -41,6 +41,7 @@ class Upkeep:
             gate=parts.gate,
             log=parts.log,
             database=parts.conversations,
+            sessions=parts.stores.sessions,
             metrics=metrics,
             clock=parts.clock,
         )

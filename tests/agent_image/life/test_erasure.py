@@ -101,6 +101,24 @@ async def test_the_trail_holds_after_an_erasure_and_has_the_digest_of_the_receip
         assert '"tool": "remember"' in lines
 
 
+async def test_an_agent_without_a_trail_begins_none_for_an_erasure(agent, mounted):
+    async with agent(**ADMIN, audit={"mode": "Off"}) as admin:
+        await tell(admin.by("client:other"), SECRET, "ctx-a")
+        await export(admin, owner="client:other")
+        assert (await erase(admin, owner="client:other")).json()["erased"]["auditLines"] == 0
+    assert not (mounted.layout.memory / "audit").exists()
+
+
+async def test_an_export_tells_everything_that_is_kept(agent):
+    async with agent(**ADMIN) as admin:
+        await tell(admin.by("client:other"), SECRET, "ctx-a")
+        task, conversation, session, fact, line, end = await export(admin, owner="client:other")
+        assert SECRET in json.dumps(task["task"]["history"])
+        assert [message["role"] for message in conversation["messages"]] == ["human", "ai", "tool", "ai"]
+        assert (session["context_id"], fact["source"]["said_by"]) == ("ctx-a", "client:other")
+        assert (line["line"]["tool"], end) == ("remember", {"kind": "end", "lines": 5})
+
+
 async def test_what_runs_is_cancelled_before_it_is_erased(agent, states, house, mounted):
     async with agent(**ADMIN) as admin:
         guest = admin.by("client:other")

@@ -11,6 +11,7 @@ from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.memory.conversations import Conversation, beyond, conversations, idle
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.schema import FILE, SCHEMA
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.memory.threads import conversation
 from fleetwright_agent.memory.volume import Space, Volume
 from fleetwright_agent.metrics import Metrics
@@ -65,12 +66,14 @@ class House:
         self.log = MemoryTaskLog()
         self.gate = Gate()
         self.metrics = Metrics(CollectorRegistry())
+        self.sessions = Sessions(folder / "sessions", redact=str, clock=lambda: self.now)
         self.retention = Retention(
             policy,
             volume=Volume(folder, most_bytes=policy.max_bytes, space=lambda _: self.space),
             gate=self.gate,
             log=self.log,
             database=self.database,
+            sessions=self.sessions,
             metrics=self.metrics,
             clock=Clock(now_ns=lambda: int(self.now * 1e9), monotonic=lambda: self.now),
         )
@@ -130,6 +133,18 @@ async def test_what_was_set_aside_lately_keeps_its_conversation(open_house):
     await house.talk("c\ntask", ago=1)
     await house.retention.expire()
     assert await house.left() == ["c"]
+
+
+async def test_what_is_told_of_old_conversations_goes_with_them(open_house):
+    house = open_house(conversationRetentionSeconds=3600)
+    house.sessions.record("client:a", "old", asked="Who?", answered="Ada.")
+    house.now += 3601
+    house.sessions.record("client:a", "young", asked="Who?", answered="Bob.")
+    (house.folder / "sessions" / "x").mkdir()
+    (house.folder / "sessions" / "x" / "damaged.json").write_text("{")
+    await house.retention.expire()
+    assert [session.context_id for session in house.sessions.of("client:a")] == ["young"]
+    assert not list((house.folder / "sessions" / "x").iterdir())
 
 
 async def test_an_owner_with_too_many_loses_its_oldest_and_others_none(open_house):

@@ -94,6 +94,13 @@ class Sessions:
         elif folder.exists():
             shutil.rmtree(folder)
 
+    def expire(self, before: float) -> None:
+        """Forgets what was said last before that moment, and what cannot be read; in seconds since the epoch."""
+        for path in self._folder.glob("*/*.json"):
+            known = _read(path)
+            if known is None or known.updated < before:
+                path.unlink(missing_ok=True)
+
     def _load(self, folder: Path) -> list[Session]:
         found = [session for path in folder.glob("*.json") if (session := _read(path)) is not None]
         return sorted(found, key=lambda session: session.updated, reverse=True)

@@ -7,7 +7,6 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Collection
-from contextlib import suppress
 from typing import Final
 
 from starlette.requests import Request
@@ -17,7 +16,6 @@ from starlette.routing import Route
 from fleetwright_agent.callers import CallerKind
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.erasures import Target
-from fleetwright_agent.security.audit import AuditFailed, AuditTrail
 from fleetwright_agent.server.erasure import Erasure, Stores
 from fleetwright_agent.server.errors import Refusal, refuse
 from fleetwright_agent.server.export import Line, exported
@@ -32,12 +30,11 @@ _KINDS: Final = tuple(f"{kind}:" for kind in CallerKind)
 
 
 class Admin:
-    def __init__(self, names: Collection[str], *, erasure: Erasure, stores: Stores, trail: AuditTrail) -> None:
+    def __init__(self, names: Collection[str], *, erasure: Erasure, stores: Stores) -> None:
         """Args: `names` of clients."""
         self._administrators = frozenset(f"{CallerKind.CLIENT}:{name}" for name in names)
         self._erasure = erasure
         self._stores = stores
-        self._trail = trail
         self._working: set[asyncio.Task[Response | Refusal]] = set()
 
     @property
@@ -52,9 +49,7 @@ class Admin:
         try:
             # So that a memory that cannot be read is told as such, and not as an answer that breaks off.
             first = await anext(lines)
-            about = {"exported_owner": target.owner, "by": _who(request)}
-            with suppress(AuditFailed):  # It is counted.
-                await self._trail.record("memory_exported", about)
+            await self._stores.tell("memory_exported", {"exported_owner": target.owner, "by": _who(request)})
         except (LogUnusable, MemoryUnusable, OSError):
             _logger.exception("an export could not begin")
             return refuse(503, _LATER, headers={"Retry-After": "10"})

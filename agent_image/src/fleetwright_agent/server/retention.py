@@ -11,6 +11,7 @@ from typing import Final
 from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.memory.conversations import Place, beyond, conversations, forget, idle
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.memory.volume import Sizes, Volume
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
@@ -31,6 +32,7 @@ class Retention:
         gate: Gate,
         log: TaskLog,
         database: Database,
+        sessions: Sessions,
         metrics: Metrics,
         clock: Clock,
     ) -> None:
@@ -39,6 +41,7 @@ class Retention:
         self._gate = gate
         self._log = log
         self._database = database
+        self._sessions = sessions
         self._metrics = metrics
         self._clock = clock
         self._scrubbed: float | None = None
@@ -62,12 +65,13 @@ class Retention:
     async def expire(self) -> None:
         """Forgets conversations that nobody has used for long, and those that an owner has too many of.
 
-        Raises: LogUnusable, MemoryUnusable.
+        Raises: LogUnusable, MemoryUnusable, OSError.
         """
         found, busy = await conversations(self._database), await self._log.held()
         before = self._clock.now() - self._policy.conversation_retention_seconds
         old = idle(found, before=before, busy=busy)
         await self._forget(old, "idle")
+        await asyncio.to_thread(self._sessions.expire, before)
         left = [each for each in found if each.place not in set(old)]
         await self._forget(beyond(left, most=self._policy.max_conversations_per_caller, busy=busy), "count")
 
