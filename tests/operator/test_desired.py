@@ -46,6 +46,14 @@ FULL = {
         "limits": [{"tool": "*", "max": 100, "window": "1h"}, {"tool": "ask_helper", "max": 5, "window": "30s"}],
     },
     "audit": {"mode": "Required", "maxBytes": 1048576},
+    "telemetry": {
+        "otlp": {
+            "endpoint": "https://traces.example.com",
+            "headersFrom": [{"name": "X-Token", "secretKeyRef": {"name": "traces", "key": "token"}}],
+            "caSecretRef": {"name": "traces"},
+            "samplePercent": 25,
+        }
+    },
     "budgets": [
         {"period": "Hour", "tokens": 500000},
         {

@@ -31,6 +31,7 @@ from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.server.turns import Turns, assembled
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Executor
+from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.trail import audit_trail
 from fleetwright_agent.turn.books import Books
@@ -77,6 +78,7 @@ def create_app(
         offers or Offers(),
         Watched(layout.card_file, parse_card),
         LastCompaction(),
+        _tracing(config, layout, metrics),
     )
     turns = _turns(common, turn)
     log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc)
@@ -109,6 +111,23 @@ class _Common:
     offers: Offers
     card: Watched[Card]
     compaction: LastCompaction
+    tracing: Tracing
+
+
+def _tracing(config: AgentConfig, layout: Layout, metrics: Metrics) -> Tracing:
+    if config.telemetry is None:
+        return UNTOLD
+    # Not before it is needed: the SDK is a tenth of the start.
+    from fleetwright_agent.telemetry.otlp import OtlpTracing
+
+    who = {
+        "service.name": config.name,
+        "service.namespace": config.namespace,
+        "service.version": config.revision,
+    }
+    return OtlpTracing(
+        config.telemetry, layout, resource=who, failures=metrics.trace_failures, denied=config.denied_ranges
+    )
 
 
 def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
@@ -142,6 +161,7 @@ def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns:
             compaction=common.compaction,
             approval_seconds=config.approvals.expiry_seconds,
             extensions=config.extensions,
+            tracing=common.tracing,
         )
     if isinstance(executor, Executor):
         return executor
@@ -221,6 +241,7 @@ def _parts(
         turns=turns,
         conversations=common.conversations,
         trail=common.trail,
+        tracing=common.tracing,
         books=common.books,
         callers=callers,
         identity=identity or _tokens(common, callers),

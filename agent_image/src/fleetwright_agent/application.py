@@ -94,6 +94,7 @@ class Application:
         if self._parts.pushes:
             await self._parts.pushes.aclose()
         await self._parts.turns.aclose()
+        await self._parts.tracing.aclose()
         await self._parts.conversations.aclose()
         await self._parts.trail.aclose()
         await self._parts.log.aclose()

@@ -1,6 +1,6 @@
 """Every Prometheus name of the runtime. Names and labels are an API: dashboards and alerts depend on them.
 
-No label ever holds a caller, a task or a conversation: their number has no bound.
+No label ever holds a task or a conversation: their number has no bound. Callers stand in one, which bounds them.
 """
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -55,10 +55,14 @@ class Metrics:
         self.llm_latency = histogram("llm_latency_seconds", "A whole model call.", "model")
         self.llm_first_token = histogram("llm_first_token_seconds", "Until the first token of a call.", "model")
 
+        self.trace_failures = counter("trace_failures_total", "Batches of spans that the collector did not take.")
         self.audit_failures = counter("audit_failures_total", "Lines of the audit trail that could not be written.")
 
         self.tool_calls = counter("tool_calls_total", "Calls of tools.", "tool", "outcome")
         self.tool_latency = histogram("tool_latency_seconds", "A tool call.", "tool")
+        self.mcp_breaker_open = gauge(
+            "mcp_breaker_open", "1 while calls of a server that does not answer are refused.", "server"
+        )
 
         self.compactions = counter(
             "compactions_total", "Context compactions that were tried.", "trigger", "method", "outcome"

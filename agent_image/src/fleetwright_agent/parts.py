@@ -18,6 +18,7 @@ from fleetwright_agent.server.reachability import Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.watched import Watched
+from fleetwright_agent.telemetry.tracing import Tracing
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.books import Books
 
@@ -35,6 +36,7 @@ class Parts:
     turns: Turns
     conversations: Database
     trail: AuditTrail
+    tracing: Tracing
     books: Books
     callers: Watched[Callers]
     identity: Identity

@@ -23,6 +23,7 @@ from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.push import push_range_problems, receivers
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
+from fleetwright_operator.desired.telemetry import COLLECTOR, collector
 from fleetwright_operator.desired.terms import declared_rotation, declared_skills
 from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys, peer_tool
 from fleetwright_operator.desired.volume import is_ephemeral
@@ -132,6 +133,11 @@ def receivers_can_be_reached(seen: ObservedAgent, settings: Settings) -> Iterato
         yield from usable(field, url, seen.agent, settings)
     for problem in push_range_problems(seen.agent, settings):
         yield Violation("InvalidRange", problem)
+
+
+def collector_can_be_reached(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    if url := collector(seen.agent):
+        yield from usable(COLLECTOR, url, seen.agent, settings)
 
 
 def public_address_is_public(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -298,6 +304,7 @@ ACCEPTED: tuple[Check, ...] = (
     callers_can_be_judged,
     additions_are_harmless,
     receivers_can_be_reached,
+    collector_can_be_reached,
     public_address_is_public,
     rotation_is_possible,
     peers_are_others,

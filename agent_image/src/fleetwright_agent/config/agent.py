@@ -17,6 +17,7 @@ from fleetwright_agent.config.enforcement import Audit, Enforcement
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.config.part import DnsLabel, Part
 from fleetwright_agent.config.server import DialectName, Extensions, Limits, Push, TypedResult
+from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.config.tools import McpServer, Peer, Skill
 
 
@@ -57,6 +58,8 @@ class AgentConfig(Part):
     """Whether clients may send their token in the header X-API-Key; agents never do."""
     dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
     """The versions of the protocol that are spoken."""
+    telemetry: Telemetry | None = None
+    """Without it nobody is told of traces."""
     push: Push | None = None
     """Without it clients cannot ask for push notifications, and the card says so."""
     allowed_origins: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ cost. Refuses: knowing what produces the frames.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
-from fleetwright_agent.extensions import COST, REASONING, SKILL_HINT, TOOL_CALL
+from fleetwright_agent.extensions import COST, REASONING, SKILL_HINT, TOOL_CALL, trace_of
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, tool_call
@@ -25,6 +25,7 @@ from fleetwright_agent.server.messages import text_of
 from fleetwright_agent.server.pauses import ask_message, reply_to
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Emit, Job, Outcome
+from fleetwright_agent.telemetry.tracing import UNTOLD, Span, Tracing
 from fleetwright_agent.turn.frames import (
     Ask,
     AskKind,
@@ -39,6 +40,7 @@ from fleetwright_agent.turn.frames import (
     Text,
     ToolEnd,
     ToolStart,
+    TurnFailed,
     TurnRequest,
     Usage,
 )
@@ -65,7 +67,9 @@ class FrameExecutor:
         compaction: LastCompaction,
         approval_seconds: int = Approvals().expiry_seconds,
         extensions: Extensions = Extensions(),  # noqa: B008 - frozen
+        tracing: Tracing = UNTOLD,
     ) -> None:
+        self.tracing = tracing
         self.turns = turns
         self.myself = myself
         self.clock = clock
@@ -111,6 +115,31 @@ class FrameWork:
         if refusal := loop_refusal(path, myself=self._executor.myself):
             return [self._status(TaskState.TASK_STATE_REJECTED, refusal, reason="call_path")]
         self._emit(self._status(TaskState.TASK_STATE_WORKING))
+        with self._span() as span:
+            try:
+                await self._turn(path)
+            except BaseException as error:
+                span.fail(error.reason if isinstance(error, TurnFailed) else type(error).__name__)
+                raise
+            usage = self._cost(success=True)["usage"]
+            span.tell({f"gen_ai.usage.{name}": usage[name] for name in ("input_tokens", "output_tokens")})
+        if self._ask is not None:
+            self._flush()
+            return [self._pause(self._ask)]
+        return [*self._answer(success=True), self._status(TaskState.TASK_STATE_COMPLETED)]
+
+    def _span(self) -> AbstractContextManager[Span]:
+        about = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": self._executor.myself,
+            "gen_ai.conversation.id": self._job.context_id,
+            "fleetwright.task.id": self._job.task_id,
+        }
+        return self._executor.tracing.span(
+            f"invoke_agent {self._executor.myself}", about, of=trace_of(self._job.metadata)
+        )
+
+    async def _turn(self, path: tuple[str, ...]) -> None:
         turn = await self._executor.turns.get()
         try:
             # Where a frame cannot be told the turn must not go on, and cost, unheard.
@@ -120,10 +149,6 @@ class FrameWork:
                     self._tell(frame)
         finally:
             self._stop_timer()
-        if self._ask is not None:
-            self._flush()
-            return [self._pause(self._ask)]
-        return [*self._answer(success=True), self._status(TaskState.TASK_STATE_COMPLETED)]
 
     def cut(self, outcome: Outcome) -> Sequence[Event]:
         self._stop_timer()

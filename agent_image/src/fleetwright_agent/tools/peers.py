@@ -42,6 +42,7 @@ from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
+from fleetwright_agent.telemetry.tracing import here
 from fleetwright_agent.tools.heard import Heard, TooMuchSaid, wants_approval
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.tools.questions import Place, Question, Questions
@@ -189,7 +190,7 @@ def _request(place: Place, call: ToolCall, path: tuple[str, ...], ask: Mapping[s
         role=Role.ROLE_USER,
         parts=[Part(text=call.arguments["message"])],
     )
-    trace = trace_of(call.turn.metadata)
+    trace = dict(here()) or trace_of(call.turn.metadata)
     message.metadata.update({CALL_PATH: list(path), **({TRACE: trace} if trace else {}), **ask})
     return SendMessageRequest(
         message=message, configuration=SendMessageConfiguration(accepted_output_modes=["text/plain"])

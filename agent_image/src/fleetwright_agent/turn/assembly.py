@@ -15,6 +15,7 @@ from fleetwright_agent.memory.spending import Spending
 from fleetwright_agent.memory.views import Views
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.audit import AuditTrail
+from fleetwright_agent.tools.breaker import Breaker
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.tools.peers import PeerCalls, peer_client
@@ -61,6 +62,7 @@ def build_turn(
                 offers=offers,
                 guarded=guarded_by_policy(config, server.name),
                 denied=config.denied_ranges,
+                breaker=_breaker(server.name, metrics),
             )
             for server in servers_of(config)
         ],
@@ -71,3 +73,8 @@ def build_turn(
         closing=(peers, model_client, peers_client),
         over=peers.over,
     )
+
+
+def _breaker(server: str, metrics: Metrics) -> Breaker:
+    is_open = metrics.mcp_breaker_open.labels(server)
+    return Breaker(on_change=lambda opened: is_open.set(int(opened)))

@@ -16,6 +16,7 @@ from fleetwright_operator.desired.references import (
     header_files,
     instructions_file,
 )
+from fleetwright_operator.desired.telemetry import telemetry_config
 from fleetwright_operator.desired.terms import DIALECTS, declared_skills, dialects, media_type, takes_api_keys
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools, digests, pinned_list, server_entry
 from fleetwright_operator.desired.volume import is_ephemeral
@@ -91,6 +92,7 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
         **({"dialects": dialects(agent)} if len(dialects(agent)) < len(DIALECTS) else {}),
         **push_config(agent),
+        **telemetry_config(agent),
         **({"allowedOrigins": list(origins)} if origins else {}),
         **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
     }

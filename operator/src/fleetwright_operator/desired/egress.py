@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetwright_operator import names
-from fleetwright_operator.desired import push
+from fleetwright_operator.desired import push, telemetry
 from fleetwright_operator.desired.addresses import (
     Address,
     Destination,
@@ -58,6 +58,8 @@ def named_addresses(
     yield from needed_addresses(needs, namespace=namespace, settings=settings)
     for _, url in push.receivers(agent):
         yield push.WHY, parse_address(url, namespace=namespace, settings=settings)
+    if collector := telemetry.collector(agent):
+        yield telemetry.WHY, parse_address(collector, namespace=namespace, settings=settings)
 
 
 def derived_addresses(

@@ -13,6 +13,7 @@ from fleetwright_operator.desired.mounted_files import CONFIG_MAP, SECRET
 
 DEFAULT_API_KEY = "api-key"
 DEFAULT_CA_KEY = "ca.crt"
+_COLLECTOR = "spec.telemetry.otlp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -36,7 +37,14 @@ class FileReference:
 
 def file_references(agent: Mapping[str, Any]) -> tuple[FileReference, ...]:
     """Every file of an agent; those of the model first."""
-    found = (instructions_file(agent), api_key(agent), certificate_authority(agent), *header_files(agent).values())
+    found = (
+        instructions_file(agent),
+        api_key(agent),
+        certificate_authority(agent),
+        *header_files(agent).values(),
+        collector_authority(agent),
+        *collector_headers(agent).values(),
+    )
     return tuple(reference for reference in found if reference is not None)
 
 
@@ -59,14 +67,31 @@ def certificate_authority(agent: Mapping[str, Any]) -> FileReference | None:
 
 
 def header_files(agent: Mapping[str, Any]) -> dict[str, FileReference]:
-    """By header name."""
-    headers: Iterable[Mapping[str, Any]] = agent["spec"].get("model", {}).get("headersFrom", ())
-    found = {header["name"]: _secret_key(header["secretKeyRef"], field=_header_field(header)) for header in headers}
+    """Of calls to the model, by header name."""
+    return _headers(agent["spec"].get("model", {}), field="spec.model")
+
+
+def collector_headers(agent: Mapping[str, Any]) -> dict[str, FileReference]:
+    """Of exports of traces, by header name."""
+    return _headers(_collector(agent), field=_COLLECTOR)
+
+
+def collector_authority(agent: Mapping[str, Any]) -> FileReference | None:
+    return _secret_key(_collector(agent).get("caSecretRef"), field=f"{_COLLECTOR}.caSecretRef", default=DEFAULT_CA_KEY)
+
+
+def _collector(agent: Mapping[str, Any]) -> Mapping[str, Any]:
+    otlp: Mapping[str, Any] = agent["spec"].get("telemetry", {}).get("otlp", {})
+    return otlp
+
+
+def _headers(holder: Mapping[str, Any], *, field: str) -> dict[str, FileReference]:
+    headers: Iterable[Mapping[str, Any]] = holder.get("headersFrom", ())
+    found = {
+        header["name"]: _secret_key(header["secretKeyRef"], field=f"{field}.headersFrom[{header['name']}]")
+        for header in headers
+    }
     return {name: reference for name, reference in found.items() if reference is not None}
-
-
-def _header_field(header: Mapping[str, Any]) -> str:
-    return f"spec.model.headersFrom[{header['name']}]"
 
 
 def _secret_key(reference: Mapping[str, Any] | None, *, field: str, default: str = "") -> FileReference | None:
