@@ -57,8 +57,17 @@ async def test_a_model_that_cuts_a_character_in_two_is_understood(config, talkin
         assert "".join(frame.text for frame in turn.of(Reasoning)) == answer
 
 
-async def test_a_tool_is_not_called_with_half_of_a_character(config, talking, saying):
-    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "x", "arguments": '{"a": "\\ud83d"}'}}
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param('{"a": "\\ud83d"}', id="half of a character"),
+        pytest.param('{"a": NaN}', id="what is no number"),
+        pytest.param('{"a": 1e999}', id="a number beyond all numbers"),
+        pytest.param('{"a": ' * 30 + "1" + "}" * 30, id="more levels than can be told"),
+    ],
+)
+async def test_a_tool_is_not_called_with_what_cannot_be_told_of(config, talking, saying, arguments):
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "x", "arguments": arguments}}
     with saying({"tool_calls": [call]}) as port:
         async with talking(config(model={"baseUrl": f"http://127.0.0.1:{port}/v1"})) as talk:
             said = await talk.say("Call it")

@@ -41,11 +41,10 @@ def check_message(request: SendMessageRequest, *, input_modes: Collection[str]) 
     if message.role != Role.ROLE_USER:
         raise InvalidParamsError("message.role must be ROLE_USER")
     # Whoever answers a form has values to give, and may give nothing else.
-    answers = [part for part in message.parts if message.task_id and part.HasField("data")]
-    for part in message.parts:
-        if part not in answers:
-            _check_part(part, input_modes)
-    if not answers and not any(part.text.strip() for part in message.parts):
+    rest = [part for part in message.parts if not (message.task_id and part.HasField("data"))]
+    for part in rest:
+        _check_part(part, input_modes)
+    if len(rest) == len(message.parts) and not any(part.text.strip() for part in message.parts):
         raise InvalidParamsError("message.parts must hold text")
     call_path(metadata_of(request))
 

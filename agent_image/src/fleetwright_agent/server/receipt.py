@@ -37,6 +37,9 @@ class ReceiptProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._whole is None and (self.cycle is None or self.cycle.response_complete):
+            # Also where it begins no request: it ends the wait for the next one.
+            self._await_headers()
         super().data_received(data)
         if self._deadline is not None:
             self._size += len(data)

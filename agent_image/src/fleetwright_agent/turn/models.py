@@ -1,8 +1,9 @@
 """The chat model: an OpenAI-compatible client that streams, counts, and never runs half a tool call."""
 
 import json
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx2
 from langchain_core.messages import AIMessage, AIMessageChunk
@@ -16,6 +17,8 @@ from fleetwright_agent.turn.characters import Whole, is_whole
 from fleetwright_agent.turn.failures import MalformedToolCall, MissingKey
 
 _CONNECT_SECONDS = 10.0
+_MOST_DEPTH = 24
+"""Of arguments: what asks a person or answers in a shape must fit into the protocol's messages."""
 
 
 class Chat(ChatOpenAI):
@@ -75,13 +78,34 @@ def _with(chunk: ChatGenerationChunk, whole: Whole) -> ChatGenerationChunk:
 
 def _require_object(text: str, spent: AIMessage) -> None:
     try:
-        value = json.loads(text or "{}")
+        value = json.loads(text or "{}", parse_constant=_no_constant, parse_float=_finite)
     except ValueError as error:
         raise MalformedToolCall("tool arguments are not JSON", spent) from error
+    except RecursionError as error:
+        raise MalformedToolCall("tool arguments nest without end", spent) from error
     if not isinstance(value, dict):
         raise MalformedToolCall("tool arguments are not an object", spent)
     if not is_whole(json.dumps(value, ensure_ascii=False)):
         raise MalformedToolCall("tool arguments hold half of a character", spent)
+    if _deeper(value, _MOST_DEPTH):
+        raise MalformedToolCall(f"tool arguments nest deeper than {_MOST_DEPTH}", spent)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    """What is larger than every number would be infinity, which JSON has no word for when it is told again."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(text)
+    return value
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(levels <= 0 or _deeper(inner, levels - 1) for inner in within if isinstance(inner, dict | list))
 
 
 def build_chat(model: Model, layout: Layout, client: httpx2.AsyncClient) -> Chat:
