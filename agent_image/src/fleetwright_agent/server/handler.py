@@ -239,5 +239,7 @@ async def _stream(
         yield first
         if isinstance(first, Task) and rests(first) and (start is not None or first.status.state in TERMINAL):
             return
+        del first
         async for event in events:
             yield event
+            del event

@@ -50,6 +50,8 @@ from fleetwright_agent.turn.frames import PeerCost, TurnRequest
 
 _MOST_OF_CARD = 1024 * 1024
 _MOST_OF_STREAM = 32 * 1024 * 1024
+_MOST_OF_EVENT = 4 * 1024 * 1024
+"""It is read at once, and nothing else meanwhile."""
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
 
@@ -243,5 +245,5 @@ def peer_client(peers: Sequence[Peer], *, denied: tuple[Network, ...] = ()) -> h
     """Follows no redirect and connects to no other host: the declared origins are the only ones."""
     timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
     pinned = PinnedTransport(EgressPolicy.declared((peer.url for peer in peers), denied=denied))
-    transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM)
+    transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM, answered_event=_MOST_OF_EVENT)
     return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False)
