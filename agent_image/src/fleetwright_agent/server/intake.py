@@ -24,6 +24,7 @@ from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, copy_of, stat
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog, TooManyWait
 from fleetwright_agent.server.messages import CHOSEN_ID, addressed, check_message, claim_of, further
+from fleetwright_agent.server.output_modes import check_output_modes
 from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.shares import Shares
@@ -84,6 +85,8 @@ class Intake:
         """
         card, _ = self._card.read()
         check_message(request, input_modes=card.input_modes if card else frozenset())
+        if card is not None:
+            check_output_modes(request, card)
         try:
             release = self._shares.take(owner)
         except LimitReached:
@@ -102,7 +105,9 @@ class Intake:
         if job is None:
             release()
             return live, _nothing
-        return live, self._runs.take_up(live, replace(job, requested=frozenset(requested)), then=release)
+        accepted = tuple(request.configuration.accepted_output_modes)
+        job = replace(job, requested=frozenset(requested), accepted=accepted)
+        return live, self._runs.take_up(live, job, then=release)
 
     async def _waits(self, owner: str, task_id: str) -> bool:
         live = await self._tasks.find(owner, task_id) if task_id else None
