@@ -24,10 +24,10 @@ from a2a.types.a2a_pb2 import (
     TaskStatusUpdateEvent,
 )
 
+from fleetwright_agent.extensions import DIRECT_REPLY
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, Event, status_event
 from fleetwright_agent.server.outcomes import ending
-from fleetwright_agent.server.replies import DIRECT_REPLY
 from fleetwright_agent.server.work import Emit, Job, Outcome
 
 _SUBMITTED = TaskState.TASK_STATE_SUBMITTED

@@ -15,7 +15,7 @@ from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, Task
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFoundError, UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import ANSWER
+from fleetwright_agent.extensions import ANSWER, CHOSEN_ID
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
@@ -23,7 +23,7 @@ from fleetwright_agent.server.errors import LimitReached, TooMuchWaits
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, copy_of, state_word
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog, TooManyWait
-from fleetwright_agent.server.messages import CHOSEN_ID, addressed, check_message, claim_of, further
+from fleetwright_agent.server.messages import addressed, check_message, claim_of, further
 from fleetwright_agent.server.output_modes import check_output_modes
 from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from fleetwright_agent.config.enforcement import AuditMode
+from fleetwright_agent.extensions import labels_of
 from fleetwright_agent.memory.journal import Begun
 from fleetwright_agent.security.audit import AuditFailed, AuditTrail, call_line
 from fleetwright_agent.tools.port import ToolError
@@ -51,4 +52,5 @@ class Auditor:
 
 
 def _who(turn: TurnRequest, tool: str) -> dict[str, str]:
-    return {"session_id": turn.context_id, "task_id": turn.task_id, "owner": turn.owner, "tool": tool}
+    who = {"session_id": turn.context_id, "task_id": turn.task_id, "owner": turn.owner, "tool": tool}
+    return {**who, **labels_of(turn.metadata)}
