@@ -81,6 +81,31 @@ INVALID = [
         "write <server>__<tool>",
         id="approval of a tool that it does not have",
     ),
+    *(
+        pytest.param(
+            {"mcpServers": [{"name": "bank"}], "enforcement": {"arguments": [{"tool": "bank__pay", "schema": schema}]}},
+            "ArgumentSchema",
+            f"spec.enforcement.arguments[bank__pay].schema {says}",
+            id=words,
+        )
+        for schema, says, words in (
+            (
+                {"patternProperties": {"^x": {}}},
+                "has patternProperties, whose patterns may take for ever: use propertyNames and properties",
+                "a rule with patterns of names",
+            ),
+            (
+                {"allOf": [{"properties": {"to": {"patternProperties": {}}}}]},
+                "has patternProperties",
+                "a rule with patterns of names, further in",
+            ),
+            (
+                {"properties": {"to": {"$ref": "https://schemas.example.com/iban"}}},
+                "refers to 'https://schemas.example.com/iban', which nobody fetches",
+                "a rule that refers to elsewhere",
+            ),
+        )
+    ),
     pytest.param({"peers": [{"name": "poet"}]}, "PeerIsSelf", "names the agent itself", id="its own peer"),
 ]
 

@@ -81,7 +81,7 @@ def create_app(
         _tracing(config, layout, metrics),
     )
     turns = _turns(common, turn)
-    log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc)
+    log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc, now_ns=clock.now_ns)
     parts = _parts(
         common,
         turns=turns,

@@ -126,6 +126,7 @@ class Application:
             "revision": parts.config.revision,
             "cardDigest": card.digest if card else None,
             "runningTasks": len(parts.runs),
+            **({"damagedTasks": damaged} if (damaged := parts.log.damaged) else {}),
             "lastCompaction": parts.compaction.seen,
             **_audit(parts.trail),
             **({"budgets": parts.books.report()} if parts.config.budgets else {}),

@@ -9,6 +9,7 @@ from typing import Any
 
 from fleetwright_operator import durations, names
 from fleetwright_operator.address_checks import means_its_reader, resolves, usable
+from fleetwright_operator.argument_rules import rules_can_be_kept
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.additions import is_managed, range_problems
 from fleetwright_operator.desired.addresses import (
@@ -311,6 +312,7 @@ ACCEPTED: tuple[Check, ...] = (
     named_tools_are_its_own,
     budgets_can_be_kept,
     results_are_objects,
+    rules_can_be_kept,
 )
 RESOLVED: tuple[Check, ...] = (
     mounted_files_exist,

@@ -72,6 +72,15 @@ def misfit(
     return found
 
 
+def unusable(schema: Mapping[str, Any]) -> str:
+    """Why no call could ever be held against this schema, whatever its arguments; empty where one could."""
+    try:
+        _readable(schema, validator_for(schema, default=jsonschema.Draft202012Validator), patterns=True)
+    except Undecided as undecided:
+        return str(undecided)
+    return ""
+
+
 def _readable(schema: Mapping[str, Any], kind: Any, *, patterns: bool) -> None:
     """Nothing may lead to where another reader goes on, who knows neither the clock nor what is passed over."""
     names = {"$schema", "$id"} | ({"id"} if kind in _FORMER else set())
@@ -86,7 +95,7 @@ def _readable(schema: Mapping[str, Any], kind: Any, *, patterns: bool) -> None:
             rest.extend(value)
         elif isinstance(value, Mapping):
             if patterns and "patternProperties" in value:
-                raise Undecided("patternProperties is not supported")
+                raise Undecided("patternProperties is not supported; use propertyNames and properties")
             for name in names:
                 if isinstance(value.get(name), str):
                     raise Undecided(f"{name} is not supported below the root of a schema")

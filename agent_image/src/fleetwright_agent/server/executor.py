@@ -5,7 +5,7 @@ cost. Refuses: knowing what produces the frames.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
-from fleetwright_agent.extensions import COST, REASONING, SKILL_HINT, TOOL_CALL, trace_of
+from fleetwright_agent.extensions import COST, INCOGNITO, ORIGIN, REASONING, SKILL_HINT, TOOL_CALL, TRIGGER, trace_of
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, tool_call
@@ -168,10 +168,11 @@ class FrameWork:
         )
 
     def _metadata(self) -> dict[str, Any]:
-        """What the message says; which skill is meant is said once, when the task begins."""
+        """What the message says; some of it is said once, when the task begins."""
         former = self._job.former
         began = MessageToDict(former.history[0].metadata) if former and former.history else {}
-        return {**{key: began[key] for key in (SKILL_HINT,) if key in began}, **self._job.metadata}
+        hint = _of(began, SKILL_HINT)
+        return {**hint, **self._job.metadata, **_of(began, ORIGIN, TRIGGER, INCOGNITO)}
 
     def _tell(self, frame: Frame) -> None:
         if not isinstance(frame, Reasoning):
@@ -297,6 +298,10 @@ class FrameWork:
 
     def _event(self, state: TaskState, message: Message | None) -> Event:
         return status_event(self._job.task_id, self._job.context_id, state, at_ns=self._clock.now_ns(), message=message)
+
+
+def _of(metadata: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: metadata[key] for key in keys if key in metadata}
 
 
 def _for_programs(outcome: Outcome) -> dict[str, Any]:

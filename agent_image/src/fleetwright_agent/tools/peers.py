@@ -36,7 +36,7 @@ from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, trace_of
+from fleetwright_agent.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, labels_of, trace_of
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
@@ -193,7 +193,9 @@ def _request(place: Place, call: ToolCall, path: tuple[str, ...], ask: Mapping[s
         parts=[Part(text=call.arguments["message"])],
     )
     trace = dict(here()) or trace_of(call.turn.metadata)
-    message.metadata.update({CALL_PATH: list(path), **({TRACE: trace} if trace else {}), **ask})
+    about: dict[str, Any] = {**({TRACE: trace} if trace else {}), **labels_of(call.turn.metadata)}
+    message.metadata.update({CALL_PATH: list(path), **about, **ask})
+    message.extensions.append(CALL_PATH)
     return SendMessageRequest(
         message=message, configuration=SendMessageConfiguration(accepted_output_modes=["text/plain"])
     )

@@ -18,6 +18,7 @@ from langgraph.types import StateSnapshot
 
 from fleetwright_agent.callers import CallerKind
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.extensions import leaves_no_memory
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import MemoryUnusable
@@ -171,7 +172,7 @@ class GraphTurn:
         if self._config.compaction.archive.recall_tool and not self._enforcement.denies(RECALL):
             context.recall = recall_tool(lambda: self._views.archived(thread))
         entry = begin.entry
-        if isinstance(entry, dict) and not stored.values and _is_one_caller(request.owner):
+        if isinstance(entry, dict) and not stored.values and _is_remembered(request):
             prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
             entry = {**entry, "prior_sessions": prior}
         steps = _STEPS_PER_CALL * (self._config.limits.max_tool_calls + 25)
@@ -189,7 +190,7 @@ class GraphTurn:
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
         await self._threads.close(request, thread)
-        if _is_one_caller(request.owner):
+        if _is_remembered(request):
             await self._remember(request, answer)
         return Done(answer)
 
@@ -229,6 +230,6 @@ class GraphTurn:
             await part.aclose()
 
 
-def _is_one_caller(owner: str) -> bool:
+def _is_remembered(request: TurnRequest) -> bool:
     """An agent speaks for all its callers: what it said for one must not be remembered when it asks for another."""
-    return not owner.startswith(f"{CallerKind.AGENT}:")
+    return not request.owner.startswith(f"{CallerKind.AGENT}:") and not leaves_no_memory(request.metadata)
