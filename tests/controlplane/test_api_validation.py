@@ -60,6 +60,18 @@ def _changed(base: dict, path: str, value: object) -> dict:
 
 
 BAD = [
+    pytest.param(
+        AGENT, "spec.memory.maxBytes", "2Gi", "not be more than memory.storage.size", id="memory is within its volume"
+    ),
+    pytest.param(AGENT, "spec.memory.maxBytes", "1Mi", "at least 16Mi", id="memory has room to begin with"),
+    pytest.param(AGENT, "spec.memory.conversationRetention", "30d", "such as 720h", id="retention is a duration"),
+    pytest.param(
+        AGENT,
+        "spec.auth.administrators",
+        ["ghost"],
+        "must name clients of auth.clients",
+        id="an administrator is a client",
+    ),
     pytest.param(AGENT, "metadata.name", "1st", "start with a letter", id="an agent's name is a service's name"),
     pytest.param(AGENT, "metadata.name", "a.b", "becomes a Service", id="an agent's name has no dot"),
     pytest.param(

@@ -76,7 +76,15 @@ FULL = {
         ],
     },
     "peers": [{"name": "helper"}, {"name": "critic", "namespace": "press"}],
-    "memory": {"storage": {"size": "5Gi", "storageClassName": "fast", "retain": False}, "taskRetention": "72h"},
+    "memory": {
+        "storage": {"size": "5Gi", "storageClassName": "fast", "retain": False},
+        "taskRetention": "72h",
+        "conversationRetention": "240h",
+        "maxConversationsPerCaller": 200,
+        "maxBytes": "3Gi",
+        "sessions": {"enabled": False},
+        "knowledge": {"enabled": True, "hot": False, "topK": 3, "maxFactsPerCaller": 500},
+    },
     "compaction": {
         "mode": "Observe",
         "trigger": {"tokens": 1000},
@@ -96,6 +104,7 @@ FULL = {
     "auth": {
         "clients": [{"name": "web"}, {"name": "ops"}],
         "apiKey": True,
+        "administrators": ["ops"],
         "allowedOrigins": ["https://poets.example"],
     },
     "resources": {"limits": {"memory": "1Gi"}},

@@ -9,9 +9,10 @@ from fleetwright_agent.application import Application
 from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory import schema
+from fleetwright_agent.memory import knowledge, schema, sessions
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.ledger import Ledger
+from fleetwright_agent.memory.volume import Volume
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts
 from fleetwright_agent.security.audit import AuditTrail
@@ -19,7 +20,9 @@ from fleetwright_agent.server.auth import Identity, MountedTokens, parse_callers
 from fleetwright_agent.server.card import Card, parse_card
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.dialects.streams import KEEPALIVE_SECONDS
+from fleetwright_agent.server.erasure import Erasure, Stores
 from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.gate import Gate
 from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks, unheard
@@ -33,7 +36,7 @@ from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Executor
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
 from fleetwright_agent.tools.offers import Offers
-from fleetwright_agent.trail import audit_trail
+from fleetwright_agent.trail import audit_trail, redactor
 from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Turn
 
@@ -75,6 +78,8 @@ def create_app(
         audit_trail(config, layout, metrics, clock),
         Books(config.budgets, Ledger(conversations, now=clock.now), metrics, now=clock.now),
         conversations,
+        knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=clock.now),
+        Gate(),
         offers or Offers(),
         Watched(layout.card_file, parse_card),
         LastCompaction(),
@@ -108,6 +113,8 @@ class _Common:
     trail: AuditTrail
     books: Books
     conversations: Database
+    knowledge: knowledge.Knowledge
+    gate: Gate
     offers: Offers
     card: Watched[Card]
     compaction: LastCompaction
@@ -147,6 +154,7 @@ def _turns(common: _Common, turn: Turn | None) -> Turns:
         common.offers,
         common.trail,
         common.books,
+        common.knowledge,
     )
     return Turns(recipe, recovers=True)
 
@@ -205,11 +213,19 @@ def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs) -> Inta
         tasks=tasks,
         runs=runs,
         card=common.card,
+        gate=common.gate,
         clock=common.clock,
         metrics=common.metrics,
         most=limits.max_tasks_per_caller,
         most_waiting=limits.max_waiting_tasks_per_caller,
     )
+
+
+def _stores(common: _Common, log: TaskLog) -> Stores:
+    told = sessions.Sessions(
+        common.layout.memory / sessions.FOLDER, redact=redactor(common.layout).text, clock=common.clock.now
+    )
+    return Stores(log, common.conversations, told, common.knowledge, common.trail)
 
 
 def _tokens(common: _Common, callers: Watched[Callers]) -> Identity:
@@ -231,6 +247,7 @@ def _parts(
 ) -> Parts:
     tasks = LiveTasks(log, common.clock, told=pushes.told if pushes else unheard)
     runs, callers = _runs(common, worker), Watched(common.layout.callers_file, parse_callers)
+    stores = _stores(common, log)
     return Parts(
         config=common.config,
         log=log,
@@ -240,6 +257,10 @@ def _parts(
         intake=_intake(common, log, tasks, runs),
         turns=turns,
         conversations=common.conversations,
+        stores=stores,
+        erasure=Erasure(stores, tasks=tasks, runs=runs, gate=common.gate, clock=common.clock),
+        volume=Volume(common.layout.memory, most_bytes=common.config.memory.max_bytes),
+        gate=common.gate,
         trail=common.trail,
         tracing=common.tracing,
         books=common.books,

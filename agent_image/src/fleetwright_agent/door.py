@@ -5,6 +5,7 @@ from starlette.types import ASGIApp
 
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts
+from fleetwright_agent.server.admin import Admin
 from fleetwright_agent.server.auth import Authentication
 from fleetwright_agent.server.card import card_routes
 from fleetwright_agent.server.dialects.calls import Admission
@@ -37,7 +38,8 @@ def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
         card=parts.card,
         keepalive=parts.keepalive_seconds,
     )
-    app: ASGIApp = Starlette(routes=[*calls, *card_routes(parts.card)])
+    admin = Admin(parts.config.administrators, erasure=parts.erasure, stores=parts.stores, trail=parts.trail)
+    app: ASGIApp = Starlette(routes=[*calls, *card_routes(parts.card), *admin.routes])
     app = Bodies(app, limit=parts.config.limits.max_request_bytes)
     if per_minute := parts.config.limits.max_requests_per_minute:
         app = Rates(app, per_minute=per_minute, clock=parts.clock)

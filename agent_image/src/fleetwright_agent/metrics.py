@@ -56,6 +56,14 @@ class Metrics:
         self.llm_first_token = histogram("llm_first_token_seconds", "Until the first token of a call.", "model")
 
         self.trace_failures = counter("trace_failures_total", "Batches of spans that the collector did not take.")
+        self.memory_bytes = gauge("memory_bytes", "Bytes in the memory volume, by what they are for.", "part")
+        self.memory_limit_bytes = gauge("memory_limit_bytes", "Bytes that the memory may have.")
+        self.memory_free_bytes = gauge("memory_free_bytes", "Bytes that are free on the memory volume.")
+        self.memory_full = gauge("memory_full", "1 while no new task begins for want of room.")
+        self.conversations_forgotten = counter(
+            "conversations_forgotten_total", "Conversations that made way, by why.", "reason"
+        )
+
         self.audit_failures = counter("audit_failures_total", "Lines of the audit trail that could not be written.")
 
         self.tool_calls = counter("tool_calls_total", "Calls of tools.", "tool", "outcome")
@@ -101,5 +109,7 @@ class Metrics:
         self.llm_unpriced_calls.labels(model)
         for outcome in ("delivered", "retried", "dead", "dropped"):
             self.push_deliveries.labels(outcome)
+        for reason in ("idle", "count", "room"):
+            self.conversations_forgotten.labels(reason)
         for direction in ("input", "output"):
             self.llm_tokens.labels(model, direction)

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.volume import Volume
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.server.auth import Identity
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.erasure import Erasure, Stores
 from fleetwright_agent.server.executor import LastCompaction
+from fleetwright_agent.server.gate import Gate
 from fleetwright_agent.server.intake import Intake
 from fleetwright_agent.server.live import LiveTasks
 from fleetwright_agent.server.log import TaskLog
@@ -35,6 +38,10 @@ class Parts:
     intake: Intake
     turns: Turns
     conversations: Database
+    stores: Stores
+    erasure: Erasure
+    volume: Volume
+    gate: Gate
     trail: AuditTrail
     tracing: Tracing
     books: Books

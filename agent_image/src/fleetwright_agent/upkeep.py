@@ -14,6 +14,7 @@ from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import Key, LogUnusable
+from fleetwright_agent.server.retention import Retention
 from fleetwright_agent.server.waiting import Waiting
 
 _logger = logging.getLogger(__name__)
@@ -31,6 +32,16 @@ class Upkeep:
             tasks=parts.tasks,
             runs=parts.runs,
             conversations=parts.conversations,
+            clock=parts.clock,
+        )
+
+        self._retention = Retention(
+            parts.config.memory,
+            volume=parts.volume,
+            gate=parts.gate,
+            log=parts.log,
+            database=parts.conversations,
+            metrics=metrics,
             clock=parts.clock,
         )
 
@@ -68,6 +79,8 @@ class Upkeep:
                 # Unready for it, the agent gets no call whose line would show that the trail can be written again.
                 self._parts.trail.restore,
                 self._look,
+                self._parts.erasure.resume,
+                self._retention.look,
                 self._forget,
             ):
                 await self._tried(part)
@@ -103,7 +116,13 @@ class Upkeep:
         if self._parts.pushes:
             await self._parts.pushes.refresh()
         await self._tried(self._empty_archive)
-        pause = min(_SWEEP_SECONDS, retention / 4, self._parts.config.compaction.archive.retain_seconds / 4)
+        await self._tried(self._retention.expire)
+        times = (
+            retention,
+            self._parts.config.compaction.archive.retain_seconds,
+            self._parts.config.memory.conversation_retention_seconds,
+        )
+        pause = min(_SWEEP_SECONDS, min(times) / 4)
         self._due = self._parts.clock.monotonic() + pause
         _logger.info("old tasks forgotten", extra={"tasks": forgotten})
 

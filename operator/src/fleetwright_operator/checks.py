@@ -96,6 +96,7 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
         "spec.compaction.prune.idleAfter": compaction.get("prune", {}).get("idleAfter"),
         "spec.compaction.archive.retain": compaction.get("archive", {}).get("retain"),
         "spec.memory.taskRetention": spec.get("memory", {}).get("taskRetention"),
+        "spec.memory.conversationRetention": spec.get("memory", {}).get("conversationRetention"),
         **{
             f"spec.enforcement.limits[{number}].window": limit.get("window")
             for number, limit in enumerate(spec.get("enforcement", {}).get("limits", ()))

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.security.audit import FILE, AuditFailed, AuditTrail, backup_of, call_line, verify
+from fleetwright_agent.security.audit import AuditFailed, AuditTrail, call_line
+from fleetwright_agent.security.audit_files import FILE, backup_of, verify
 from fleetwright_agent.security.redaction import Redactor
 
 
@@ -74,7 +75,7 @@ async def test_the_chain_goes_on_after_a_restart_and_over_the_change_of_files(tm
 @pytest.mark.parametrize(
     ("spoil", "where"),
     [
-        pytest.param(lambda lines: [*lines[:2], lines[2].replace("fine", "good"), *lines[3:]], "line 4", id="altered"),
+        pytest.param(lambda lines: [*lines[:2], lines[2].replace("fine", "good"), *lines[3:]], "line 3", id="altered"),
         pytest.param(lambda lines: [*lines[:2], *lines[3:]], "line 3", id="taken out"),
         pytest.param(lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], "line 2", id="put in another order"),
         pytest.param(lambda lines: [lines[0], lines[0], *lines[1:]], "line 2", id="doubled"),

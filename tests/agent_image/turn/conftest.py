@@ -26,6 +26,7 @@ from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.journal import Journal
+from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.memory.sessions import Sessions
@@ -34,6 +35,7 @@ from fleetwright_agent.memory.views import Views
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.tools.knowledge import knowledge_tools
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.skills import skill_tools
 from fleetwright_agent.trail import audit_trail
@@ -172,6 +174,7 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             await asyncio.sleep(0)
 
         database = Database(layout.memory / "conversations.db", SCHEMA)
+        knowledge = Knowledge(layout.memory / FOLDER, now=time.time)
         books = Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time)
         client = httpx2.AsyncClient(transport=ModelTransport(config.model, layout))
         turn = GraphTurn(
@@ -183,13 +186,15 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             spending=Spending(database),
             sessions=Sessions(layout.memory / "sessions", redact=Redactor().text),
             views=Views(database),
+            knowledge=knowledge,
+            personal=knowledge_tools(knowledge, config.memory.knowledge, Redactor().text),
             tools=skill_tools(config.skills, layout),
             servers=[McpConnection(server, layout) for server in config.mcp_servers],
             metrics=metrics,
             enforcement=Enforcement(config.enforcement, CallWindows(database, now_ns=time.time_ns)),
             auditor=Auditor(audit_trail(config, layout, metrics, Clock()), config.audit.mode),
             model_calls=ModelCalls(config.model, metrics, books=books, sleep=sleep),
-            closing=(database, client),
+            closing=(knowledge, database, client),
         )
         try:
             yield Talk(turn, metrics, waits)

@@ -18,7 +18,8 @@ from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.journal import Journal
 from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.security.audit import FILE, AuditTrail
+from fleetwright_agent.security.audit import AuditTrail
+from fleetwright_agent.security.audit_files import FILE
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.context import TurnContext

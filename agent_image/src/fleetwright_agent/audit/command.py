@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import ConfigurationError
-from fleetwright_agent.security.audit import verify
+from fleetwright_agent.security.audit_files import verify
 from fleetwright_agent.trail import FOLDER
 
 

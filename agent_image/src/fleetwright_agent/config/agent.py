@@ -14,6 +14,7 @@ from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.enforcement import Audit, Enforcement
+from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.config.part import DnsLabel, Part
 from fleetwright_agent.config.server import DialectName, Extensions, Limits, Push, TypedResult
@@ -49,6 +50,9 @@ class AgentConfig(Part):
     results: tuple[TypedResult, ...] = ()
     ask_human: bool = False
     """Whether the agent may put questions and forms to clients that call it."""
+    memory: Memory = Memory()
+    administrators: tuple[DnsLabel, ...] = ()
+    """Clients, by name, that may read out and erase what the agent remembers of anybody."""
     drain_seconds: int = Field(default=30, gt=0)
     require_routable_url: bool = False
     """Whether the agent starts only where its card names addresses that others can reach."""

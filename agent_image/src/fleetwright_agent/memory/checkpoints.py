@@ -7,7 +7,8 @@ is written anew. Refuses time travel: only the newest checkpoint of a thread exi
 """
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -46,10 +47,12 @@ def _key(config: RunnableConfig) -> tuple[str, str]:
 class ConversationSaver(BaseCheckpointSaver[int]):
     """Reads and writes run on the database's thread, off the event loop."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, now: Callable[[], float] = time.time) -> None:
+        """`now` is in seconds since the epoch: when a conversation was used last decides how long it is kept."""
         # Only LangChain's messages and plain values may come back from disk.
         super().__init__(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
         self._database = database
+        self._now = now
 
     async def aput(
         self,
@@ -63,13 +66,14 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         history = list(values.pop(_MESSAGES, None) or [])
         body = self.serde.dumps_typed({**checkpoint, "channel_values": values})
         described = self.serde.dumps_typed(dict(metadata))
+        at = self._now()
 
         def write(db: sqlite3.Connection) -> None:
             if _MESSAGES in new_versions:
                 self._extend(db, thread, ns, history)
             db.execute(
-                "INSERT OR REPLACE INTO checkpoints VALUES (?,?,?,?,?,?,?)",
-                (thread, ns, checkpoint["id"], *body, *described),
+                "INSERT OR REPLACE INTO checkpoints VALUES (?,?,?,?,?,?,?,?)",
+                (thread, ns, checkpoint["id"], *body, *described, at),
             )
             db.execute("DELETE FROM writes WHERE thread=? AND ns=? AND checkpoint<?", (thread, ns, checkpoint["id"]))
 

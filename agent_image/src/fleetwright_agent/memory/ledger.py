@@ -107,13 +107,28 @@ _SUMS: Final = ", ".join(f"coalesce(sum({each}), 0)" for each in _AMOUNTS)
 
 
 _COLUMNS: Final = ("life", "hour", "model", "purpose", "caller")
+_SUMMED: Final = (
+    f"ON CONFLICT ({', '.join(_COLUMNS)})"
+    f" DO UPDATE SET {', '.join(f'{each} = {each} + excluded.{each}' for each in _AMOUNTS)}"
+)
 _ADD: Final = (
     f"INSERT INTO ledger ({', '.join((*_COLUMNS, *_AMOUNTS))})"  # noqa: S608 - names are ours
-    f" VALUES ({', '.join('?' * len((*_COLUMNS, *_AMOUNTS)))}) ON CONFLICT ({', '.join(_COLUMNS)})"
-    f" DO UPDATE SET {', '.join(f'{each} = {each} + excluded.{each}' for each in _AMOUNTS)}"
+    f" VALUES ({', '.join('?' * len((*_COLUMNS, *_AMOUNTS)))}) {_SUMMED}"
 )
 
 
 def _sum(row: tuple[int, ...]) -> Sum:
     calls, tokens_in, tokens_out, read, written, unpriced, picos = row
     return Sum(calls, tokens_in, tokens_out, read, written, unpriced, Decimal(picos) / _PICO)
+
+
+NOBODY: Final = "(erased)"
+
+
+def disown(db: sqlite3.Connection, caller: str) -> None:
+    """The sums stay; whose they were is known no longer."""
+    rest = "life, hour, model, purpose"
+    amounts = ", ".join(_AMOUNTS)
+    move = f"INSERT INTO ledger ({rest}, caller, {amounts}) SELECT {rest}, ?, {amounts} FROM ledger WHERE caller = ?"  # noqa: S608 - names are ours
+    db.execute(f"{move} {_SUMMED}", (NOBODY, caller))
+    db.execute("DELETE FROM ledger WHERE caller = ?", (caller,))

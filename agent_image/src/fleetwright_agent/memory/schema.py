@@ -1,7 +1,9 @@
 """The file of conversations and its tables; apart from the saver, so that opening it imports no loop."""
 
-FILE = "conversations.db"
-SCHEMA = """
+from typing import Final
+
+FILE: Final = "conversations.db"
+_FIRST: Final = """
 CREATE TABLE IF NOT EXISTS checkpoints (
   thread TEXT NOT NULL, ns TEXT NOT NULL, id TEXT NOT NULL,
   kind TEXT NOT NULL, body BLOB NOT NULL, metadata_kind TEXT NOT NULL, metadata BLOB NOT NULL,
@@ -34,3 +36,13 @@ CREATE TABLE IF NOT EXISTS views (thread TEXT NOT NULL PRIMARY KEY, body TEXT NO
 CREATE TABLE IF NOT EXISTS archived (
   thread TEXT NOT NULL, message TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (thread, message)) WITHOUT ROWID;
 """
+_USED: Final = """
+ALTER TABLE checkpoints ADD COLUMN at REAL NOT NULL DEFAULT 0;
+UPDATE checkpoints SET at = unixepoch();
+CREATE INDEX checkpoints_by_time ON checkpoints (at, thread);
+CREATE TABLE erasures (
+  number INTEGER PRIMARY KEY, owner TEXT NOT NULL, context TEXT NOT NULL, asked_by TEXT NOT NULL, begun REAL NOT NULL,
+  found TEXT, receipt TEXT);
+"""
+"""When a conversation was used last, and what is being erased; what was stored before counts as used now."""
+SCHEMA: Final = (_FIRST, _USED)

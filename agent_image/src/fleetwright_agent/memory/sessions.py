@@ -7,6 +7,7 @@ never reaches another's prompt. What comes out is fenced as data.
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from urllib.parse import quote
 
 from fleetwright_agent.turn.prompt import fenced
 
+FOLDER = "sessions"
 _NEWEST = 10
 _MOST_CHARACTERS = 2000 * 4
 _EXCHANGES = 5
@@ -78,6 +80,19 @@ class Sessions:
             entries.append(entry)
             used += len(entry) + 1
         return fenced("prior_sessions", _NOTE, "\n".join(reversed(entries))) if entries else ""
+
+    def of(self, owner: str, context_id: str = "") -> list[Session]:
+        """All of them, or that of one conversation; the newest first."""
+        return [session for session in self._load(self._of(owner)) if context_id in ("", session.context_id)]
+
+    def erase(self, owner: str, context_id: str = "") -> None:
+        """Of one conversation, or all: what cannot be read, and what was never finished, goes too."""
+        folder = self._of(owner)
+        if context_id:
+            for path in (folder / f"{_file_name(context_id)}.json", *folder.glob("*.new")):
+                path.unlink(missing_ok=True)
+        elif folder.exists():
+            shutil.rmtree(folder)
 
     def _load(self, folder: Path) -> list[Session]:
         found = [session for path in folder.glob("*.json") if (session := _read(path)) is not None]

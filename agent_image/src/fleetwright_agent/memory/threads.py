@@ -11,7 +11,7 @@ from typing import Final
 from fleetwright_agent.memory.database import Database
 
 _TABLES: Final = {
-    "checkpoints": "ns, id, kind, body, metadata_kind, metadata",
+    "checkpoints": "ns, id, kind, body, metadata_kind, metadata, at",
     "messages": "ns, position, id, kind, body",
     "writes": "ns, checkpoint, task, position, channel, kind, body",
     "calls": "call, state, body",
@@ -63,3 +63,25 @@ def copy(db: sqlite3.Connection, source: str, target: str) -> None:
 def delete(db: sqlite3.Connection, thread: str) -> None:
     for table in _TABLES:
         db.execute(f"DELETE FROM {table} WHERE thread=?", (thread,))  # noqa: S608 - names are ours
+
+
+def delete_conversation(db: sqlite3.Connection, owner: str, context_id: str) -> None:
+    """With all that was set aside of it."""
+    _delete_below(db, conversation(owner, context_id))
+
+
+def delete_owner(db: sqlite3.Connection, owner: str) -> None:
+    _delete_below(db, owner)
+
+
+def _delete_below(db: sqlite3.Connection, name: str) -> None:
+    for table in _TABLES:
+        db.execute(f"DELETE FROM {table} WHERE {BELOW}", below(name))  # noqa: S608 - names are ours
+
+
+BELOW: Final = "(thread = :name OR (thread >= :first AND thread < :behind))"
+
+
+def below(name: str) -> dict[str, str]:
+    """The values of `BELOW`: the thread of that name, and those whose names go on behind it."""
+    return {"name": name, "first": f"{name}\n", "behind": f"{name}\x0b"}

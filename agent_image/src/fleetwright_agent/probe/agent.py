@@ -49,6 +49,7 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     from fleetwright_agent.app import create_app
     from fleetwright_agent.memory import schema
     from fleetwright_agent.memory.database import Database
+    from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
     from fleetwright_agent.memory.ledger import Ledger
     from fleetwright_agent.metrics import Metrics
     from fleetwright_agent.server.auth import parse_callers
@@ -70,9 +71,11 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     metrics = Metrics(CollectorRegistry())
     trail = audit_trail(config, layout, metrics, Clock())
     books = Books(config.budgets, Ledger(conversations, now=time.time), metrics, now=time.time)
-    turn = build_turn(config, layout, metrics, conversations, Offers(), trail, books)
+    knowledge = Knowledge(layout.memory / FOLDER, now=time.time)
+    turn = build_turn(config, layout, metrics, conversations, Offers(), trail, books, knowledge)
     app = create_app(config, layout=layout, turn=turn)
     await app.aclose()
     await turn.aclose()
+    await knowledge.aclose()
     await conversations.aclose()
     await trail.aclose()

@@ -2,16 +2,15 @@
 
 Every line holds the hash of the line before it, across the change of files as well: what is altered or taken out in
 the middle shows, and `/status` tells the newest hash, so that a cut end shows too. A process that dies while it
-writes leaves half a line, which stays as it is and is chained like any other. Refuses: secrets, and whole arguments
-or results.
+writes leaves half a line, which stays as it is and is chained like any other. What a line tells of a call can be taken
+out of it later, and shows as taken out. Refuses: secrets, and whole arguments or results.
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,11 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from fleetwright_agent.security.audit_content import chained, encoded, is_removable, with_digest, without
+from fleetwright_agent.security.audit_files import FILE, NOTHING, backup_of, files_of, lines_of, parsed
+
 _logger = logging.getLogger(__name__)
-FILE: Final = "audit.jsonl"
 MOST_BYTES: Final = 50 * 1024 * 1024
-NOTHING: Final = "0" * 64
-"""As the hash before the first line."""
 _ARGUMENT: Final = 500
 _RESULT: Final = 200
 _MARGIN: Final = 8192
@@ -81,6 +80,33 @@ class AuditTrail:
         if self.problem is not None:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._try_again)
 
+    async def of(self, owner: str, session_id: str = "") -> list[dict[str, Any]]:
+        """The lines that tell what was done for an owner, or in one conversation of it, and still tell how."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._found, owner, session_id)
+
+    async def erase(self, owner: str, session_id: str = "") -> None:
+        """Takes out of those lines how it was done; that it was, when and by whom, stays, and so does the chain.
+
+        Raises:
+            OSError: A file cannot be read or written; it is as it was.
+        """
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._erase, owner, session_id)
+
+    def _found(self, owner: str, session_id: str) -> list[dict[str, Any]]:
+        lines = (parsed(data) for path in files_of(self._path) for data in lines_of(path))
+        return [line for line in lines if line is not None and _tells(line, owner, session_id)]
+
+    def _erase(self, owner: str, session_id: str) -> None:
+        def kept(data: bytes) -> bytes:
+            line = parsed(data)
+            return encoded(without(line)) if line is not None and _tells(line, owner, session_id) else data
+
+        for path in files_of(self._path):
+            lines = list(lines_of(path))
+            left = [kept(data) for data in lines]
+            if left != lines:
+                _replace(path, b"".join(data + b"\n" for data in left))
+
     async def aclose(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)
 
@@ -100,9 +126,9 @@ class AuditTrail:
         try:
             head = self._head or self._resume()
             at = datetime.fromtimestamp(self._now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
-            told = _shortened(self._redact(about))
+            told = with_digest(_shortened(self._redact(about)))
             line = {"seq": head.lines + 1, "ts": at, "event": event, **told, "prev": head.hash}
-            data = json.dumps(line, ensure_ascii=False).encode(errors="replace")
+            data = encoded(line)
             self._make_room(len(data) + 1)
             _append(self._path, data + b"\n")
         except Exception as error:
@@ -111,7 +137,7 @@ class AuditTrail:
             self._head = None  # part of the line may be there
             raise
         self.problem = None
-        self._head = Head(head.lines + 1, hashlib.sha256(data).hexdigest())
+        self._head = Head(head.lines + 1, chained(data, line))
 
     def _make_room(self, size: int) -> None:
         if self._path.exists() and self._path.stat().st_size + size > self._most_bytes:
@@ -124,8 +150,22 @@ class AuditTrail:
             if last := _last_line(path):
                 if not last.endswith(b"\n"):
                     _append(path, b"\n")
-                return Head(_number(last, self._path), hashlib.sha256(last.rstrip(b"\n")).hexdigest())
+                data = last.rstrip(b"\n")
+                return Head(_number(last, self._path), chained(data, parsed(data)))
         return Head()
+
+
+def _tells(line: Mapping[str, Any], owner: str, session_id: str) -> bool:
+    return is_removable(line) and line.get("owner") == owner and session_id in ("", line.get("session_id"))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    new = path.with_name(f"{path.name}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
 
 
 def _append(path: Path, data: bytes) -> None:
@@ -163,59 +203,6 @@ def _cut(value: Any, most: int) -> Any:
     return value if len(text) <= most else f"{text[:most]}…"
 
 
-def backup_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.1")
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a look at a trail came to."""
-
-    lines: int
-    head: str
-    broken: tuple[str, ...] = ()
-    """Sentences, each with the file and the line."""
-    torn: int = 0
-    """Lines that a process could not finish; they hold nothing, and are chained all the same."""
-
-
-def verify(folder: Path) -> Verdict:
-    """Follows the chain through the backup and the file.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
-    broken: list[str] = []
-    before: str | None = None
-    lines = torn = 0
-    for path in (backup_of(folder / FILE), folder / FILE):
-        for number, data in enumerate(_lines(path), start=1):
-            lines += 1
-            said = _parsed(data)
-            if said is None:
-                torn += 1
-            elif before is not None and said.get("prev") != before:
-                broken.append(f"{path.name} line {number}: it does not follow the line before it")
-            elif before is None and said.get("seq") == 1 and said.get("prev") != NOTHING:
-                broken.append(f"{path.name} line {number}: the first line follows another one")
-            before = hashlib.sha256(data).hexdigest()
-    return Verdict(lines, before or NOTHING, tuple(broken), torn)
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    if path.exists():
-        with path.open("rb") as file:
-            yield from (line.rstrip(b"\n") for line in file)
-
-
-def _parsed(data: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def _last_line(path: Path) -> bytes:
     """With its line break, where it has one."""
     try:
@@ -240,9 +227,9 @@ def _number(last: bytes, path: Path) -> int:
     if number is not None:
         return number
     # The half one may be the first of its file.
-    return max((_seq(line) or 0 for each in (backup_of(path), path) for line in _lines(each)), default=0) + 1
+    return max((_seq(line) or 0 for each in (backup_of(path), path) for line in lines_of(each)), default=0) + 1
 
 
 def _seq(line: bytes) -> int | None:
-    number = (_parsed(line) or {}).get("seq")
+    number = (parsed(line) or {}).get("seq")
     return number if isinstance(number, int) and not isinstance(number, bool) else None

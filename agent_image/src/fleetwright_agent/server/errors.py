@@ -61,6 +61,12 @@ class TooMuchWaits(LimitReached):
     retry_seconds = 60
 
 
+class MemoryFull(Unavailable):
+    """There is no room for another task."""
+
+    retry_seconds = 60
+
+
 class Refusal:
     """A refusal before a dialect is known, in the shape of the binding that is spoken at its path."""
 

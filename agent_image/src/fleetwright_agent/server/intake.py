@@ -19,8 +19,9 @@ from fleetwright_agent.extensions import ANSWER, CHOSEN_ID
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.errors import LimitReached, TooMuchWaits
+from fleetwright_agent.server.errors import LimitReached, TooMuchWaits, Unavailable
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, copy_of, state_word
+from fleetwright_agent.server.gate import Gate
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog, TooManyWait
 from fleetwright_agent.server.messages import addressed, check_message, claim_of, further
@@ -49,6 +50,7 @@ class Intake:
         tasks: LiveTasks,
         runs: Runs,
         card: Watched[Card],
+        gate: Gate,
         clock: Clock,
         metrics: Metrics,
         most: int,
@@ -62,6 +64,7 @@ class Intake:
         self._tasks = tasks
         self._runs = runs
         self._card = card
+        self._gate = gate
         self._clock = clock
         self._metrics = metrics
         self._shares = Shares(
@@ -158,6 +161,12 @@ class Intake:
     async def _begin(self, claim: Claim, request: SendMessageRequest, *, also: Claim | None = None) -> _Taken:
         now = self._clock.now_ns()
         task = _new_task(request, at_ns=now)
+        try:
+            self._gate.admit(claim.owner, begins=True)
+        except Unavailable:
+            # What was sent before is answered for all the same.
+            if await self._log.known(claim) is None:
+                raise
         answer = await self._log.accept(claim, task, at_ns=now, most_waiting=self._most_waiting, also=also)
         if isinstance(answer, Known):
             return await self._again(claim.owner, answer)
@@ -186,6 +195,7 @@ class Intake:
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
         kept = answered(addressed(request, former), pause, owner=live.owner, at_ns=now)
+        self._gate.admit(claim.owner, begins=False)
         answer = await live.resume(claim, kept)
         if isinstance(answer, Known):
             return await self._again(claim.owner, answer)

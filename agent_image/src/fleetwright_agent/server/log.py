@@ -129,6 +129,15 @@ class Key:
     task_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What hung on tasks that were forgotten."""
+
+    tasks: int = 0
+    registrations: int = 0
+    """Of push notifications."""
+
+
 class TaskLog(Protocol):
     @property
     def pushes(self) -> PushStore:
@@ -202,5 +211,23 @@ class TaskLog(Protocol):
 
     async def sweep(self, before_ns: int) -> int:
         """Forgets tasks that ended before, with all that hangs on them; returns how many. Interrupted ones stay."""
+
+    async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
+        """Every task of an owner, or those of one conversation, in the order of their acceptance.
+
+        What was asked to be accepted before is among them, whether or not it is on disk by now.
+        """
+
+    async def held(self) -> frozenset[tuple[str, str]]:
+        """Owner and context of every task that runs or waits."""
+
+    async def counted(self, owner: str, context_id: str = "") -> Forgotten:
+        """What `forget` would find."""
+
+    async def forget(self, owner: str, context_id: str = "") -> None:
+        """Forgets tasks in any state, with all that hangs on them. Returns after the commit."""
+
+    async def scrub(self) -> None:
+        """Leaves nothing on the volume of what was forgotten, and gives its room back."""
 
     async def aclose(self) -> None: ...

@@ -10,6 +10,7 @@ from fleetwright_agent.server.log import (
     Accepted,
     AtRest,
     Claim,
+    Forgotten,
     Key,
     Known,
     NotResting,
@@ -181,11 +182,41 @@ class MemoryTaskLog:
             if not row.busy and row.updated_ns < before_ns and row.task.status.state in TERMINAL
         ]
         for n, row in gone:
-            self.pushes.forget(n)
-            del self._rows[n], self._ids[row.owner, row.task.id]
-            self._claims = {c: t for c, t in self._claims.items() if (c.owner, t) != (row.owner, row.task.id)}
+            self._forget(n, row)
         self.pushes.forget_dead(before_ns)
         return len(gone)
+
+    def _forget(self, n: int, row: _Row) -> None:
+        self.pushes.forget(n)
+        del self._rows[n], self._ids[row.owner, row.task.id]
+        self._claims = {c: t for c, t in self._claims.items() if (c.owner, t) != (row.owner, row.task.id)}
+
+    def _of(self, owner: str, context_id: str) -> list[tuple[int, _Row]]:
+        return [
+            (n, row) for n, row in self._rows.items() if row.owner == owner and context_id in ("", row.task.context_id)
+        ]
+
+    async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
+        return tuple(Key(row.owner, row.task.id) for _, row in self._of(owner, context_id))
+
+    async def held(self) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (row.owner, row.task.context_id)
+            for row in self._rows.values()
+            if row.busy or row.task.status.state in INTERRUPTED
+        )
+
+    async def counted(self, owner: str, context_id: str = "") -> Forgotten:
+        found = self._of(owner, context_id)
+        return Forgotten(len(found), sum([len(await self.pushes.registrations(n)) for n, _ in found]))
+
+    async def forget(self, owner: str, context_id: str = "") -> None:
+        for n, row in self._of(owner, context_id):
+            self._waiting[row.owner] -= not row.busy and row.task.status.state in INTERRUPTED
+            self._forget(n, row)
+
+    async def scrub(self) -> None:
+        """Nothing is on a volume."""
 
     async def aclose(self) -> None:
         """Nothing to close."""

@@ -110,6 +110,11 @@ class Runs:
         elif live.busy or not await live.end(canceled):
             self.stop(live, CANCELED)
 
+    async def over(self, live: Live) -> None:
+        """Returns when no run works on it any more, and nothing that a run began."""
+        if working := [running for running, (held, _) in self._running.items() if held is live]:
+            await asyncio.wait(working)
+
     async def _end(self, live: Live, event: Event) -> None:
         """Ends a task that no run holds; none takes it up meanwhile."""
         self._ending.add(live)

@@ -4,6 +4,7 @@ For people who look into it with the file in hand. Bounded, in bytes and in time
 """
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Final
 
 SCHEMA: Final = """
@@ -36,6 +37,8 @@ _BOUND = (
     "DELETE FROM damaged WHERE n IN (SELECT n FROM (SELECT n, sum(sum(length(payload)))"
     " OVER (ORDER BY max(found_ns) DESC, n DESC) AS kept FROM damaged GROUP BY n) WHERE kept > ?)"
 )
+_FORGET_TASK = "DELETE FROM damaged WHERE n = ?"
+_FORGET_OWNER = "DELETE FROM damaged WHERE owner = ?"
 _FORGET = "DELETE FROM damaged WHERE found_ns < ?"
 
 
@@ -56,3 +59,9 @@ def forget(connection: sqlite3.Connection, *, now_ns: int) -> int:
     """Forgets what was found too long ago; returns of how many tasks something is kept still."""
     connection.execute(_FORGET, (now_ns - KEPT_NS,))
     return kept(connection)
+
+
+def forget_of(connection: sqlite3.Connection, numbers: Iterable[tuple[int]], *, owner: str) -> None:
+    """What was set aside of these tasks, and all of this owner where one is named: somebody wants it gone."""
+    connection.executemany(_FORGET_TASK, numbers)
+    connection.execute(_FORGET_OWNER, (owner,))

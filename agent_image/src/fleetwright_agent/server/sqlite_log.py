@@ -17,12 +17,14 @@ from typing import TypeVar
 from a2a.types.a2a_pb2 import Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 
 from fleetwright_agent.server import sqlite_damaged as damaged
+from fleetwright_agent.server import sqlite_erasure as erasure
 from fleetwright_agent.server import sqlite_statements as sql
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.log import (
     Accepted,
     AtRest,
     Claim,
+    Forgotten,
     Key,
     Known,
     LogUnusable,
@@ -209,13 +211,31 @@ class SqliteTaskLog:
 
         def work(connection: sqlite3.Connection) -> tuple[int, int]:
             numbers = connection.execute(sql.ENDED_TASKS, (before_ns,)).fetchall()
-            for statement in (*push.FORGET_TASK, *sql.FORGET_TASK):
-                connection.executemany(statement, numbers)
+            erasure.forget(connection, numbers)
             connection.execute(push.FORGET_DEAD, (before_ns,))
             return len(numbers), damaged.forget(connection, now_ns=now_ns)
 
         forgotten, self.damaged = await self._commit(work)
         return forgotten
+
+    async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
+        # By the writer: what is being accepted just now is among them.
+        return await self._commit(lambda connection: erasure.keys(connection, owner, context_id))
+
+    async def held(self) -> frozenset[tuple[str, str]]:
+        return await self._read(erasure.held)
+
+    async def counted(self, owner: str, context_id: str = "") -> Forgotten:
+        return await self._read(lambda connection: erasure.counted(connection, owner, context_id))
+
+    async def forget(self, owner: str, context_id: str = "") -> None:
+        await self._commit(lambda connection: erasure.forget_of(connection, owner, context_id))
+
+    async def scrub(self) -> None:
+        if self._writer is None:
+            raise LogUnusable(self._unusable or "the task log is closed")
+        self._flush()
+        await self._writer.alone(erasure.scrub)
 
     async def aclose(self) -> None:
         self._flush()

@@ -58,6 +58,10 @@ _INTERRUPTED = _states(INTERRUPTED)
 _WAITING = f"busy = 0 AND state IN ({_INTERRUPTED})"
 INDEX_WAITING = f"CREATE INDEX tasks_waiting ON tasks (owner) WHERE {_WAITING};"
 COUNT_WAITING = f"SELECT count(*) FROM tasks WHERE owner = ? AND {_WAITING}"  # noqa: S608 - an enumeration's numbers
+_OF = "owner = :owner AND :context IN ('', context_id)"
+KEYS_OF = f"SELECT owner, id FROM tasks WHERE {_OF} ORDER BY n"  # noqa: S608 - constants
+NUMBERS_OF = f"SELECT n FROM tasks WHERE {_OF}"  # noqa: S608 - constants
+HELD = f"SELECT DISTINCT owner, context_id FROM tasks WHERE busy = 1 OR ({_WAITING})"  # noqa: S608 - an enumeration's numbers
 WAKE_TASK = f"UPDATE tasks SET busy = 1, taken_up = 0, began_ns = NULL WHERE n = ? AND seq = ? AND {_WAITING}"  # noqa: S608 - same
 
 

@@ -25,6 +25,8 @@ _BATCH = 256
 class _Job(Generic[T]):
     work: Callable[[sqlite3.Connection], T]
     done: "asyncio.Future[T] | None"
+    alone: bool = False
+    """In no transaction, and with nothing else."""
     result: Any = None
     error: Exception | None = None
 
@@ -51,10 +53,21 @@ class Writer:
         Raises:
             LogUnusable: It is not.
         """
+        return await self._put(work, alone=False)
+
+    async def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The same, for what SQLite does in no transaction.
+
+        Raises:
+            LogUnusable: It failed; what was written before stands.
+        """
+        return await self._put(work, alone=True)
+
+    async def _put(self, work: Callable[[sqlite3.Connection], T], *, alone: bool) -> T:
         if not self._thread.is_alive():
             raise LogUnusable(self.problem)
         done: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Job(work, done))
+        self._queue.put(_Job(work, done, alone))
         return await done
 
     def post(self, work: Callable[[sqlite3.Connection], None]) -> None:
@@ -74,9 +87,21 @@ class Writer:
                 batch.append(self._queue.get())
             jobs = [job for job in batch if job is not None]
             going = len(jobs) == len(batch)
+            if together := [job for job in jobs if not job.alone]:
+                self._commit(together)
+            for job in jobs:
+                if job.alone:
+                    self._do(job)
             if jobs:
-                self._commit(jobs)
                 self._loop.call_soon_threadsafe(_tell, jobs)
+
+    def _do(self, job: _Job[Any]) -> None:
+        try:
+            job.result = job.work(self._connection)
+        except Exception as error:
+            # Nothing may end this thread; and what was written is no worse for it.
+            job.error = LogUnusable(f"the task log cannot be scrubbed: {error}")
+            job.error.__cause__ = error
 
     def _commit(self, jobs: list[_Job[Any]]) -> None:
         try:

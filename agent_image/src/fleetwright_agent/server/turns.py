@@ -12,6 +12,7 @@ from typing import cast
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.knowledge import Knowledge
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.tools.offers import Offers
@@ -53,11 +54,14 @@ def assembled(
     offers: Offers,
     trail: AuditTrail,
     books: Books,
+    knowledge: Knowledge,
 ) -> Callable[[], Turn]:
     """The real turn, as a recipe."""
 
     def build() -> Turn:
         assembly = importlib.import_module("fleetwright_agent.turn.assembly")
-        return cast("Turn", assembly.build_turn(config, layout, metrics, conversations, offers, trail, books))
+        return cast(
+            "Turn", assembly.build_turn(config, layout, metrics, conversations, offers, trail, books, knowledge)
+        )
 
     return build

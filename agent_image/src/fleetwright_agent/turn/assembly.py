@@ -10,12 +10,14 @@ from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.journal import Journal
-from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.memory.knowledge import Knowledge
+from fleetwright_agent.memory.sessions import FOLDER, Sessions
 from fleetwright_agent.memory.spending import Spending
 from fleetwright_agent.memory.views import Views
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.tools.breaker import Breaker
+from fleetwright_agent.tools.knowledge import knowledge_tools
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.tools.peers import PeerCalls, peer_client
@@ -40,8 +42,10 @@ def build_turn(
     offers: Offers,
     trail: AuditTrail,
     books: Books,
+    knowledge: Knowledge,
 ) -> Turn:
-    """Opens the HTTP clients; nothing is sent yet. Whoever opened the conversations and the trail closes them."""
+    """Opens the HTTP clients; nothing is sent yet. Whoever opened the memory and the trail closes them."""
+    redact = redactor(layout).text
     model_client = httpx2.AsyncClient(transport=ModelTransport(config.model, layout))
     peers_client = peer_client(config.peers, denied=config.denied_ranges)
     peers = PeerCalls(f"{config.namespace}/{config.name}", config.peers, layout, peers_client)
@@ -52,8 +56,10 @@ def build_turn(
         saver=ConversationSaver(conversations),
         journal=Journal(conversations),
         spending=Spending(conversations),
-        sessions=Sessions(layout.memory / "sessions", redact=redactor(layout).text),
+        sessions=Sessions(layout.memory / FOLDER, redact=redact),
         views=Views(conversations),
+        knowledge=knowledge,
+        personal=knowledge_tools(knowledge, config.memory.knowledge, redact),
         tools=(*skill_tools(config.skills, layout), *peers.tools()),
         servers=[
             McpConnection(

@@ -33,6 +33,8 @@ class TurnContext:
     """MCP servers that could not be asked for their tools, with the reason."""
     recall: Tool | None = None
     """Offered once there is something to recall."""
+    remembered: str | None = None
+    """Facts for this turn, as the model reads them; not looked for yet where there is nothing here."""
     tool_calls: int = 0
     spoken: bool = False
     """Whether the model call that runs now has said anything to the caller."""

@@ -23,6 +23,7 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.journal import Journal
+from fleetwright_agent.memory.knowledge import Knowledge
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.memory.spending import Spending
 from fleetwright_agent.memory.views import Views
@@ -41,6 +42,7 @@ from fleetwright_agent.turn.middleware.compaction import CompactionLink
 from fleetwright_agent.turn.middleware.composite import TurnMiddleware
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
 from fleetwright_agent.turn.middleware.equipment import EquipmentLink
+from fleetwright_agent.turn.middleware.knowledge import KnowledgeLink
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
 from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
@@ -71,7 +73,9 @@ class GraphTurn:
         spending: Spending,
         sessions: Sessions,
         views: Views,
+        knowledge: Knowledge,
         tools: Sequence[Tool],
+        personal: Sequence[Tool] = (),
         servers: Sequence[McpConnection],
         metrics: Metrics,
         enforcement: Enforcement,
@@ -81,11 +85,16 @@ class GraphTurn:
         over: Callable[[TurnRequest], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Args: `over` is told of every turn that has come to its end; one that waits for a person has not."""
+        """
+        Args:
+            personal: Tools that a caller has only where it speaks for itself.
+            over: Told of every turn that has come to its end; one that waits for a person has not.
+        """
         self._config = config
         self._sessions = sessions
         self._bills = Bills(spending)
         self._tools = tuple(tools)
+        self._personal = tuple(personal)
         self._servers = tuple(servers)
         self._closing = tuple(closing)
         self._over = over
@@ -102,6 +111,7 @@ class GraphTurn:
         links = (
             EquipmentLink(config, layout),
             compaction,
+            KnowledgeLink(knowledge, config.memory.knowledge),
             TypedResultLink(config.results),
             model_calls,
         )
@@ -172,7 +182,7 @@ class GraphTurn:
         if self._config.compaction.archive.recall_tool and not self._enforcement.denies(RECALL):
             context.recall = recall_tool(lambda: self._views.archived(thread))
         entry = begin.entry
-        if isinstance(entry, dict) and not stored.values and _is_remembered(request):
+        if isinstance(entry, dict) and not stored.values and self._knows_sessions(request):
             prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
             entry = {**entry, "prior_sessions": prior}
         steps = _STEPS_PER_CALL * (self._config.limits.max_tool_calls + 25)
@@ -190,14 +200,15 @@ class GraphTurn:
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
         await self._threads.close(request, thread)
-        if _is_remembered(request):
+        if self._knows_sessions(request):
             await self._remember(request, answer)
         return Done(answer)
 
     async def _equipment(self, request: TurnRequest) -> tuple[dict[str, Tool], dict[str, str]]:
         """Every tool of this turn; a server that cannot be reached takes only its own tools away."""
         found = await asyncio.gather(*(server.tools() for server in self._servers), return_exceptions=True)
-        tools = {tool.name: tool for tool in self._tools}
+        personal = self._personal if _is_remembered(request) else ()
+        tools = {tool.name: tool for tool in (*self._tools, *personal)}
         unreachable: dict[str, str] = {}
         uncertain: set[str] = set()
         for server, listed in zip(self._servers, found, strict=True):
@@ -214,6 +225,9 @@ class GraphTurn:
                 uncertain |= {tool.name for tool in listed if server.is_uncertain}
         offered = with_people(tools, self._config, request.owner, uncertain=uncertain)
         return {name: tool for name, tool in offered.items() if not self._enforcement.denies(name)}, unreachable
+
+    def _knows_sessions(self, request: TurnRequest) -> bool:
+        return self._config.memory.sessions.enabled and _is_remembered(request)
 
     async def _remember(self, request: TurnRequest, answer: str) -> None:
         try:

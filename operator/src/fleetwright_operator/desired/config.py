@@ -8,6 +8,7 @@ from typing import Any
 
 from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog, ModelDefaults
+from fleetwright_operator.desired.memory import memory_config
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.push import push_config
 from fleetwright_operator.desired.references import (
@@ -86,6 +87,7 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
     """Only what is asked for: what nobody uses must not be another revision."""
     memory, auth = agent["spec"].get("memory", {}), agent["spec"].get("auth", {})
     retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
+    remembered = memory_config(agent)
     return {
         **({"requireRoutableUrl": True} if agent["spec"].get("a2a", {}).get("requireRoutableURL") else {}),
         **({"ephemeralMemory": True} if is_ephemeral(agent) else {}),
@@ -95,6 +97,8 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
         **telemetry_config(agent),
         **({"allowedOrigins": list(origins)} if origins else {}),
         **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
+        **({"memory": remembered} if remembered else {}),
+        **_given({"administrators": list(auth.get("administrators", ()))}, "administrators"),
     }
 
 

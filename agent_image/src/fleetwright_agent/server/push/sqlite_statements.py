@@ -74,6 +74,7 @@ DEAD = (
     "SELECT tasks.id, host, reason, dead_ns FROM outbox JOIN tasks USING (n)"
     " WHERE dead_ns IS NOT NULL ORDER BY dead_ns DESC LIMIT ?"
 )
+COUNT_REGISTRATIONS = "SELECT count(*) FROM push_configs WHERE n = ?"
 FORGET_TASK = ("DELETE FROM push_configs WHERE n = ?", "DELETE FROM outbox WHERE n = ?")
 FORGET_ORPHANS = tuple(
     f"DELETE FROM {table} WHERE n NOT IN (SELECT n FROM tasks)" for table in ("push_configs", "outbox")

@@ -6,7 +6,9 @@ from typing import Final
 SUMMARY: Final = "conversation_summary"
 PINNED: Final = "pinned"
 ARCHIVED: Final = "archived_messages"
-_TAGS: Final = re.compile(rf"<(\s*/?\s*(?:{SUMMARY}|{PINNED}|{ARCHIVED}|prior_sessions|skill_content))", re.IGNORECASE)
+REMEMBERED: Final = "remembered_facts"
+_NAMES: Final = f"{SUMMARY}|{PINNED}|{ARCHIVED}|{REMEMBERED}|prior_sessions|skill_content"
+_TAGS: Final = re.compile(rf"<(\s*/?\s*(?:{_NAMES}))", re.IGNORECASE)
 
 
 def fence(tag: str, note: str, text: str) -> str:

@@ -1,0 +1,55 @@
+"""What the database of conversations holds of an owner, or of one of its conversations: counted, and taken out.
+
+Sums of costs stay, under nobody's name: they are the agent's, and a budget needs them. Refuses: other files.
+"""
+
+import asyncio
+import importlib
+import sqlite3
+from collections.abc import Collection
+from typing import Final
+
+from fleetwright_agent.memory import threads
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.erasures import Target
+from fleetwright_agent.memory.ledger import disown
+
+_HEARSAY: Final = "fleetwright_agent.memory.hearsay"
+
+
+async def counted(database: Database, target: Target) -> dict[str, int]:
+    values = threads.below(_name(target))
+
+    def read(db: sqlite3.Connection) -> dict[str, int]:
+        found = {
+            "conversations": f"SELECT count(*) FROM checkpoints WHERE {threads.BELOW}",  # noqa: S608 - names are ours
+            "messages": f"SELECT count(*) FROM messages WHERE {threads.BELOW}",  # noqa: S608 - names are ours
+        }
+        counts = {store: int(db.execute(query, values).fetchone()[0]) for store, query in found.items()}
+        if not target.context_id:
+            query = "SELECT count(*) FROM ledger WHERE caller = ?"
+            counts["costs"] = int(db.execute(query, (target.owner,)).fetchone()[0])
+        return counts
+
+    return await database.run(read)
+
+
+async def erase(database: Database, target: Target, *, tasks: Collection[str]) -> None:
+    """Args: `tasks` of the target, by their ids."""
+    # Not before somebody asks: it takes the loop's libraries with it.
+    hearsay = await asyncio.to_thread(importlib.import_module, _HEARSAY)
+
+    def write(db: sqlite3.Connection) -> None:
+        if target.context_id:
+            threads.delete_conversation(db, target.owner, target.context_id)
+            hearsay.forget_hearsay(db, target.owner)
+        else:
+            threads.delete_owner(db, target.owner)
+            disown(db, target.owner)
+        db.executemany("DELETE FROM spent WHERE owner = ? AND task = ?", [(target.owner, task) for task in tasks])
+
+    await database.run(write)
+
+
+def _name(target: Target) -> str:
+    return threads.conversation(target.owner, target.context_id) if target.context_id else target.owner

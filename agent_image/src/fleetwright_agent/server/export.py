@@ -1,0 +1,65 @@
+"""Everything that is remembered of an owner, or of one of its conversations, as lines of JSON.
+
+One store after another, one thing at a time: what is read is never held together. The last line says how many came
+before it, so that an export that was cut shows. Refuses: secrets of receivers.
+"""
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Any, Final
+
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.memory.conversations import conversations
+from fleetwright_agent.memory.erasures import Target
+from fleetwright_agent.server.erasure import Stores
+
+Line = dict[str, Any]
+_TRANSCRIPTS: Final = "fleetwright_agent.memory.transcripts"
+
+
+async def exported(stores: Stores, target: Target) -> AsyncIterator[Line]:
+    """Raises: LogUnusable, MemoryUnusable, OSError."""
+    number = 0
+    for store in (_tasks, _conversations, _sessions, _facts, _audit_lines):
+        async for line in store(stores, target):
+            number += 1
+            yield line
+    yield {"kind": "end", "lines": number}
+
+
+async def _tasks(stores: Stores, target: Target) -> AsyncIterator[Line]:
+    for key in await stores.log.of(target.owner, target.context_id):
+        stored = await stores.log.find(key.owner, key.task_id)
+        if stored is None:
+            continue
+        registrations = await stores.log.pushes.registrations(stored.n)
+        receivers = [{"id": each.id, "url": each.url} for each in registrations]
+        yield {"kind": "task", "task": MessageToDict(stored.task), "pushConfigs": receivers}
+
+
+async def _conversations(stores: Stores, target: Target) -> AsyncIterator[Line]:
+    found = await conversations(stores.conversations, target.owner)
+    # Not before somebody asks: what reads messages takes the loop's libraries with it.
+    transcripts = await asyncio.to_thread(importlib.import_module, _TRANSCRIPTS)
+    for each in found:
+        if target.context_id in ("", each.context_id):
+            for part in await transcripts.transcript(stores.conversations, each.owner, each.context_id):
+                yield {"kind": "conversation", "usedAt": each.used, **part}
+
+
+async def _sessions(stores: Stores, target: Target) -> AsyncIterator[Line]:
+    for session in await asyncio.to_thread(stores.sessions.of, target.owner, target.context_id):
+        yield {"kind": "session", **asdict(session)}
+
+
+async def _facts(stores: Stores, target: Target) -> AsyncIterator[Line]:
+    for fact in await stores.knowledge.facts(target.owner, target.context_id):
+        yield {"kind": "fact", **asdict(fact)}
+
+
+async def _audit_lines(stores: Stores, target: Target) -> AsyncIterator[Line]:
+    for line in await stores.trail.of(target.owner, target.context_id):
+        yield {"kind": "auditLine", "line": line}

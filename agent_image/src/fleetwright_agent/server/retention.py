@@ -1,0 +1,104 @@
+"""Keeps the memory within its time and its room: old conversations go, and where that is not enough nothing new begins.
+
+A conversation whose task runs or waits is kept, however old. Refuses: tasks, which the task log forgets by itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import Final
+
+from fleetwright_agent.config.memory import Memory
+from fleetwright_agent.memory.conversations import Place, beyond, conversations, forget, idle
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.volume import Sizes, Volume
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.server.gate import Gate
+from fleetwright_agent.server.log import TaskLog
+
+_logger = logging.getLogger(__name__)
+_AT_ONCE: Final = 8
+_SCRUB_SECONDS: Final = 3600.0
+
+
+class Retention:
+    def __init__(
+        self,
+        policy: Memory,
+        *,
+        volume: Volume,
+        gate: Gate,
+        log: TaskLog,
+        database: Database,
+        metrics: Metrics,
+        clock: Clock,
+    ) -> None:
+        self._policy = policy
+        self._volume = volume
+        self._gate = gate
+        self._log = log
+        self._database = database
+        self._metrics = metrics
+        self._clock = clock
+        self._scrubbed: float | None = None
+        metrics.memory_limit_bytes.set(volume.most_bytes)
+
+    async def look(self) -> None:
+        """Measures, makes room where there is too little, and says whether there is room for more.
+
+        Raises:
+            LogUnusable, MemoryUnusable, OSError: It could not be measured, or no room be made; what was said stands.
+        """
+        sizes = await self._measured()
+        if self._volume.over(sizes):
+            sizes = await self._make_room(sizes)
+        full = self._volume.is_full(sizes)
+        if full and not self._gate.full:
+            _logger.warning("the memory is full: no new task begins", extra={"bytes": sizes.used, "free": sizes.free})
+        self._gate.full = full
+        self._metrics.memory_full.set(full)
+
+    async def expire(self) -> None:
+        """Forgets conversations that nobody has used for long, and those that an owner has too many of.
+
+        Raises: LogUnusable, MemoryUnusable.
+        """
+        found, busy = await conversations(self._database), await self._log.held()
+        before = self._clock.now() - self._policy.conversation_retention_seconds
+        old = idle(found, before=before, busy=busy)
+        await self._forget(old, "idle")
+        left = [each for each in found if each.place not in set(old)]
+        await self._forget(beyond(left, most=self._policy.max_conversations_per_caller, busy=busy), "count")
+
+    async def _measured(self) -> Sizes:
+        sizes = await asyncio.to_thread(self._volume.sizes)
+        for part, size in sizes.parts.items():
+            self._metrics.memory_bytes.labels(part).set(size)
+        self._metrics.memory_free_bytes.set(sizes.free)
+        return sizes
+
+    async def _make_room(self, sizes: Sizes) -> Sizes:
+        now = self._clock.monotonic()
+        if self._scrubbed is None or now - self._scrubbed >= _SCRUB_SECONDS:
+            # Tasks that were forgotten have left their room in the file of the others.
+            self._scrubbed = now
+            await self._log.scrub()
+            await self._database.shrink()
+            sizes = await self._measured()
+        while self._volume.over(sizes):
+            busy = await self._log.held()
+            places = [each.place for each in await conversations(self._database) if each.place not in busy]
+            if not places:
+                break
+            await self._forget(places[:_AT_ONCE], "room")
+            sizes = await self._measured()
+        return sizes
+
+    async def _forget(self, places: Collection[Place], reason: str) -> None:
+        if not places:
+            return
+        await forget(self._database, places)
+        await self._database.shrink()
+        self._metrics.conversations_forgotten.labels(reason).inc(len(places))
+        _logger.info("conversations forgotten", extra={"conversations": len(places), "reason": reason})

@@ -1,0 +1,164 @@
+"""Administrators read out and erase what an agent remembers, over HTTP; then no file of the volume has any of it."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+SECRET = "zanzibar-marmalade"
+OTHER = "quixotic-pelican"
+ADMIN = {"administrators": ["default"], "memory": {"knowledge": {"enabled": True}}}
+
+
+async def tell(guest: Any, text: str, context: str) -> dict[str, Any]:
+    """The words reach every store: task, conversation, session, fact, audit trail."""
+    return await guest.say(f'Remember the fact "{text} lives in {context}"', contextId=context)
+
+
+async def erase(guest: Any, **parameters: str) -> httpx.Response:
+    async with guest.http() as http:
+        return await http.delete("/admin/memory", params=parameters)
+
+
+async def export(guest: Any, **parameters: str) -> list[dict[str, Any]]:
+    async with guest.http() as http:
+        answer = await http.get("/admin/memory", params=parameters)
+        assert answer.status_code == 200, answer.text
+        return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def holding(folder: Path, text: str) -> list[str]:
+    """Files of the volume with these words, logs that are not yet moved into their file included."""
+    found = (path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes())
+    return sorted(str(path.relative_to(folder)) for path in found)
+
+
+async def test_nothing_of_an_erased_owner_is_left_in_any_file_and_others_lose_nothing(agent, mounted):
+    memory = mounted.layout.memory
+    async with agent(**ADMIN) as admin:
+        guest = admin.by("client:other")
+        await tell(guest, SECRET, "ctx-a")
+        await tell(guest, SECRET, "ctx-b")
+        await tell(admin, OTHER, "ctx-a")
+        assert {name.split(".")[0].split("/")[0] for name in holding(memory, SECRET)} == {
+            *("tasks", "conversations", "sessions", "knowledge", "audit")
+        }
+        receipt = (await erase(admin, owner="client:other")).json()
+        assert holding(memory, SECRET) == []
+        assert len(holding(memory, OTHER)) == 5
+        assert receipt["erased"] == {
+            "tasks": 2,
+            "pushConfigs": 0,
+            "conversations": 2,
+            "messages": 8,
+            "costs": 1,
+            "sessions": 2,
+            "facts": 2,
+            "auditLines": 2,
+        }
+        assert [line["kind"] for line in await export(admin, owner="client:other")] == ["end"]
+        assert "tasks" in (await guest.call("ListTasks", {}))["result"]
+
+
+async def test_a_conversation_is_erased_and_the_others_of_its_owner_stay(agent, mounted):
+    async with agent(**ADMIN) as admin:
+        guest = admin.by("client:other")
+        await tell(guest, SECRET, "ctx-a")
+        await tell(guest, OTHER, "ctx-b")
+        receipt = (await erase(admin, owner="client:other", contextId="ctx-a")).json()
+        assert (receipt["contextId"], receipt["erased"]["tasks"], receipt["erased"]["facts"]) == ("ctx-a", 1, 1)
+        assert holding(mounted.layout.memory, SECRET) == []
+        kinds = [line["kind"] for line in await export(admin, owner="client:other")]
+        assert kinds == ["task", "conversation", "session", "fact", "auditLine", "end"]
+
+
+async def test_the_same_erasure_again_gives_the_same_receipt_until_there_is_something_new(agent):
+    async with agent(**ADMIN) as admin:
+        guest = admin.by("client:other")
+        await tell(guest, SECRET, "ctx-a")
+        first = (await erase(admin, owner="client:other")).json()
+        assert (await erase(admin, owner="client:other")).json() == first
+        await tell(guest, SECRET, "ctx-a")
+        assert (await erase(admin, owner="client:other")).json()["digest"] != first["digest"]
+
+
+async def test_the_trail_holds_after_an_erasure_and_has_the_digest_of_the_receipt(agent, mounted):
+    from fleetwright_agent.security.audit_files import verify
+
+    async with agent(**ADMIN) as admin:
+        await tell(admin.by("client:other"), SECRET, "ctx-a")
+        receipt = (await erase(admin, owner="client:other")).json()
+        await tell(admin, OTHER, "ctx-a")
+        verdict = verify(mounted.layout.memory / "audit")
+        assert (verdict.broken, verdict.erased) == ((), 1)
+        lines = (mounted.layout.memory / "audit/audit.jsonl").read_text()
+        assert receipt["digest"] in lines
+        assert '"tool": "remember"' in lines
+
+
+async def test_what_runs_is_cancelled_before_it_is_erased(agent, states, house, mounted):
+    async with agent(**ADMIN) as admin:
+        guest = admin.by("client:other")
+        task = await guest.say(f"Cook dish for 2 {SECRET}", now=True)
+        async with asyncio.timeout(30):
+            while not house.ledger:  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.02)
+        assert (await erase(admin, owner="client:other")).json()["erased"]["tasks"] == 1
+        assert (await guest.call("GetTask", {"id": task["id"]}))["error"]["code"] == -32001
+        assert holding(mounted.layout.memory, SECRET) == []
+
+
+async def test_the_ledger_keeps_its_sums_under_nobodys_name(agent):
+    async with agent(**ADMIN) as admin:
+        await tell(admin.by("client:other"), SECRET, "ctx-a")
+        assert (await erase(admin, owner="client:other")).json()["erased"]["costs"] == 1
+        assert (await erase(admin, owner="client:other")).json()["erased"]["costs"] == 1, "the receipt of before"
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize(
+    ("who", "parameters", "status", "says"),
+    [
+        pytest.param("client:other", {"owner": "client:other"}, 403, "auth.administrators", id="a client that is none"),
+        pytest.param("agent:team/peer", {"owner": "agent:team/peer"}, 403, "auth.administrators", id="an agent"),
+        pytest.param("client:default", {}, 400, "owner must be", id="nobody is named"),
+        pytest.param("client:default", {"owner": "other"}, 400, "owner must be", id="an owner without its kind"),
+        pytest.param("client:default", {"owner": "client:a\nb"}, 400, "owner must be", id="an owner with a line break"),
+        pytest.param("client:default", {"owner": "client:a", "contextid": "c"}, 400, "contextid", id="a misspelt one"),
+        pytest.param("client:default", {"owner": "client:a", "contextId": ""}, 400, "is empty", id="an empty context"),
+    ],
+)
+async def test_who_may_not_or_asks_for_nothing_plain_is_refused(agent, method, who, parameters, status, says):
+    async with agent(**ADMIN) as admin, admin.by(who).http() as http:
+        answer = await http.request(method, "/admin/memory", params=parameters)
+        assert (answer.status_code, says in answer.json()["error"]["message"]) == (status, True)
+
+
+async def test_without_administrators_nobody_is_one(agent):
+    async with agent() as guest:
+        assert (await erase(guest, owner="client:default")).status_code == 403
+
+
+async def test_an_erasure_that_a_kill_cut_short_is_finished_by_the_next_process(agent_process, mounted):
+    """What was begun is on disk first; the test puts it there as a process leaves it that dies right after."""
+    from fleetwright_agent.memory import schema
+    from fleetwright_agent.memory.database import Database
+    from fleetwright_agent.memory.erasures import Erasures, Target
+
+    async with agent_process(**ADMIN) as admin:
+        await tell(admin.by("client:other"), SECRET, "ctx-a")
+        await admin.kill()
+    database = Database(mounted.layout.memory / schema.FILE, schema.SCHEMA)
+    erasures = Erasures(database)
+    begun = await erasures.begin(Target("client:other"), asked_by="client:default", at=1.0)
+    await erasures.counted(begun, {"tasks": 1, "facts": 7})
+    await database.aclose()
+    async with agent_process(**ADMIN) as admin:
+        async with asyncio.timeout(60):
+            while holding(mounted.layout.memory, SECRET):  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.1)
+            receipt = (await erase(admin, owner="client:other")).json()
+        assert (receipt["number"], receipt["erased"]["facts"], receipt["erased"]["tasks"]) == (1, 7, 1)
