@@ -35,6 +35,7 @@ from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.trail import audit_trail
 from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Turn
+from fleetwright_agent.turn.supplies import Supplies
 
 if TYPE_CHECKING:
     from a2a.server.agent_execution import AgentExecutor
@@ -112,7 +113,7 @@ class _Common:
 
 
 def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
-    metrics.declare(config.model.name)
+    metrics.declare(*(model.name for model in config.models))
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
     return metrics
 
@@ -120,16 +121,16 @@ def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
 def _turns(common: _Common, turn: Turn | None) -> Turns:
     if turn is not None:
         return Turns(lambda: turn)
-    recipe = assembled(
-        common.config,
-        common.layout,
-        common.metrics,
-        common.conversations,
-        common.offers,
-        common.trail,
-        common.books,
+    supplies = Supplies(
+        config=common.config,
+        layout=common.layout,
+        metrics=common.metrics,
+        conversations=common.conversations,
+        offers=common.offers,
+        trail=common.trail,
+        books=common.books,
     )
-    return Turns(recipe, recovers=True)
+    return Turns(assembled(supplies), recovers=True)
 
 
 def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns: Turns) -> Executor:

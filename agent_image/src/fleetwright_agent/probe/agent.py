@@ -59,6 +59,7 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     from fleetwright_agent.trail import audit_trail
     from fleetwright_agent.turn.assembly import build_turn
     from fleetwright_agent.turn.books import Books
+    from fleetwright_agent.turn.supplies import Supplies
 
     for problem in (
         Watched(layout.callers_file, parse_callers).read()[1],
@@ -70,7 +71,17 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     metrics = Metrics(CollectorRegistry())
     trail = audit_trail(config, layout, metrics, Clock())
     books = Books(config.budgets, Ledger(conversations, now=time.time), metrics, now=time.time)
-    turn = build_turn(config, layout, metrics, conversations, Offers(), trail, books)
+    turn = build_turn(
+        Supplies(
+            config=config,
+            layout=layout,
+            metrics=metrics,
+            conversations=conversations,
+            offers=Offers(),
+            trail=trail,
+            books=books,
+        )
+    )
     app = create_app(config, layout=layout, turn=turn)
     await app.aclose()
     await turn.aclose()

@@ -11,8 +11,8 @@ from typing import Any
 from a2a.utils.errors import InvalidParamsError
 
 from fleetwright_agent.config.server import Extensions
-from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS, TOOL_CALL
-from fleetwright_agent.turn.frames import PeerCost, ToolEnd, ToolStart, Usage
+from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS, MODEL_FALLBACK, TOOL_CALL
+from fleetwright_agent.turn.frames import Fallback, PeerCost, ToolEnd, ToolStart, Usage
 
 _MAX_HOP = 127
 
@@ -102,9 +102,14 @@ def tool_call(frame: ToolStart | ToolEnd) -> dict[str, Any]:
     return {**about, **ended, "outputChars": frame.characters}
 
 
+def model_fallback(frame: Fallback) -> dict[str, str]:
+    return {"from": frame.failed, "to": frame.following, "reason": frame.reason}
+
+
 def spoken(choice: Extensions) -> frozenset[str]:
     """The extensions with a URI that this agent speaks; its card declares the same."""
-    return frozenset({COST, *((TOOL_CALL,) if choice.tool_calls else ())})
+    chosen = {TOOL_CALL: choice.tool_calls, MODEL_FALLBACK: choice.model_fallbacks}
+    return frozenset({COST, *(uri for uri, told in chosen.items() if told)})
 
 
 def activated(requested: Iterable[str], spoken: frozenset[str]) -> list[str]:

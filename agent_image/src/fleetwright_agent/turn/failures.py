@@ -5,6 +5,7 @@ The one place that knows the provider client's exceptions. What it says to a cal
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import httpx2
 import openai
@@ -13,6 +14,7 @@ from langchain_core.messages import AIMessage
 _OVERFLOW_CODES = {"context_length_exceeded"}
 _OVERFLOW_WORDS = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
 _LONGEST_WAIT = 60.0
+REFUSED: Final = "model_refused_request"
 
 
 class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
@@ -39,6 +41,8 @@ class Failure:
     overflow: bool = False
     retry_after: float | None = None
     """Seconds the provider asked for, capped (T-07)."""
+    elsewhere: bool = True
+    """Whether another model may answer where this one does not."""
 
 
 def classify(error: BaseException) -> Failure | None:
@@ -86,7 +90,10 @@ def _known(error: BaseException) -> Failure | None:
 
 
 _OVERFLOW = Failure(
-    "model_context_overflow", "The conversation is larger than the model's context window.", overflow=True
+    "model_context_overflow",
+    "The conversation is larger than the model's context window.",
+    overflow=True,
+    elsewhere=False,
 )
 
 
@@ -106,7 +113,7 @@ def _status(error: openai.APIStatusError) -> Failure:
     if status in {408, 409, 425} or status >= 500:
         wait = _retry_after(error.response)
         return Failure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
-    return Failure("model_refused_request", f"The model refused the request ({status}).")
+    return Failure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
 
 
 def _overflowed(code: object, text: str) -> bool:

@@ -7,45 +7,27 @@ one conversation; different conversations run side by side on the one graph.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from fleetwright_agent.callers import CallerKind
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import MemoryUnusable
-from fleetwright_agent.memory.journal import Journal
-from fleetwright_agent.memory.sessions import Sessions
-from fleetwright_agent.memory.spending import Spending
-from fleetwright_agent.memory.views import Views
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.tools.mcp import McpConnection
-from fleetwright_agent.tools.mcp_wire import McpUnreachable
-from fleetwright_agent.tools.port import Tool, ToolError
-from fleetwright_agent.tools.skills import skill_reader
+from fleetwright_agent.memory.memories import Memories
 from fleetwright_agent.turn.bills import Bills
-from fleetwright_agent.turn.compaction.recall import NAME as RECALL
-from fleetwright_agent.turn.compaction.recall import recall_tool
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import Ask, Done, Frame, PeerCost, TurnFailed, TurnRequest, Usage
-from fleetwright_agent.turn.middleware.auditing import Auditor
-from fleetwright_agent.turn.middleware.compaction import CompactionLink
-from fleetwright_agent.turn.middleware.composite import TurnMiddleware
-from fleetwright_agent.turn.middleware.enforcement import Enforcement
-from fleetwright_agent.turn.middleware.equipment import EquipmentLink
-from fleetwright_agent.turn.middleware.model_calls import ModelCalls
-from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
-from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
+from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner, TurnMiddleware
 from fleetwright_agent.turn.models import Chat
-from fleetwright_agent.turn.people import with_people
 from fleetwright_agent.turn.resumption import Start, Threads
+from fleetwright_agent.turn.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
 _STEPS_PER_CALL = 2
@@ -57,62 +39,41 @@ class Closing(Protocol):
 
 
 class GraphTurn:
-    """Runs turns of one agent; the model, the saver and the tools are handed in, with what to close at the end."""
+    """Runs turns of one agent; the model, the links, the memories and the tools are handed in."""
 
     def __init__(
         self,
         config: AgentConfig,
         *,
-        layout: Layout,
         chat: Chat,
-        saver: ConversationSaver,
-        journal: Journal,
-        spending: Spending,
-        sessions: Sessions,
-        views: Views,
-        tools: Sequence[Tool],
-        servers: Sequence[McpConnection],
-        metrics: Metrics,
-        enforcement: Enforcement,
-        auditor: Auditor,
-        model_calls: ModelCalls,
+        links: Sequence[ModelLink],
+        runner: ToolRunner,
+        memories: Memories,
+        toolbox: Toolbox,
+        unknown: Callable[[TurnRequest, Sequence[str]], Awaitable[None]],
         closing: Sequence[Closing] = (),
         over: Callable[[TurnRequest], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Args: `over` is told of every turn that has come to its end; one that waits for a person has not."""
-        self._config = config
-        self._sessions = sessions
-        self._bills = Bills(spending)
-        self._tools = tuple(tools)
-        self._servers = tuple(servers)
+        """Args:
+        unknown: Is told of calls that a process which died had begun.
+        closing: What to close at the end, beside the tools.
+        over: Is told of every turn that has come to its end; one that waits for a person has not.
+        """
+        self._limits = config.limits
+        self._sessions = memories.sessions
+        self._bills = Bills(memories.spending)
+        self._toolbox = toolbox
         self._closing = tuple(closing)
         self._over = over
-        self._views = views
         self._clock = clock
-        compaction = CompactionLink(
-            config.compaction,
-            config.model,
-            metrics,
-            views=views,
-            calls=model_calls,
-            read_skill=skill_reader(config.skills, layout),
-        )
-        links = (
-            EquipmentLink(config, layout),
-            compaction,
-            TypedResultLink(config.results),
-            model_calls,
-        )
-        runner = ToolCalls(config.limits, metrics, journal, enforcement=enforcement, auditor=auditor)
-        self._enforcement = enforcement
         self._graph: Any = create_agent(
-            chat,
+            cast("BaseChatModel", chat),
             middleware=[TurnMiddleware(links, runner)],
             context_schema=TurnContext,
-            checkpointer=saver,
+            checkpointer=memories.saver,
         )
-        self._threads = Threads(self._graph, saver, journal, unknown=auditor.unknown)
+        self._threads = Threads(self._graph, memories.saver, memories.journal, unknown=unknown)
 
     async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         frames: asyncio.Queue[Any] = asyncio.Queue()
@@ -165,16 +126,15 @@ class GraphTurn:
     async def _invoke(
         self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: Start, stored: StateSnapshot
     ) -> None:
-        tools, unreachable = await self._equipment(request)
-        context = TurnContext(request, frames.put_nowait, tools, thread, unreachable)
+        found = await self._toolbox.equipment(request.owner)
+        context = TurnContext(request, frames.put_nowait, found.tools, thread, found.unreachable)
         context.fresh, context.idle_seconds = begin.fresh, self._idle(stored)
-        if self._config.compaction.archive.recall_tool and not self._enforcement.denies(RECALL):
-            context.recall = recall_tool(lambda: self._views.archived(thread))
+        context.recall = self._toolbox.recall(thread)
         entry = begin.entry
         if isinstance(entry, dict) and not stored.values and _is_one_caller(request.owner):
             prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
             entry = {**entry, "prior_sessions": prior}
-        steps = _STEPS_PER_CALL * (self._config.limits.max_tool_calls + 25)
+        steps = _STEPS_PER_CALL * (self._limits.most_model_calls + 5)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
         # What a step has come to is on disk before the next one begins: a call of a tool is known before it is made.
         await self._graph.ainvoke(entry, place, context=context, durability="sync")
@@ -193,27 +153,6 @@ class GraphTurn:
             await self._remember(request, answer)
         return Done(answer)
 
-    async def _equipment(self, request: TurnRequest) -> tuple[dict[str, Tool], dict[str, str]]:
-        """Every tool of this turn; a server that cannot be reached takes only its own tools away."""
-        found = await asyncio.gather(*(server.tools() for server in self._servers), return_exceptions=True)
-        tools = {tool.name: tool for tool in self._tools}
-        unreachable: dict[str, str] = {}
-        uncertain: set[str] = set()
-        for server, listed in zip(self._servers, found, strict=True):
-            if isinstance(listed, McpUnreachable | ToolError):
-                unreachable[server.name] = str(listed)
-                _log.warning("MCP server %s: %s", server.name, listed)
-            elif isinstance(listed, Exception):
-                unreachable[server.name] = "sent what is no list of tools"
-                _log.warning("MCP server %s: its list of tools cannot be read", server.name, exc_info=listed)
-            elif isinstance(listed, BaseException):
-                raise listed
-            else:
-                tools |= {tool.name: tool for tool in listed}
-                uncertain |= {tool.name for tool in listed if server.is_uncertain}
-        offered = with_people(tools, self._config, request.owner, uncertain=uncertain)
-        return {name: tool for name, tool in offered.items() if not self._enforcement.denies(name)}, unreachable
-
     async def _remember(self, request: TurnRequest, answer: str) -> None:
         try:
             await asyncio.to_thread(
@@ -224,7 +163,7 @@ class GraphTurn:
             _log.exception("the session could not be remembered")
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(server.aclose() for server in self._servers))
+        await self._toolbox.aclose()
         for part in self._closing:
             await part.aclose()
 

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fleetwright_cli.offline.answers import Answer, answer, submission, text_of, thinking
-from fleetwright_cli.offline.failing import Failing, pause
+from fleetwright_cli.offline.failing import Failing, offends, pause
 
 _PROMPTS_REMEMBERED = 64
 _CACHE_BLOCK = 128
@@ -31,6 +31,7 @@ _STATUS = {
     "429": (429, "rate_limit_exceeded", "Rate limit reached."),
     "500": (500, "server_error", "The server had an error."),
     "503": (503, "overloaded", "The server is overloaded."),
+    "refused": (400, "invalid_value", "The request holds what this model does not read."),
     "overflow": (400, "context_length_exceeded", "This model's maximum context length is exceeded."),
 }
 
@@ -70,7 +71,9 @@ class OfflineModel:
             return JSONResponse({"error": error}, 400)
         if refused := _bad_tool_name(body.get("tools") or []):
             return refused
-        kind = self._failing.kind(asked)
+        if any(offends(text_of(message), is_result=message["role"] == "tool") for message in messages):
+            return _error("refused")
+        kind = self._failing.kind(asked, str(body.get("model", "")))
         if kind in _STATUS:
             return _error(kind)
         if kind == "hang":
