@@ -20,6 +20,7 @@ from fleetwright_operator.desired.terms import (
     keeps_skills_from_strangers,
     media_type,
     takes_api_keys,
+    tells_model_fallbacks,
     tells_tool_calls,
 )
 from fleetwright_operator.edges import Agent
@@ -28,6 +29,7 @@ from fleetwright_operator.skill_document import SkillContent
 _BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
 COST_EXTENSION = "https://proto-labs.ai/a2a/ext/cost-v1"
 TOOL_CALL_EXTENSION = "https://proto-labs.ai/a2a/ext/tool-call-v1"
+MODEL_FALLBACK_EXTENSION = "https://fleetwright.dev/a2a/model-fallback/v1"
 DEFAULT_VERSION = "0.1.0"
 _OUTPUT_MODES = ("text/markdown", "text/plain")
 _BEARER = {
@@ -145,6 +147,8 @@ def _extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
     declared = {COST_EXTENSION: "Tokens and US dollars of a task, in the metadata of its last artifact."}
     if tells_tool_calls(spec):
         declared[TOOL_CALL_EXTENSION] = "Calls of tools while a task works, in the metadata of its status messages."
+    if tells_model_fallbacks(spec):
+        declared[MODEL_FALLBACK_EXTENSION] = "That another model took over, in the metadata of a status message."
     return [{"uri": uri, "description": description} for uri, description in declared.items()]
 
 
