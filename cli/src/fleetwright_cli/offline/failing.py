@@ -10,12 +10,22 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-KINDS = ("401", "403", "404", "429", "500", "503", "hang", "overflow", "malformed", "cut", "empty")
+KINDS = ("401", "403", "404", "429", "500", "503", "hang", "overflow", "refused", "malformed", "cut", "empty")
 _FAIL = re.compile(rf"\[\[fail:({'|'.join(KINDS)})(?:\*(\d+))?(?:@([\w.-]+))?\]\]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _REFUSE = "[[refuse]]"
 _PAUSE = re.compile(r"\[\[pause:(\d+(?:\.\d+)?)\]\]")
 _MOST_PAUSE = 5.0
+STATUS = {
+    "401": (401, "invalid_api_key", "Incorrect API key provided."),
+    "403": (403, "forbidden", "This key may not use the model."),
+    "404": (404, "model_not_found", "The model does not exist."),
+    "429": (429, "rate_limit_exceeded", "Rate limit reached."),
+    "500": (500, "server_error", "The server had an error."),
+    "503": (503, "overloaded", "The server is overloaded."),
+    "refused": (400, "invalid_value", "The request holds what this model does not read."),
+    "overflow": (400, "context_length_exceeded", "This model's maximum context length is exceeded."),
+}
 
 
 @dataclass(slots=True)
