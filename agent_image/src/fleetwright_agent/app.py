@@ -39,6 +39,7 @@ from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.trail import audit_trail, redactor
 from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Turn
+from fleetwright_agent.turn.supplies import Supplies
 
 if TYPE_CHECKING:
     from a2a.server.agent_execution import AgentExecutor
@@ -138,7 +139,7 @@ def _tracing(config: AgentConfig, layout: Layout, metrics: Metrics) -> Tracing:
 
 
 def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
-    metrics.declare(config.model.name)
+    metrics.declare(*(model.name for model in config.models))
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
     return metrics
 
@@ -146,17 +147,18 @@ def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
 def _turns(common: _Common, turn: Turn | None) -> Turns:
     if turn is not None:
         return Turns(lambda: turn)
-    recipe = assembled(
-        common.config,
-        common.layout,
-        common.metrics,
-        common.conversations,
-        common.offers,
-        common.trail,
-        common.books,
-        common.knowledge,
+    supplies = Supplies(
+        config=common.config,
+        layout=common.layout,
+        metrics=common.metrics,
+        conversations=common.conversations,
+        knowledge=common.knowledge,
+        offers=common.offers,
+        trail=common.trail,
+        books=common.books,
+        tracing=common.tracing,
     )
-    return Turns(recipe, recovers=True)
+    return Turns(assembled(supplies), recovers=True)
 
 
 def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns: Turns) -> Executor:

@@ -52,6 +52,18 @@ class Metrics:
             "llm_estimated_calls_total", "Calls whose tokens were estimated, because they were cut.", "model"
         )
         self.llm_unpriced_calls = counter("llm_unpriced_calls_total", "Calls of a model without a price.", "model")
+        self.model_fallbacks = counter(
+            "model_fallbacks_total", "Calls that another model took over.", "from", "to", "reason"
+        )
+        self.empty_replies = counter("llm_empty_replies_total", "Replies to results of tools that said nothing.")
+        self.mended_requests = counter(
+            "llm_mended_requests_total",
+            "Requests that a provider refused and that were changed.",
+            "outcome",
+        )
+        self.repeated_calls = counter(
+            "repeated_tool_calls_total", "Turns that made one call again and again with one result.", "outcome"
+        )
         self.llm_latency = histogram("llm_latency_seconds", "A whole model call.", "model")
         self.llm_first_token = histogram("llm_first_token_seconds", "Until the first token of a call.", "model")
 
@@ -102,14 +114,17 @@ class Metrics:
         )
         self.context_fill = histogram("context_fill_ratio", "Part of the window a model call filled.", buckets=_FILL)
 
-    def declare(self, model: str) -> None:
-        """Starts a model's counters at zero: a series that begins with its first event hides it from `increase()`."""
-        self.llm_calls.labels(model, "ok")
-        self.llm_cost_usd.labels(model)
-        self.llm_unpriced_calls.labels(model)
+    def declare(self, *models: str) -> None:
+        """Starts their counters at zero: a series that begins with its first event hides it from `increase()`."""
         for outcome in ("delivered", "retried", "dead", "dropped"):
             self.push_deliveries.labels(outcome)
         for reason in ("idle", "count", "room"):
             self.conversations_forgotten.labels(reason)
-        for direction in ("input", "output"):
-            self.llm_tokens.labels(model, direction)
+        for outcome in ("nudged", "ended"):
+            self.repeated_calls.labels(outcome)
+        for model in models:
+            self.llm_calls.labels(model, "ok")
+            self.llm_cost_usd.labels(model)
+            self.llm_unpriced_calls.labels(model)
+            for direction in ("input", "output"):
+                self.llm_tokens.labels(model, direction)

@@ -1,7 +1,7 @@
 """A chat model in this process that takes no time: one call of a tool, then an answer. And the tool."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -19,13 +19,16 @@ _USED = UsageMetadata(input_tokens=900, output_tokens=40, total_tokens=940)
 class Prompt(BaseChatModel):
     """Answers at once."""
 
-    model_name: str = "prompt"
+    endpoint: Any
     said: Any = None
     thought: Any = None
 
     @property
     def _llm_type(self) -> str:
         return "prompt"
+
+    def heard(self, said: Any, thought: Any) -> Self:
+        return self.model_copy(update={"said": said, "thought": thought})
 
     def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Any:
         return self.bind(tools=list(tools), tool_choice=tool_choice, **kwargs)

@@ -16,25 +16,28 @@ from tests.bench.turn.chat import QUESTION, TOOL, Prompt
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.memory import schema
 from fleetwright_agent.memory.call_windows import CallWindows
-from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.journal import Journal
+from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
 from fleetwright_agent.memory.ledger import Ledger
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.memory.sessions import Sessions
-from fleetwright_agent.memory.spending import Spending
-from fleetwright_agent.memory.views import Views
+from fleetwright_agent.memory.memories import memories
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.telemetry.tracing import UNTOLD
+from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.trail import audit_trail
 from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Done, TurnRequest
 from fleetwright_agent.turn.graph import GraphTurn
+from fleetwright_agent.turn.links import model_links
 from fleetwright_agent.turn.middleware.auditing import Auditor
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
+from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
+from fleetwright_agent.turn.supplies import Supplies
+from fleetwright_agent.turn.toolbox import Toolbox
 
 INSTRUCTIONS = "You are the desk. Be brief."
 
@@ -72,29 +75,45 @@ async def ours() -> AsyncIterator[Ours]:
     with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
         layout = Layout(root=Path(folder))
         layout.memory.mkdir(parents=True)
-        database = Database(layout.memory / "conversations.db", SCHEMA)
-        books = Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time)
-        turn = GraphTurn(
-            config,
+        database = Database(layout.memory / schema.FILE, schema.SCHEMA)
+        supplies = Supplies(
+            config=config,
             layout=layout,
-            chat=Prompt(),  # type: ignore[arg-type]  # of a chat the loop needs no more than this one has
-            saver=ConversationSaver(database),
-            journal=Journal(database),
-            spending=Spending(database),
-            sessions=Sessions(layout.memory / "sessions", redact=Redactor().text),
-            views=Views(database),
-            tools=(TOOL,),
-            servers=(),
             metrics=metrics,
-            enforcement=Enforcement(config.enforcement, CallWindows(database, now_ns=time.time_ns)),
-            auditor=Auditor(audit_trail(config, layout, metrics, Clock()), config.audit.mode),
-            model_calls=ModelCalls(config.model, metrics, books=books),
-            closing=(database,),
+            conversations=database,
+            knowledge=Knowledge(layout.memory / FOLDER, now=time.time),
+            offers=Offers(),
+            trail=audit_trail(config, layout, metrics, Clock()),
+            books=Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time),
+            tracing=UNTOLD,
         )
+        turn = _turn(supplies)
         try:
             yield Ours(turn)
         finally:
             await turn.aclose()
+            await supplies.knowledge.aclose()
+            await supplies.trail.aclose()
+            await database.aclose()
+
+
+def _turn(supplies: Supplies) -> GraphTurn:
+    """As the assembly has it, with another model and a tool."""
+    config, metrics = supplies.config, supplies.metrics
+    remembered = memories(supplies.conversations, supplies.layout.memory, redact=Redactor().text)
+    enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
+    auditor = Auditor(supplies.trail, config.audit.mode)
+    calls = ModelCalls(config.model, metrics, books=supplies.books)
+    chat: Any = Prompt(endpoint=config.model)
+    return GraphTurn(
+        config,
+        chat=chat,
+        links=model_links(supplies, views=remembered.views, calls=calls, chats=[chat]),
+        runner=ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, auditor=auditor),
+        memories=remembered,
+        toolbox=Toolbox(config, tools=(TOOL,), servers=(), views=remembered.views, denies=enforcement.denies),
+        unknown=auditor.unknown,
+    )
 
 
 @dataclass
@@ -109,7 +128,7 @@ class Bare:
             return await TOOL.run(None)  # type: ignore[arg-type]  # it looks at nothing
 
         tool = StructuredTool.from_function(coroutine=order_status, name=TOOL.name, description=TOOL.description)
-        self._graph: Any = create_agent(Prompt(), tools=[tool], system_prompt=SystemMessage(INSTRUCTIONS))
+        self._graph: Any = create_agent(Prompt(endpoint=None), tools=[tool], system_prompt=SystemMessage(INSTRUCTIONS))
 
     async def say(self) -> None:
         ended = await self._graph.ainvoke({"messages": [*self.history, HumanMessage(QUESTION)]})

@@ -17,10 +17,20 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
-from fleetwright_agent.extensions import COST, INCOGNITO, ORIGIN, REASONING, SKILL_HINT, TOOL_CALL, TRIGGER, trace_of
+from fleetwright_agent.extensions import (
+    COST,
+    INCOGNITO,
+    MODEL_FALLBACK,
+    ORIGIN,
+    REASONING,
+    SKILL_HINT,
+    TOOL_CALL,
+    TRIGGER,
+    trace_of,
+)
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
-from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, tool_call
+from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, model_fallback, tool_call
 from fleetwright_agent.server.messages import text_of
 from fleetwright_agent.server.pauses import ask_message, reply_to
 from fleetwright_agent.server.turns import Turns
@@ -32,6 +42,7 @@ from fleetwright_agent.turn.frames import (
     CompactionEnd,
     CompactionStart,
     Done,
+    Fallback,
     Frame,
     PeerCost,
     Reasoning,
@@ -196,6 +207,8 @@ class FrameWork:
                 self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
+            case Fallback():
+                self._progress("The model did not answer; another one goes on.", frame)
             case CompactionStart(tokens_before=tokens):
                 self._progress(f"Compacting the conversation of {tokens} tokens.")
             case CompactionEnd():
@@ -227,11 +240,14 @@ class FrameWork:
         if self._shown:
             self._emit(self._piece("", append=False))
 
-    def _progress(self, sentence: str, call: ToolStart | ToolEnd | None = None) -> None:
+    def _progress(self, sentence: str, about: ToolStart | ToolEnd | Fallback | None = None) -> None:
         self._flush()
         message = agent_message(sentence, message_id=str(uuid4()))
-        if call is not None and self._told.tool_calls:
-            attach(message, TOOL_CALL, tool_call(call), as_part=self._told.data_parts)
+        if isinstance(about, Fallback):
+            if self._told.model_fallbacks:
+                attach(message, MODEL_FALLBACK, model_fallback(about), as_part=self._told.data_parts)
+        elif about is not None and self._told.tool_calls:
+            attach(message, TOOL_CALL, tool_call(about), as_part=self._told.data_parts)
         self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
 
     def _think(self) -> None:
@@ -321,6 +337,8 @@ def activity(frame: Frame) -> str:
             return f"{name} {'answered' if frame.ok else 'failed'}"
         case Usage():
             return "a call of the model ended"
+        case Fallback():
+            return "another model took over"
         case CompactionStart():
             return "the conversation was being compacted"
         case CompactionEnd():

@@ -21,10 +21,11 @@ from fleetwright_agent.extensions import (
     DIRECT_REPLY,
     GOES_ON,
     MAX_CALLS,
+    MODEL_FALLBACK,
     TOOL_CALL,
     TRUNCATED,
 )
-from fleetwright_agent.turn.frames import PeerCost, ToolEnd, ToolStart, Usage
+from fleetwright_agent.turn.frames import Fallback, PeerCost, ToolEnd, ToolStart, Usage
 from fleetwright_agent.turn.people import may_ask
 
 _MAX_HOP = 127
@@ -115,6 +116,10 @@ def tool_call(frame: ToolStart | ToolEnd) -> dict[str, Any]:
     return {**about, **ended, "outputChars": frame.characters}
 
 
+def model_fallback(frame: Fallback) -> dict[str, str]:
+    return {"from": frame.failed, "to": frame.following, "reason": frame.reason}
+
+
 def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
     """The extensions with a URI that this agent speaks; its card declares the same.
 
@@ -124,8 +129,9 @@ def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
     if foreign:
         return frozenset({TRUNCATED, DIRECT_REPLY, GOES_ON, *chosen})
     told = {TOOL_CALL} if config.extensions.tool_calls else set()
+    falls = {MODEL_FALLBACK} if config.extensions.model_fallbacks and config.model.fallbacks else set()
     asks = {ASK, ANSWER} if may_ask(config) else set()
-    return frozenset({COST, CALL_PATH, TRUNCATED, *told, *asks, *chosen})
+    return frozenset({COST, CALL_PATH, TRUNCATED, *told, *falls, *asks, *chosen})
 
 
 def activated(requested: Iterable[str], spoken: frozenset[str]) -> list[str]:

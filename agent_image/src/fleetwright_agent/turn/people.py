@@ -11,9 +11,11 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.approvals import Approver
 from fleetwright_agent.config.budgets import Exceeded
 from fleetwright_agent.config.tools import McpServer
+from fleetwright_agent.extensions import leaves_no_memory
 from fleetwright_agent.tools.human import gated, human_tools, shut
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.turn.frames import TurnRequest
 
 
 def with_people(
@@ -77,3 +79,8 @@ def may_approve(config: AgentConfig, owner: str) -> bool:
 
 def is_client(owner: str) -> bool:
     return owner.startswith(f"{CallerKind.CLIENT}:")
+
+
+def is_remembered(request: TurnRequest) -> bool:
+    """An agent speaks for all its callers: what it said for one must not be remembered when it asks for another."""
+    return is_client(request.owner) and not leaves_no_memory(request.metadata)

@@ -7,7 +7,7 @@ What has no URI cannot be declared. The runtime says the same of its own configu
 from collections.abc import Mapping
 from typing import Any
 
-from fleetwright_operator.desired.terms import DIALECTS, tells_tool_calls
+from fleetwright_operator.desired.terms import DIALECTS, tells_model_fallbacks, tells_tool_calls
 
 _OURS = "https://fleetwright.dev/a2a"
 _COST = "https://proto-labs.ai/a2a/ext/cost-v1"
@@ -18,6 +18,9 @@ _ALWAYS = {
     f"{_OURS}/truncated/v1": "Marks an artifact that was cut because it is too large, in its metadata.",
 }
 _TOLD = {_TOOL_CALL: "Calls of tools while a task works, in the metadata of its status messages."}
+_FALLBACKS = {
+    f"{_OURS}/model-fallback/v1": "That another model took over, and why, in the metadata of a status message."
+}
 _ASKS = {
     f"{_OURS}/ask/v1": "Which ask a task waits with, its kind and end, in the metadata of its status message.",
     f"{_OURS}/answer/v1": "Who answered an ask, when, and what was decided, in the metadata of the answer.",
@@ -30,6 +33,7 @@ def declared_extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
     declared = {
         **_ALWAYS,
         **(_TOLD if tells_tool_calls(spec) else {}),
+        **(_FALLBACKS if tells_model_fallbacks(spec) else {}),
         **(_ASKS if may_ask(spec) else {}),
         **(_CHOSEN if "0.1" in spoken and len(spoken) > 1 else {}),
     }

@@ -1,5 +1,7 @@
 """Spans of model calls and of tool calls, by OpenTelemetry's GenAI names: how long, how much, and how they ended."""
 
+from typing import TYPE_CHECKING, cast
+
 from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
@@ -9,19 +11,22 @@ from fleetwright_agent.turn.failures import classify
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request, ToolRunner
 from fleetwright_agent.turn.middleware.model_calls import answer_of
 
+if TYPE_CHECKING:
+    from fleetwright_agent.turn.models import Chat
+
 
 class TracedModel:
     """Stands right before the provider: each attempt is a span."""
 
-    def __init__(self, tracing: Tracing, *, provider: str) -> None:
+    def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
-        self._provider = provider
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
-        model = str(getattr(request.model, "model_name", ""))
+        endpoint = cast("Chat", request.model).endpoint
+        model = endpoint.name
         about = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": self._provider,
+            "gen_ai.provider.name": endpoint.provider.lower(),
             "gen_ai.request.model": model,
         }
         with self._tracing.span(f"chat {model}", about, calls=True) as span:
