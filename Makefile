@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 
-.PHONY: help env demo test check lint types layers fast controlplane sweep walk bench-operator bench-agent bench-compaction cluster up down status format generated locks clean
+.PHONY: help env demo test check lint types layers fast controlplane sweep walk bench-operator bench-agent bench-turn bench-compaction cluster up down status format generated locks clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ bench-operator: env ## The operator beside a bare client (PARTS=latency,burst,�
 
 bench-agent: env ## The agent's server beside a bare one of the a2a-sdk (PARTS=start,rates,… for some)
 	@$(PYTHON) -m tests.bench.agent_bench $(if $(PARTS),--parts $(PARTS))
+
+bench-turn: env ## What a turn costs beside its model: durability, first token, prompt, compaction, memory (PARTS=durable,… for some)
+	@$(PYTHON) -m tests.bench.turn_bench $(if $(PARTS),--parts $(PARTS))
 
 bench-compaction: env ## Compaction beside LangChain's and deepagents', on the same fixtures (QUICK=1 for small samples, SEED=… for others)
 	@$(PYTHON) -m tests.bench.compaction_bench $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED))

@@ -42,13 +42,13 @@ class NoPod(Exception):  # noqa: N818 - reads as what was found
 @dataclass(frozen=True)
 class Answer:
     status: int
-    """0 where there was no connection."""
+    """0 where there was no connection, or no answer in time; the body then says why."""
     body: str
     headers: Mapping[str, str]
 
     @property
     def result(self) -> Any:
-        assert self.status == 200, f"status {self.status} (0: no connection): {self.body[:500]}"
+        assert self.status == 200, f"status {self.status} (0: no answer): {self.body[:500]}"
         return json.loads(self.body)["result"]
 
     @property
@@ -149,7 +149,7 @@ class Caller:
         ask = {"url": url, "body": body, "headers": dict(headers or {}), "timeout": timeout}
         text = self.fleet.run("exec", "-i", self.pod, "--", "python", "-c", _HTTP, stdin=json.dumps(ask), seconds=330)
         answer = json.loads(text)
-        return Answer(answer.get("status", 0), answer.get("body", ""), answer.get("headers", {}))
+        return Answer(answer.get("status", 0), answer.get("body", answer.get("error", "")), answer.get("headers", {}))
 
     def rpc(
         self, agent: str, method: str, params: Mapping[str, Any], *, token: str | None, timeout: float = 60

@@ -33,11 +33,11 @@ while time.time() < until and refused is None:
     tokens.add(bearer)
     headers = {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": "Bearer " + bearer}
     try:
-        status = ask(urllib.request.Request(url, data=body, headers=headers), timeout=5).status
+        status = ask(urllib.request.Request(url, data=body, headers=headers), timeout=30).status
     except urllib.error.HTTPError as error:
         status = error.code
-    except OSError:
-        status = 0
+    except OSError as error:
+        status = str(error)
     seen[status] = seen.get(status, 0) + 1
     refused = time.time() if status == 401 else None
     time.sleep(0.05)
@@ -86,18 +86,23 @@ def test_tokens_turn_under_constant_calls_and_nobody_who_reads_again_is_refused(
     fleet = vault.fleet
     before, first = pod_identity(fleet, "vault"), fleet.token("vault", "web")
     file = f"/etc/fleetwright/auth/peer.{fleet.namespace}.vault"
-    statuses: list[int] = []
+    failed: list[tuple[int, str]] = []
+    seconds: list[float] = []
     tokens = {first}
     with vault.called(fleet.pod_of("desk"), file=file, seconds=120) as peer:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             token = fleet.token("vault", "web")
             tokens.add(token)
-            statuses.append(vault.client.status("vault", token=token))
+            began = time.monotonic()
+            # Whether it is let in is the question, not how long a busy machine takes to say so.
+            answer = vault.client.rpc("vault", "ListTasks", {}, token=token, timeout=30)
+            seconds.append(time.monotonic() - began)
+            failed += [(answer.status, answer.body)] if answer.status != 200 else []
     print(f"an agent called {sum(peer['seen'].values())} times with {peer['tokens']} tokens: {peer['seen']}")
-    print(f"a client called {len(statuses)} times with {len(tokens)} tokens")
+    print(f"a client called {len(seconds)} times with {len(tokens)} tokens, at most {max(seconds):.1f} s each")
     assert peer["seen"].keys() == {"200"}
-    assert set(statuses) == {200}
+    assert failed == []
     assert peer["tokens"] >= 2
     assert len(tokens) >= 2
     assert vault.client.status("vault", token=first) == 401, "a token whose time is over opens nothing"

@@ -80,10 +80,17 @@ _LARGE: Final = [b" " * 1_000_000] * 100
 _DEEP: Final = (
     b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"a":' + b"[" * 250_000 + b"]" * 250_000 + b"}}"
 )
+_VALUES: Final = b'{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{"a":[' + b"1," * 499_000 + b"1]}}"
+_PARTS: Final = (
+    b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","taskId":"x",'
+    b'"role":"ROLE_USER","parts":[' + b'{"data":1},' * 2_000 + b'{"text":"a"},' * 2_000 + b'{"text":"a"}]}}}'
+)
 ABUSES: Final[Mapping[str, Callable[[Served], Awaitable[None]]]] = {
     "100 MB body": partial(_at_once, token=TOKEN, pieces=_LARGE, said=b"413"),
     "100 MB body of a stranger": partial(_at_once, token="", pieces=_LARGE, said=b"401"),
     "deep JSON": partial(_at_once, token=TOKEN, pieces=[_DEEP], said=b"-32700"),
+    "half a million values": partial(_at_once, token=TOKEN, pieces=[_VALUES], said=b"-32700"),
+    "thousands of parts": partial(_at_once, token=TOKEN, pieces=[_PARTS], said=b"-32001"),
     "1-byte/s headers": partial(_byte_by_byte, head=b"POST /a2a HTTP/1.1\r\nHost: x\r\nX-Slow: ", said=b""),
     "1-byte/s body": partial(_byte_by_byte, head=_head(TOKEN, 1_000_000), said=b"408"),
     "1-byte/s body of a stranger": partial(_byte_by_byte, head=_head("", 1_000_000), said=b"401"),

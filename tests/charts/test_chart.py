@@ -144,7 +144,7 @@ def test_the_operator_reads_one_secret_of_its_own_namespace_and_no_other(render)
     assert settings.card_rotation == Rotation(ttl=48 * 3600, overlap=2 * 3600)
     assert role["metadata"]["namespace"] == settings.card_keys_place[0]
     rights = {tuple(rule["verbs"]): rule.get("resourceNames") for rule in role["rules"]}
-    assert rights == {("create",): None, ("list", "watch", "patch"): [settings.card_keys_name]}
+    assert rights == {("create",): None, ("get", "list", "watch", "patch"): [settings.card_keys_name]}
 
 
 def test_the_shortest_lives_that_the_chart_takes_are_taken_by_the_operator(render):

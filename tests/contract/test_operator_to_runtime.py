@@ -15,12 +15,17 @@ from google.protobuf import json_format
 from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.tools import Peer
+from fleetwright_agent.extensions import ASK
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.seal import parse_keys
 from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_operator import names
+from fleetwright_operator.desired.config import agent_config
+from fleetwright_operator.desired.extensions import declared_extensions
 from fleetwright_operator.desired.tool_access import peer_tool
+from fleetwright_operator.endpoints import Endpoints
+from fleetwright_operator.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/operator/golden"
@@ -59,8 +64,39 @@ def test_the_card_is_an_a2a_card_and_says_nothing_the_sdk_would_not_say_again(go
     assert {interface.url for interface in card.supported_interfaces} == {f"{reached}/a2a"}
     versions = {interface.protocol_version for interface in card.supported_interfaces}
     assert versions == {str(name) for name in config(golden).dialects}
-    assert {extension.uri for extension in card.capabilities.extensions} == spoken(config(golden).extensions)
+    assert {extension.uri for extension in card.capabilities.extensions} == spoken(config(golden))
     assert card.skills
+
+
+HOUSE = [{"name": "house"}]
+SPECS = [
+    pytest.param({}, False, id="a plain one"),
+    pytest.param({"askHuman": True}, True, id="one that asks people"),
+    pytest.param({"approvals": {"tools": ["ask_cook"]}}, True, id="one that needs approval of a peer"),
+    pytest.param({"mcpServers": [{"name": "house", "tools": {"requireApproval": ["pay"]}}]}, True, id="of a tool"),
+    pytest.param({"budgets": [{"period": "Day", "tokens": 9, "onExceeded": "Pause"}]}, True, id="one that pauses"),
+    pytest.param({"budgets": [{"period": "Day", "tokens": 9}]}, False, id="one with a budget that ends"),
+    pytest.param({"mcpServers": HOUSE, "enforcement": {"deny": ["house__pay"]}}, True, id="a rule for a tool"),
+    pytest.param({"mcpServers": HOUSE, "enforcement": {"deny": ["ask_cook"]}}, False, id="a rule for what is known"),
+    pytest.param({"a2a": {"dialects": ["1.0"], "extensions": {"toolCalls": False}}}, False, id="a silent one"),
+    pytest.param({"a2a": {"dialects": ["1.0", "0.1"]}}, False, id="one whose callers choose ids"),
+]
+
+
+@pytest.mark.parametrize(("spec", "asks"), SPECS)
+def test_the_card_declares_what_the_runtime_speaks_of_the_same_agent(spec, asks):
+    model = {"name": "m", "baseURL": "https://m.example.com/v1", "contextWindow": 1000, "maxOutputTokens": 100}
+    agent = {
+        "metadata": {"name": "poet", "namespace": "team"},
+        "spec": {"instructions": "Write.", "model": model, **spec},
+    }
+    server = {"metadata": {"name": "house", "namespace": "team"}, "spec": {"remote": {"url": "https://h.example/mcp"}}}
+    compiled = agent_config(
+        agent, skills=[], servers={"house": server}, peers={}, endpoints=Endpoints(), settings=Settings()
+    )
+    declared = {each["uri"] for each in declared_extensions(agent["spec"])}
+    assert declared == spoken(AgentConfig.model_validate(compiled | {"revision": "0"}))
+    assert (ASK in declared) is asks
 
 
 @pytest.mark.parametrize("golden", ["agent-push", "agent-push-anywhere"], indirect=True)

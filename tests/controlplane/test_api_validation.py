@@ -72,6 +72,18 @@ BAD = [
         "must name clients of auth.clients",
         id="an administrator is a client",
     ),
+    pytest.param(
+        AGENT,
+        "spec.model.fallbacks",
+        [{"name": "b", "apiKeySecretRef": {"name": "key"}}],
+        "belong to an address: set baseURL too",
+        id="a fallback's key is for its own address",
+    ),
+    pytest.param(
+        AGENT, "spec.model.fallbacks", [{"name": "b"}] * 5, "must have at most 4 items", id="fallbacks are few"
+    ),
+    pytest.param(AGENT, "spec.model.provider", "Else", "Unsupported value", id="a provider is one that is known"),
+    pytest.param(AGENT, "spec.limits.maxRepeatedCalls", 1, "greater than or equal to 2", id="one call is no repeat"),
     pytest.param(AGENT, "metadata.name", "1st", "start with a letter", id="an agent's name is a service's name"),
     pytest.param(AGENT, "metadata.name", "a.b", "becomes a Service", id="an agent's name has no dot"),
     pytest.param(

@@ -30,6 +30,18 @@ INVALID = [
         "below the context window",
         id="no room to read",
     ),
+    pytest.param(
+        {"model": {**MODEL, "fallbacks": [{"name": "a"}, {"name": "b", "baseURL": "http://127.0.0.1/v1"}]}},
+        "InvalidAddress",
+        "spec.model.fallbacks[1].baseURL: 127.0.0.1 is the agent's own pod",
+        id="a fallback on loopback",
+    ),
+    pytest.param(
+        {"model": {**MODEL, "fallbacks": [{"name": "a", "timeout": "soon"}]}},
+        "InvalidDuration",
+        "spec.model.fallbacks[0].timeout",
+        id="no duration of a fallback",
+    ),
     pytest.param({"model": {**MODEL, "timeout": "soon"}}, "InvalidDuration", "such as 90s", id="no duration"),
     pytest.param(
         {"a2a": {"skills": [{"id": "list", "description": "Lists.", "outputSchema": {"type": "array"}}]}},
@@ -81,6 +93,31 @@ INVALID = [
         "write <server>__<tool>",
         id="approval of a tool that it does not have",
     ),
+    *(
+        pytest.param(
+            {"mcpServers": [{"name": "bank"}], "enforcement": {"arguments": [{"tool": "bank__pay", "schema": schema}]}},
+            "ArgumentSchema",
+            f"spec.enforcement.arguments[bank__pay].schema {says}",
+            id=words,
+        )
+        for schema, says, words in (
+            (
+                {"patternProperties": {"^x": {}}},
+                "has patternProperties, whose patterns may take for ever: use propertyNames and properties",
+                "a rule with patterns of names",
+            ),
+            (
+                {"allOf": [{"properties": {"to": {"patternProperties": {}}}}]},
+                "has patternProperties",
+                "a rule with patterns of names, further in",
+            ),
+            (
+                {"properties": {"to": {"$ref": "https://schemas.example.com/iban"}}},
+                "refers to 'https://schemas.example.com/iban', which nobody fetches",
+                "a rule that refers to elsewhere",
+            ),
+        )
+    ),
     pytest.param({"peers": [{"name": "poet"}]}, "PeerIsSelf", "names the agent itself", id="its own peer"),
 ]
 
@@ -118,6 +155,11 @@ async def test_an_invalid_server_is_a_condition_on_it_and_on_its_agents(world, a
 DENIED = [
     pytest.param(
         {"model": {"name": "m", "baseURL": "https://9.9.9.9/v1"}}, "InvalidAddress", id="an address of a model"
+    ),
+    pytest.param(
+        {"model": {**MODEL, "fallbacks": [{"name": "a", "baseURL": "https://9.9.9.9/v1"}]}},
+        "InvalidAddress",
+        id="a fallback's",
     ),
     pytest.param({"model": {**MODEL, "proxyURL": "http://9.9.9.1:3128"}}, "InvalidAddress", id="a proxy's"),
     pytest.param(

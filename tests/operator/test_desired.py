@@ -33,6 +33,17 @@ FULL = {
         "caSecretRef": {"name": "gateway"},
         "temperature": "0.5",
         "timeout": "2m",
+        "fallbacks": [
+            {"name": "unpriced-here", "price": {"inputPerMillion": "1", "outputPerMillion": "2"}},
+            {
+                "provider": "Anthropic",
+                "name": "other",
+                "baseURL": "https://models.example.com",
+                "apiKeySecretRef": {"name": "anthropic"},
+                "price": {"inputPerMillion": "3", "outputPerMillion": "15"},
+            },
+        ],
+        "auxiliary": {"name": "priced", "contextWindow": 64000},
     },
     "skills": [{"name": "haiku"}],
     "mcpServers": [
@@ -46,6 +57,14 @@ FULL = {
         "limits": [{"tool": "*", "max": 100, "window": "1h"}, {"tool": "ask_helper", "max": 5, "window": "30s"}],
     },
     "audit": {"mode": "Required", "maxBytes": 1048576},
+    "telemetry": {
+        "otlp": {
+            "endpoint": "https://traces.example.com",
+            "headersFrom": [{"name": "X-Token", "secretKeyRef": {"name": "traces", "key": "token"}}],
+            "caSecretRef": {"name": "traces"},
+            "samplePercent": 25,
+        }
+    },
     "budgets": [
         {"period": "Hour", "tokens": 500000},
         {
@@ -61,7 +80,7 @@ FULL = {
         "dialects": ["0.3", "1.0"],
         "publicURL": "https://agents.example.com/poet/",
         "requireRoutableURL": True,
-        "extensions": {"toolCalls": False, "reasoning": True, "dataParts": True},
+        "extensions": {"toolCalls": False, "reasoning": True, "modelFallbacks": True, "dataParts": True},
         "skills": [
             {"id": "haiku", "description": "unused", "outputSchema": {"properties": {"lines": {"type": "array"}}}},
             {"id": "ode", "name": "Odes", "description": "Praises.", "tags": ["long"]},
@@ -81,13 +100,15 @@ FULL = {
         "mode": "Observe",
         "trigger": {"tokens": 1000},
         "prune": {"idleAfter": "10m", "exceptTools": ["notes__read"]},
-        "summary": {"timeout": "30s", "model": {"name": "small", "contextWindow": 64000}},
+        "summary": {"timeout": "30s"},
         "pin": {"kinds": ["Policy", "Skills"]},
         "archive": {"retain": "24h", "recallTool": False},
         "guard": {"minGain": "0.3"},
     },
     "limits": {
         "maxToolCalls": 3,
+        "maxModelCalls": 12,
+        "maxRepeatedCalls": 4,
         "maxRequestBytes": 4096,
         "maxRequestsPerMinute": 60,
         "stallSeconds": 120,

@@ -1,5 +1,6 @@
 """McpServers: what a probe says of them, what a pin means, and that nothing is looked at more often than it must be."""
 
+import ipaddress
 import json
 from dataclasses import replace
 
@@ -492,6 +493,14 @@ async def test_a_fault_at_any_write_changes_nothing_in_the_end(api, objects, rem
         reference = reference or faulty.snapshot()
         assert faulty.snapshot() == reference, f"after a fault at write {number}"
     assert not [key for key in reference if key.startswith(("Pod", "NetworkPolicy"))]
+
+
+def test_a_look_is_told_what_agents_are_told_that_they_may_not_reach(remote, settings):
+    ranges = tuple(map(ipaddress.ip_network, ("9.9.9.0/24", "2a00::/16")))
+    denying = replace(settings, denied_ranges=(*ranges, ipaddress.ip_network("8.8.8.8/32")), stated_ranges=ranges)
+    (container,) = server_probe(remote(), about=[], services={}, settings=denying).pod["containers"]
+    words = container["command"][2:-1]
+    assert words == ["mcp", "--denied", "9.9.9.0/24", "--denied", "2a00::/16"]
 
 
 def test_equal_servers_of_other_owners_are_looked_at_apart(remote, settings):

@@ -35,10 +35,12 @@ from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 from fleetwright_agent.server.turns import Turns, assembled
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Executor
+from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.trail import audit_trail, redactor
 from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Turn
+from fleetwright_agent.turn.supplies import Supplies
 
 if TYPE_CHECKING:
     from a2a.server.agent_execution import AgentExecutor
@@ -83,9 +85,10 @@ def create_app(
         offers or Offers(),
         Watched(layout.card_file, parse_card),
         LastCompaction(),
+        _tracing(config, layout, metrics),
     )
     turns = _turns(common, turn)
-    log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc)
+    log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc, now_ns=clock.now_ns)
     parts = _parts(
         common,
         turns=turns,
@@ -117,10 +120,27 @@ class _Common:
     offers: Offers
     card: Watched[Card]
     compaction: LastCompaction
+    tracing: Tracing
+
+
+def _tracing(config: AgentConfig, layout: Layout, metrics: Metrics) -> Tracing:
+    if config.telemetry is None:
+        return UNTOLD
+    # Not before it is needed: the SDK is a tenth of the start.
+    from fleetwright_agent.telemetry.otlp import OtlpTracing
+
+    who = {
+        "service.name": config.name,
+        "service.namespace": config.namespace,
+        "service.version": config.revision,
+    }
+    return OtlpTracing(
+        config.telemetry, layout, resource=who, failures=metrics.trace_failures, denied=config.denied_ranges
+    )
 
 
 def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
-    metrics.declare(config.model.name)
+    metrics.declare(*(model.name for model in config.models))
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
     return metrics
 
@@ -128,17 +148,18 @@ def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
 def _turns(common: _Common, turn: Turn | None) -> Turns:
     if turn is not None:
         return Turns(lambda: turn)
-    recipe = assembled(
-        common.config,
-        common.layout,
-        common.metrics,
-        common.conversations,
-        common.offers,
-        common.trail,
-        common.books,
-        common.knowledge,
+    supplies = Supplies(
+        config=common.config,
+        layout=common.layout,
+        metrics=common.metrics,
+        conversations=common.conversations,
+        knowledge=common.knowledge,
+        offers=common.offers,
+        trail=common.trail,
+        books=common.books,
+        tracing=common.tracing,
     )
-    return Turns(recipe, recovers=True)
+    return Turns(assembled(supplies), recovers=True)
 
 
 def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns: Turns) -> Executor:
@@ -151,6 +172,7 @@ def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns:
             compaction=common.compaction,
             approval_seconds=config.approvals.expiry_seconds,
             extensions=config.extensions,
+            tracing=common.tracing,
         )
     if isinstance(executor, Executor):
         return executor
@@ -244,6 +266,7 @@ def _parts(
         volume=Volume(common.layout.memory, most_bytes=common.config.memory.max_bytes),
         gate=common.gate,
         trail=common.trail,
+        tracing=common.tracing,
         books=common.books,
         callers=callers,
         identity=identity or _tokens(common, callers),

@@ -94,6 +94,7 @@ class Application:
         if self._parts.pushes:
             await self._parts.pushes.aclose()
         await self._parts.turns.aclose()
+        await self._parts.tracing.aclose()
         await self._parts.stores.knowledge.aclose()
         await self._parts.conversations.aclose()
         await self._parts.trail.aclose()
@@ -126,6 +127,7 @@ class Application:
             "revision": parts.config.revision,
             "cardDigest": card.digest if card else None,
             "runningTasks": len(parts.runs),
+            **({"damagedTasks": damaged} if (damaged := parts.log.damaged) else {}),
             "lastCompaction": parts.compaction.seen,
             **_audit(parts.trail),
             **({"budgets": parts.books.report()} if parts.config.budgets else {}),

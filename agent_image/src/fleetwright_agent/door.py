@@ -28,7 +28,7 @@ def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
         may_reply=parts.may_reply,
         most_streams=parts.config.limits.max_streams_per_caller,
     )
-    extensions = spoken(parts.config.extensions)
+    extensions = spoken(parts.config, foreign=parts.may_reply)
     calls = routes(
         handler,
         parts.config.dialects,

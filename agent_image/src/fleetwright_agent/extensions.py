@@ -15,10 +15,27 @@ ASK: Final = "https://fleetwright.dev/a2a/ask/v1"
 """Metadata of the message with which a task waits for a person: which ask it is, of what kind, until when."""
 ANSWER: Final = "https://fleetwright.dev/a2a/answer/v1"
 """Metadata of the message that answers an ask: who said it, when, and for an approval what was decided."""
+TRUNCATED: Final = "https://fleetwright.dev/a2a/truncated/v1"
+"""Metadata of an artifact: there was more."""
+CHOSEN_ID: Final = "https://fleetwright.dev/a2a/chosen-id/v1"
+"""Metadata of a task: its caller chose its id, as only clients of A2A 0.1 do."""
+GOES_ON: Final = "https://fleetwright.dev/a2a/goes-on/v1"
+"""Metadata of what has an interrupted state: its work goes on meanwhile."""
+DIRECT_REPLY: Final = "https://fleetwright.dev/a2a/direct-reply/v1"
+"""Metadata of a status message: it is the whole answer, and was given as a message."""
+ORIGIN: Final = "origin"
+"""Metadata of a request: where it comes from, in a word of its caller's."""
+TRIGGER: Final = "trigger"
+"""Metadata of a request: what made its caller send it; `background` where no person did."""
+BACKGROUND: Final = "background"
+INCOGNITO: Final = "incognito"
+"""Metadata of a request: whether it is to be forgotten, and to be answered without what earlier sessions were about."""
 SKILL_HINT: Final = "skillHint"
 """Metadata of a request: the skill of the card that it is meant for."""
 TOOL_CALL: Final = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 """Metadata of a status message: that a tool was called, or what came of it."""
+MODEL_FALLBACK: Final = "https://fleetwright.dev/a2a/model-fallback/v1"
+"""Metadata of a status message: which model took over from which, and why."""
 HITL: Final = "hitl-v1"
 """The data part that says what a person is asked, for programs. It has no URI."""
 REASONING: Final = "reasoning-v1"
@@ -32,6 +49,16 @@ def trace_of(metadata: Mapping[str, Any]) -> dict[str, str]:
         return {}
     known = {key: said.get(key) for key in ("traceId", "spanId")}
     return {key: value for key, value in known.items() if isinstance(value, str) and _is_hex(value)}
+
+
+def labels_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Where a request says that it comes from, and why; it goes into logs, into the trail and to peers."""
+    return {key: value for key in (ORIGIN, TRIGGER) if isinstance(value := metadata.get(key), str)}
+
+
+def leaves_no_memory(metadata: Mapping[str, Any]) -> bool:
+    """Whether no session is remembered of it, and it is told of none (PA-097)."""
+    return metadata.get(INCOGNITO) is True or metadata.get(TRIGGER) == BACKGROUND
 
 
 def _is_hex(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Every Prometheus name of the runtime. Names and labels are an API: dashboards and alerts depend on them.
 
-No label ever holds a caller, a task or a conversation: their number has no bound.
+No label ever holds a task or a conversation: their number has no bound. Callers stand in one, which bounds them.
 """
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -52,9 +52,22 @@ class Metrics:
             "llm_estimated_calls_total", "Calls whose tokens were estimated, because they were cut.", "model"
         )
         self.llm_unpriced_calls = counter("llm_unpriced_calls_total", "Calls of a model without a price.", "model")
+        self.model_fallbacks = counter(
+            "model_fallbacks_total", "Calls that another model took over.", "from", "to", "reason"
+        )
+        self.empty_replies = counter("llm_empty_replies_total", "Replies to results of tools that said nothing.")
+        self.mended_requests = counter(
+            "llm_mended_requests_total",
+            "Requests that a provider refused and that were changed.",
+            "outcome",
+        )
+        self.repeated_calls = counter(
+            "repeated_tool_calls_total", "Turns that made one call again and again with one result.", "outcome"
+        )
         self.llm_latency = histogram("llm_latency_seconds", "A whole model call.", "model")
         self.llm_first_token = histogram("llm_first_token_seconds", "Until the first token of a call.", "model")
 
+        self.trace_failures = counter("trace_failures_total", "Batches of spans that the collector did not take.")
         self.memory_bytes = gauge("memory_bytes", "Bytes in the memory volume, by what they are for.", "part")
         self.memory_limit_bytes = gauge("memory_limit_bytes", "Bytes that the memory may have.")
         self.memory_free_bytes = gauge("memory_free_bytes", "Bytes that are free on the memory volume.")
@@ -67,6 +80,9 @@ class Metrics:
 
         self.tool_calls = counter("tool_calls_total", "Calls of tools.", "tool", "outcome")
         self.tool_latency = histogram("tool_latency_seconds", "A tool call.", "tool")
+        self.mcp_breaker_open = gauge(
+            "mcp_breaker_open", "1 while calls of a server that does not answer are refused.", "server"
+        )
 
         self.compactions = counter(
             "compactions_total", "Context compactions that were tried.", "trigger", "method", "outcome"
@@ -98,14 +114,17 @@ class Metrics:
         )
         self.context_fill = histogram("context_fill_ratio", "Part of the window a model call filled.", buckets=_FILL)
 
-    def declare(self, model: str) -> None:
-        """Starts a model's counters at zero: a series that begins with its first event hides it from `increase()`."""
-        self.llm_calls.labels(model, "ok")
-        self.llm_cost_usd.labels(model)
-        self.llm_unpriced_calls.labels(model)
+    def declare(self, *models: str) -> None:
+        """Starts their counters at zero: a series that begins with its first event hides it from `increase()`."""
         for outcome in ("delivered", "retried", "dead", "dropped"):
             self.push_deliveries.labels(outcome)
         for reason in ("idle", "count", "room"):
             self.conversations_forgotten.labels(reason)
-        for direction in ("input", "output"):
-            self.llm_tokens.labels(model, direction)
+        for outcome in ("nudged", "ended"):
+            self.repeated_calls.labels(outcome)
+        for model in models:
+            self.llm_calls.labels(model, "ok")
+            self.llm_cost_usd.labels(model)
+            self.llm_unpriced_calls.labels(model)
+            for direction in ("input", "output"):
+                self.llm_tokens.labels(model, direction)

@@ -21,6 +21,7 @@ from fleetwright_agent.server.reachability import Reachability
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.watched import Watched
+from fleetwright_agent.telemetry.tracing import Tracing
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.books import Books
 
@@ -42,6 +43,7 @@ class Parts:
     volume: Volume
     gate: Gate
     trail: AuditTrail
+    tracing: Tracing
     books: Books
     callers: Watched[Callers]
     identity: Identity

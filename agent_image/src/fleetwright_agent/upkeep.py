@@ -74,6 +74,7 @@ class Upkeep:
         """Tries each part in each round, whatever became of the others and of the rounds before."""
         while True:
             for part in (
+                self._live,
                 self._parts.runs.settle,
                 self._waiting.expire,
                 # Unready for it, the agent gets no call whose line would show that the trail can be written again.
@@ -94,6 +95,11 @@ class Upkeep:
         except Exception:
             _logger.exception("a part of the upkeep broke; the next round tries it again")
             self._metrics.upkeep_failures.inc()
+
+    async def _live(self) -> None:
+        """Whoever goes on with what runs leaves out the time since."""
+        if len(self._parts.runs):
+            self._parts.log.alive(self._parts.clock.now_ns())
 
     async def _look(self) -> None:
         """Whether what could not be used can be again."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-FALLBACK_BASE_URL = "https://api.openai.com/v1"
 _PRICE_KEYS = {"inputPerMillion", "outputPerMillion", "cachedInputPerMillion", "cacheWritePerMillion"}
 _MODEL_KEYS = {"contextWindow", "maxOutputTokens", "baseURL", "price"}
 
@@ -17,7 +16,8 @@ _MODEL_KEYS = {"contextWindow", "maxOutputTokens", "baseURL", "price"}
 class ModelDefaults:
     context_window: int = 128_000
     max_output_tokens: int = 4096
-    base_url: str = FALLBACK_BASE_URL
+    base_url: str = ""
+    """Empty is the provider's own."""
     price: Mapping[str, str] | None = None
 
 

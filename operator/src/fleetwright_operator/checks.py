@@ -9,20 +9,22 @@ from typing import Any
 
 from fleetwright_operator import durations, names
 from fleetwright_operator.address_checks import means_its_reader, resolves, usable
+from fleetwright_operator.argument_rules import rules_can_be_kept
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.additions import is_managed, range_problems
 from fleetwright_operator.desired.addresses import (
     UnusableAddress,
     has_unseen_endpoints,
 )
-from fleetwright_operator.desired.config import model_base_url
 from fleetwright_operator.desired.deployment import agent_template, skill_volume
 from fleetwright_operator.desired.egress import derived_addresses
 from fleetwright_operator.desired.manifest import owner_of
+from fleetwright_operator.desired.models import base_url, declared_models, price_of, priced_models
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.push import push_range_problems, receivers
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
+from fleetwright_operator.desired.telemetry import COLLECTOR, collector
 from fleetwright_operator.desired.terms import declared_rotation, declared_skills
 from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys, peer_tool
 from fleetwright_operator.desired.volume import is_ephemeral
@@ -52,20 +54,20 @@ def instructions_are_written(seen: ObservedAgent, settings: Settings) -> Iterato
         yield Violation("InstructionsMissing", "spec.instructions is empty: say what the agent is for")
 
 
-def model_is_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    model = seen.agent["spec"].get("model", {})
-    if not model.get("name"):
-        yield Violation("ModelMissing", "spec.model.name is empty: name the model as its provider does")
-        return
-    yield from usable("spec.model.baseURL", model_base_url(seen.agent, settings.catalog), seen.agent, settings)
-    if "proxyURL" in model:
-        yield from usable("spec.model.proxyURL", model["proxyURL"], seen.agent, settings)
-    defaults = settings.catalog.lookup(model["name"])
-    window = model.get("contextWindow", defaults.context_window)
-    output = model.get("maxOutputTokens", defaults.max_output_tokens)
-    if output >= window:
-        message = f"spec.model.maxOutputTokens is {output} and must be below the context window of {window} tokens"
-        yield Violation("ModelLimits", message)
+def models_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    for field, model in declared_models(seen.agent["spec"]):
+        if not model.get("name"):
+            yield Violation("ModelMissing", f"{field}.name is empty: name the model as its provider does")
+            continue
+        yield from usable(f"{field}.baseURL", base_url(model, settings.catalog), seen.agent, settings)
+        if "proxyURL" in model:
+            yield from usable(f"{field}.proxyURL", model["proxyURL"], seen.agent, settings)
+        defaults = settings.catalog.lookup(model["name"])
+        window = model.get("contextWindow", defaults.context_window)
+        output = model.get("maxOutputTokens", defaults.max_output_tokens)
+        if output >= window:
+            message = f"{field}.maxOutputTokens is {output} and must be below the context window of {window} tokens"
+            yield Violation("ModelLimits", message)
 
 
 def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
@@ -75,11 +77,8 @@ def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
         if is_ephemeral(seen.agent):
             text = f"{place} needs memory that outlives the pod: remove spec.memory.storage.ephemeral"
             yield Violation("BudgetNeedsMemory", text)
-        models = {"spec.model": spec["model"]}
-        if "downgrade" in budget:
-            models[f"{place}.downgrade.model"] = budget["downgrade"]["model"]
-        for field, model in models.items():
-            if "usd" in budget and not (model.get("price") or settings.catalog.lookup(model["name"]).price):
+        for field, model in priced_models(spec):
+            if "usd" in budget and price_of(model, settings.catalog) is None:
                 text = f"{place}.usd needs the price of {model['name']!r}: set {field}.price, or use tokens"
                 yield Violation("BudgetUnpriced", text)
 
@@ -88,7 +87,7 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
     spec = seen.agent["spec"]
     compaction = spec.get("compaction", {})
     places = {
-        "spec.model.timeout": spec.get("model", {}).get("timeout"),
+        **{f"{field}.timeout": model.get("timeout") for field, model in declared_models(spec)},
         "spec.approvals.expiry": spec.get("approvals", {}).get("expiry"),
         "spec.compaction.summary.timeout": compaction.get("summary", {}).get("timeout"),
         "spec.compaction.prune.idleAfter": compaction.get("prune", {}).get("idleAfter"),
@@ -133,6 +132,11 @@ def receivers_can_be_reached(seen: ObservedAgent, settings: Settings) -> Iterato
         yield from usable(field, url, seen.agent, settings)
     for problem in push_range_problems(seen.agent, settings):
         yield Violation("InvalidRange", problem)
+
+
+def collector_can_be_reached(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    if url := collector(seen.agent):
+        yield from usable(COLLECTOR, url, seen.agent, settings)
 
 
 def public_address_is_public(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -294,17 +298,19 @@ def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
 
 ACCEPTED: tuple[Check, ...] = (
     instructions_are_written,
-    model_is_usable,
+    models_are_usable,
     durations_are_durations,
     callers_can_be_judged,
     additions_are_harmless,
     receivers_can_be_reached,
+    collector_can_be_reached,
     public_address_is_public,
     rotation_is_possible,
     peers_are_others,
     named_tools_are_its_own,
     budgets_can_be_kept,
     results_are_objects,
+    rules_can_be_kept,
 )
 RESOLVED: tuple[Check, ...] = (
     mounted_files_exist,

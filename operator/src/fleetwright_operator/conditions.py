@@ -30,7 +30,10 @@ CARD_DRIFT = "CardDrift"
 BUDGET_EXCEEDED = "BudgetExceeded"
 """Abnormal-true, present only when true: the agent takes on nothing until a budget has room again."""
 
-ABNORMAL = {CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED}
+MODEL_UNPRICED = "ModelUnpriced"
+"""Abnormal-true, present only when true: calls of a model cost nothing on paper, because nobody said its price."""
+
+ABNORMAL = {CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED}
 
 _MESSAGE_LIMIT = 4096
 

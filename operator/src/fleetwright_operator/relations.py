@@ -8,9 +8,9 @@ from fleetwright_operator.cluster.cache import Cache, Change, Term
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.cluster.port import RESOURCES
 from fleetwright_operator.desired.addresses import UnusableAddress, parse_address
-from fleetwright_operator.desired.config import model_destination
 from fleetwright_operator.desired.manifest import Owner, owner_of
 from fleetwright_operator.desired.mcpserver import environment_sources
+from fleetwright_operator.desired.models import declared_models, destination
 from fleetwright_operator.desired.references import file_references
 from fleetwright_operator.desired.skill_source import source_secret
 from fleetwright_operator.desired.template_sources import environment_places, volume_places
@@ -130,7 +130,8 @@ class Relations:
             yield ("mounts", reference.kind, space, reference.name)
         for kind, name in [*environment_places(agent), *volume_places(agent)]:
             yield ("mounts", kind, space, name)
-        yield from self._reaches(entry, model_destination(agent, self._settings.catalog))
+        for _, model in declared_models(agent["spec"]):
+            yield from self._reaches(entry, destination(model, self._settings.catalog))
 
     def _server_terms(self, entry: Entry) -> Iterator[Term]:
         server = entry.facts

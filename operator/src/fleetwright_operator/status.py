@@ -14,6 +14,7 @@ from fleetwright_operator.conditions import (
     CARD_DRIFT,
     CONFLICT,
     DEGRADED,
+    MODEL_UNPRICED,
     PROGRAMMED,
     RESOLVED,
     Condition,
@@ -39,6 +40,7 @@ class Outcome:
     degraded: Violation | None = None
     drift: Violation | None = None
     over_budget: Violation | None = None
+    unpriced: Violation | None = None
     unheard: bool = False
     """The running agent was not read yet: what it said before stands."""
     serving: str = ""
@@ -55,7 +57,7 @@ def custom_status(
     if rolls_out:
         stages.append(_available(outcome))
     heard = _kept(previous) if outcome.unheard else _heard(outcome)
-    abnormal = [*_conflict(outcome), *heard]
+    abnormal = [*_conflict(outcome), *_unpriced(outcome), *heard]
     kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
     facts = {key: value for key, value in {**kept, **outcome.facts}.items() if value is not None}
     conditions = condition_list(
@@ -95,6 +97,11 @@ def _available(outcome: Outcome) -> Condition:
 def _conflict(outcome: Outcome) -> list[Condition]:
     stopped = outcome.programmed
     return [Condition(CONFLICT, True, "NotOwned", stopped.message)] if stopped and stopped.reason == CONFLICT else []
+
+
+def _unpriced(outcome: Outcome) -> list[Condition]:
+    found = outcome.unpriced
+    return [Condition(MODEL_UNPRICED, True, found.reason, found.message)] if found else []
 
 
 def _heard(outcome: Outcome) -> list[Condition]:

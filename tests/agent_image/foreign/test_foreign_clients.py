@@ -43,6 +43,7 @@ BY_ADK = {
     "streamed": [[True, "Working on it. "], [False, "Done with hello."]],
     "continued": [["Done with hello again."], True],
     "asked": [{"input_required": "Sure?"}, ["Done with yes."], True],
+    "decided": [["Working on it. ", "Done with yes."], 0],
     "failed": ["It failed as it was told to."],
     "unknown": ["A2A request failed: HTTP Error 401: Client error '401 Unauthorized'"],
 }

@@ -173,6 +173,34 @@ UNREACHABLE = [
 ]
 
 
+async def test_a_look_does_not_reach_what_the_installation_denies():
+    async def hear(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(1)
+        writer.close()
+
+    heard: list[int] = []
+    server = await asyncio.start_server(hear, "127.0.0.1", 0)
+    async with server:
+        entry = json.dumps({"name": "s", "url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"})
+        command = [
+            *AGENT,
+            "probe",
+            "mcp",
+            "--patience",
+            "0",
+            "--denied",
+            "127.0.0.0/8",
+            "--denied",
+            "9.9.9.0/24",
+            entry,
+        ]
+        look = asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+        ended = await look
+    assert ended.returncode == 2
+    assert "address that agents may not reach" in ended.stderr.splitlines()[-1]
+    assert heard == []
+
+
 @pytest.mark.parametrize(("changes", "says"), UNREACHABLE)
 def test_a_look_that_sees_nothing_says_why(changes, says):
     command = [*AGENT, "probe", "mcp", "--patience", "0", json.dumps({"name": "s", **changes})]

@@ -89,6 +89,13 @@ def model_port() -> Iterator[int]:
         yield port
 
 
+@pytest.fixture(scope="session")
+def keyed_model_port() -> Iterator[int]:
+    """One that takes the key `right` and no other."""
+    with serving(OfflineModel(key="right").app()) as port:
+        yield port
+
+
 @pytest.fixture
 def serve() -> Callable[..., Any]:
     return serving

@@ -1,14 +1,21 @@
 """What callers are told beside the answer, on every wire, and that it is what the compiled card declares."""
 
 import asyncio
+import json
+import re
 
 import pytest
 
+from fleetwright_agent.extensions import CALL_PATH
+from fleetwright_agent.turn.frames import Done, Text
 from fleetwright_operator.desired.card import agent_card
 
 EXT = "https://proto-labs.ai/a2a/ext/"
 COST, TOOL_CALL = f"{EXT}cost-v1", f"{EXT}tool-call-v1"
 MIME = "application/vnd.protolabs.{}+json"
+URI = re.compile(r"https://(?:proto-labs\.ai/a2a/ext|fleetwright\.dev/a2a)/[a-z0-9/-]+")
+ASKS = {"askHuman": True, "approvals": {"tools": ["house__charge_card"]}}
+OURS = "https://fleetwright.dev/a2a/"
 
 
 async def stream(guest, message, text):
@@ -44,19 +51,95 @@ def data(source, name):
     ],
 )
 async def test_what_an_agent_says_is_what_its_card_declares_and_what_it_activates(agent, message, extensions):
-    spec = {"description": "d", "a2a": {"extensions": extensions}}
-    card = agent_card({"metadata": {"name": "echo"}, "spec": spec}, url="http://echo", skills=[])
-    declared = {extension["uri"] for extension in card["capabilities"]["extensions"]}
+    known = declared({"a2a": {"extensions": extensions}}) & {COST, TOOL_CALL}
     async with agent(extensions=extensions) as guest:
         events = await stream(guest, message, "Book table for 4 [[think:3]]")
-        assert told(events) == declared
+        assert told(events) == known
         async with guest.http() as http:
             asked = {"A2A-Extensions": f"{COST}, {TOOL_CALL}, urn:other"}
             said = {method: message("Hello there") for method in ("SendMessage", "SendStreamingMessage")}
             for method, params in {**said, "GetTask": {"id": "of nobody"}}.items():
                 body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
                 answer = await http.post("/a2a", json=body, headers=asked)
-                assert set(answer.headers["a2a-extensions"].split(", ")) == declared
+                assert set(answer.headers["a2a-extensions"].split(", ")) == known
+
+
+def declared(spec):
+    agent = {"metadata": {"name": "echo"}, "spec": {"description": "d", **spec}}
+    card = agent_card(agent, url="http://echo", skills=[])
+    return {extension["uri"] for extension in card["capabilities"]["extensions"]}
+
+
+def seen_in(said):
+    """Every URI of an extension, wherever it stands in what was said."""
+    return set(URI.findall(json.dumps(said)))
+
+
+class Talker:
+    """Says more than an artifact holds."""
+
+    async def run(self, request):
+        yield Text("x" * 5 * 1024 * 1024)
+        yield Done("x" * 5 * 1024 * 1024)
+
+    async def aclose(self):
+        return None
+
+
+async def everything(guest, message):
+    """What is said in every situation that a caller can bring about."""
+    said = [await stream(guest, message, "Book table for 4")]
+    task = await guest.say("Book table for 2", metadata={CALL_PATH: ["team/first"]})
+    said.append(await guest.get(task))
+    for ask in ("Ask the human about dessert", "Charge the card 30"):
+        asked = await guest.say(ask)
+        answered = await guest.call("SendMessage", message("no", taskId=asked["id"]))
+        said += [asked, answered, await guest.get(asked)]
+    left = await guest.say("Charge the card 40")
+    said.append(await guest.call("CancelTask", {"id": left["id"]}))
+    said.append(await guest.say("Book table for 4 [[fail:malformed]]"))
+    async with guest.http() as http:
+        params = {"id": "mine", "message": {"role": "user", "parts": [{"type": "text", "text": "Hello there"}]}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/send", "params": params}
+        said.append((await http.post("/a2a", json=body, headers={"A2A-Version": "0.1"})).json())
+    said.append(await guest.call("GetTask", {"id": "mine"}))
+    return said
+
+
+@pytest.mark.parametrize(
+    ("spec", "config", "ours"),
+    [
+        pytest.param(
+            ASKS,
+            ASKS,
+            {"ask/v1", "answer/v1", "chosen-id/v1", "call-path/v1", "truncated/v1"},
+            id="of an agent that asks people",
+        ),
+        pytest.param(
+            {"a2a": {"dialects": ["1.0"], "extensions": {"toolCalls": False}}},
+            {"dialects": ["1.0"], "extensions": {"toolCalls": False}, "askHuman": False},
+            {"call-path/v1", "truncated/v1"},
+            id="of one that asks nobody, tells no calls and speaks one version",
+        ),
+    ],
+)
+async def test_in_every_situation_what_is_seen_is_what_the_card_declares(agent, peer, message, spec, config, ours):
+    async with agent(**config) as guest:
+        seen = seen_in(await everything(guest, message))
+    async with peer(turn=Talker(), **config) as talker:
+        seen |= seen_in((await talker.say("Speak."))["artifacts"][0]["metadata"])
+    assert seen == declared(spec)
+    assert {uri.removeprefix(OURS) for uri in seen if uri.startswith(OURS)} == ours
+
+
+async def test_what_lies_in_the_metadata_of_a_message_or_artifact_is_listed_with_it(agent, message):
+    async with agent(**ASKS) as guest:
+        asked = await guest.say("Charge the card 30")
+        answered = await guest.say("no", taskId=asked["id"])
+    holders = [asked["status"]["message"], *answered["history"], *answered["artifacts"]]
+    carried = [{uri for uri in holder.get("metadata", {}) if URI.fullmatch(uri)} for holder in holders]
+    assert [set(holder.get("extensions", ())) for holder in holders] == carried
+    assert any(carried)
 
 
 async def test_a_call_of_a_tool_is_told_when_it_starts_and_when_it_ends(agent, message):

@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from typing import Any
 
 import httpx
+
+from fleetwright_agent.memory import schema
 
 POLICY = {
     "deny": ["house__cook_dish"],
@@ -100,6 +104,33 @@ async def test_a_call_of_which_a_kill_leaves_nobody_knowing_has_its_line(agent_p
         assert (await guest.rested(task))["status"]["state"] == "TASK_STATE_FAILED"
     (line,) = lines(mounted)
     assert (line["tool"], line["task_id"], line["outcome"]) == ("house__cook_dish", task["id"], "unknown")
+    assert line["args"] == {"portions": 2}
+
+
+async def test_what_is_told_of_such_a_call_holds_no_secret(agent_process, mounted, house):
+    async with agent_process() as guest:
+        await begun(guest, house)
+        await guest.kill()
+    house.kitchen.set()
+    rewritten(mounted, {"portions": 2, "password": "hunter2"})
+    async with agent_process() as guest:
+        await until_lines(mounted)
+    (line,) = lines(mounted)
+    assert line["args"] == {"portions": 2, "password": "[REDACTED]"}
+
+
+def rewritten(mounted, arguments):
+    """As if the tool had been called with these."""
+    body = json.dumps({"tool": "house__cook_dish", "arguments": arguments})
+    with closing(sqlite3.connect(mounted.layout.memory / schema.FILE)) as connection:
+        assert connection.execute("UPDATE calls SET body = ? WHERE state = 'begun'", (body,)).rowcount == 1
+        connection.commit()
+
+
+async def until_lines(mounted):
+    async with asyncio.timeout(30):
+        while not (mounted.layout.memory / "audit/audit.jsonl").exists():  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
 
 
 async def test_a_required_trail_that_can_be_written_again_makes_the_agent_ready_without_a_call(agent, mounted):

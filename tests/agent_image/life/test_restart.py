@@ -1,6 +1,8 @@
 """A process that ends in the middle of a turn: what goes on, what ends, and what never happens twice."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -216,6 +218,45 @@ async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times(ag
         assert ended["status"]["message"]["metadata"]["reason"] == "restart"
         assert "does not try it again" in ended["status"]["message"]["parts"][0]["text"]
         assert states(await guest.say("Hello", contextId=task["contextId"])) == "completed"
+
+
+def shifted(mounted, change):
+    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=10)) as connection:
+        (began,) = connection.execute("SELECT began_ns FROM tasks").fetchone()
+        assert began is not None
+        connection.executescript(change)
+
+
+HOUR_NS = 3600 * 1_000_000_000
+
+
+async def test_the_time_limit_of_a_turn_holds_over_restarts(agent_process, mounted, states):
+    limits = {"maxTurnSeconds": 3600}
+    async with agent_process(limits=limits) as guest:
+        task = await guest.say("Hello there, my friend. [[pause:20]]", now=True)
+        await told(guest, task)
+        await guest.kill()
+    shifted(mounted, f"UPDATE tasks SET began_ns = began_ns - {HOUR_NS}")
+    async with agent_process(limits=limits) as guest:
+        ended = await guest.rested(task)
+    assert states(ended) == "failed"
+    assert ended["status"]["message"]["metadata"]["reason"] == "deadline"
+
+
+async def test_the_time_between_two_processes_is_not_the_turns(agent_process, mounted, states):
+    limits = {"maxTurnSeconds": 3600}
+    async with agent_process(limits=limits) as guest:
+        task = await guest.say("Hello there, my friend. [[pause:0.5]]", now=True)
+        await told(guest, task)
+        await guest.kill()
+    days = 72 * HOUR_NS
+    shifted(
+        mounted,
+        f"UPDATE tasks SET began_ns = began_ns - {days}, updated_ns = updated_ns - {days};"
+        f"UPDATE numbers SET alive_ns = max(0, alive_ns - {days})",
+    )
+    async with agent_process(limits=limits) as guest:
+        assert states(await guest.rested(task)) == "completed"
 
 
 async def test_a_task_that_is_left_in_good_order_is_taken_up_without_end(agent_process, states):

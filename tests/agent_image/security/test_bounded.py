@@ -87,3 +87,22 @@ async def test_a_stream_of_events_is_read_for_ever_and_each_event_so_far(pieces:
         else:
             with pytest.raises(TooLarge):
                 await client.get("/")
+
+
+async def test_each_event_of_an_answer_has_an_end_and_so_has_the_answer() -> None:
+    def client(*pieces: bytes) -> httpx.AsyncClient:
+        inner = httpx.MockTransport(
+            lambda _: httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces(*pieces))
+        )
+        bounded = BoundedTransport(inner, document=10, stream=1_000, answered_event=100)
+        return httpx.AsyncClient(transport=bounded, base_url="http://p")
+
+    small = [b"data: " + b"x" * 80 + b"\n\n"] * 5
+    async with client(*small) as http:
+        assert (await http.post("/")).content == b"".join(small)
+    async with client(*small, b"data: " + b"x" * 120) as http:
+        with pytest.raises(TooLarge, match="an event"):
+            await http.post("/")
+    async with client(*small * 3) as http:
+        with pytest.raises(TooLarge, match="it is longer"):
+            await http.post("/")

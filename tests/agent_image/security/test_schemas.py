@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import jsonschema
 import pytest
 
 from fleetwright_agent.security.schemas import Undecided, misfit
@@ -83,3 +84,23 @@ def test_patterns_of_a_stranger_are_not_run(schema: dict[str, Any]) -> None:
 def test_our_own_rules_hold(dialect: str, schema: dict[str, Any], arguments: dict[str, Any], wrong: str | None) -> None:
     found = misfit(arguments, {"$schema": dialect, **schema}, patterns=True)
     assert (found is None) if wrong is None else (found is not None and wrong in found.message)
+
+
+ALIKE = [
+    pytest.param([1, 1.0], True, id="1 and 1.0 are equal"),
+    pytest.param([1, True], False, id="1 and true are not"),
+    pytest.param([0, False], False, id="0 and false are not"),
+    pytest.param([{"a": 1, "b": [2.0]}, {"b": [2], "a": 1.0}], True, id="objects in another order"),
+    pytest.param(["1", 1], False, id="a text and a number"),
+    pytest.param([[1, 2], [2, 1]], False, id="lists in another order"),
+    pytest.param([None, None], True, id="nothing, twice"),
+    pytest.param([{"a": i} for i in range(20_000)], False, id="very many"),
+]
+
+
+@pytest.mark.parametrize(("items", "twice"), ALIKE)
+def test_what_is_there_twice_is_found_as_the_library_finds_it(items: list[Any], twice: bool) -> None:
+    schema = {"properties": {"items": {"uniqueItems": True}}}
+    assert (misfit({"items": items}, schema, patterns=True) is not None) is twice
+    if len(items) < 100:
+        assert jsonschema.Draft202012Validator(schema).is_valid({"items": items}) is not twice

@@ -1,6 +1,7 @@
 """Hostile and broken requests: each is refused with its proper code, and nothing internal is told."""
 
 import asyncio
+import base64
 import gzip
 import json
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.receipt import ReceiptProtocol
-from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
 
 Open = Callable[..., Any]
 SEND = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
@@ -24,6 +25,10 @@ def call(method: object = "SendMessage", params: object = None, **changes: objec
 
 def nested(depth: int) -> bytes:
     return b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"a":' + b"[" * depth + b"]" * depth + b"}}"
+
+
+def objects(depth: int) -> object:
+    return {"a": objects(depth - 1)} if depth else "x"
 
 
 REFUSED = [
@@ -39,6 +44,20 @@ REFUSED = [
     ),
     pytest.param(nested(100_000), 200, -32700, id="a hundred thousand levels"),
     pytest.param(nested(80), 200, -32700, id="eighty levels"),
+    pytest.param(
+        call(params={"message": SEND | {"metadata": objects(30)}}), 200, -32700, id="deeper than what can be kept"
+    ),
+    pytest.param(call(params={"message": SEND | {"metadata": {"m": [1] * 20_000}}}), 200, -32700, id="too many values"),
+    pytest.param(call(params={"message": SEND | {"parts": [{"text": "a, b: " * 9000}]}}), 200, None, id="a long text"),
+    pytest.param(
+        call("ListTasks", {"pageToken": base64.b64encode(b'{"timestamp_ns":1,"task_id":"\\ud800"}').decode()}),
+        200,
+        -32602,
+        id="a page token with half a character",
+    ),
+    pytest.param(
+        call("ListTasks", {"pageToken": base64.b64encode(b"[" * 90_000).decode()}), 200, -32602, id="a deep page token"
+    ),
     pytest.param(b'{"jsonrpc":"2.0","id":"\\ud800","method":"GetTask"}', 200, -32700, id="half a character"),
     pytest.param(b"[" + call() + b"]", 200, -32600, id="a batch"),
     pytest.param(b'"text"', 200, -32600, id="JSON that is no object"),
@@ -303,6 +322,41 @@ async def test_headers_are_due(open_door: Open, sent: bytes) -> None:
     async with asyncio.timeout(3):
         await reader.read()  # Ends because the server closes; a server that waits runs into the timeout.
     writer.close()
+
+
+async def test_an_empty_line_after_an_answer_holds_no_connection(open_door: Open) -> None:
+    door = await open_door(protocol=Hasty)
+    host, port = door.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /.well-known/agent.json HTTP/1.1\r\nHost: x\r\n\r\n")
+    await reader.readuntil(b"}]}")
+    writer.write(b"\r\n")
+    async with asyncio.timeout(3):
+        await reader.read()  # Ends because the server closes.
+    writer.close()
+
+
+@pytest.mark.parametrize("depth", [20, 24, 26, 28])
+@pytest.mark.parametrize("where", ["metadata", "data"])
+async def test_what_is_as_deep_as_may_be_is_kept_as_an_answer_too(open_door: Open, where: str, depth: int) -> None:
+    async def asks(request: TurnRequest) -> AsyncIterator[Frame]:
+        if request.reply is None:
+            yield Ask(AskKind.QUESTION, "Which?", {"question": "Which?"}, identity="i", tool="ask_human")
+        else:
+            yield Done("Thanks.")
+
+    door = await open_door(asks)
+    task = await door.say("go")
+    deep = {"metadata": objects(depth)} if where == "metadata" else {"parts": [{"data": objects(depth)}]}
+    message = {**SEND, "messageId": "deep", "taskId": task["id"], "parts": [{"text": "yes"}], **deep}
+    answer = await door.call("SendMessage", {"message": message})
+    if "error" in answer:
+        assert answer["error"]["code"] == -32700, "refused before anything was kept"
+        assert depth > 25
+        return
+    assert answer["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    found = (await door.call("GetTask", {"id": task["id"]}))["result"]
+    assert found["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
 async def test_a_request_in_time_keeps_its_connection_beyond_the_deadline_of_headers(open_door: Open) -> None:

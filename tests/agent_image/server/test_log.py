@@ -111,9 +111,9 @@ async def test_an_interrupted_task_goes_on_once_with_the_message_that_continues_
     message = Message(message_id="m2", role=Role.ROLE_USER, parts=[Part(text="yes")])
     record = Record(3, 11, message)
     answers = await asyncio.gather(
-        log.resume(claim("yes"), stored, record),
-        log.resume(claim("no"), stored, record),
-        log.resume(claim("yes"), stored, record),
+        log.resume(claim("yes"), stored, (record,)),
+        log.resume(claim("no"), stored, (record,)),
+        log.resume(claim("yes"), stored, (record,)),
     )
     assert answers == [Accepted(stored.n), NotResting(), Known("t")]
     after = await log.find("me", "t")
@@ -133,7 +133,7 @@ async def test_an_interrupted_task_is_ended_once_and_not_when_it_has_gone_on(log
     record = Record(3, 11, ended("t", TaskState.TASK_STATE_CANCELED))
     assert await log.end(parked, record, final)
     assert not await log.end(parked, record, final)
-    assert isinstance(await log.resume(claim("on"), other, Record(3, 11, Message(message_id="m"))), Accepted)
+    assert isinstance(await log.resume(claim("on"), other, (Record(3, 11, Message(message_id="m")),)), Accepted)
     assert not await log.end(other, record, final)
     assert await log.busy() == (Key("me", "u"),)
 
@@ -142,7 +142,7 @@ async def test_a_finished_task_does_not_go_on(log: TaskLog) -> None:
     await finished(log, "t")
     stored = await log.find("me", "t")
     assert stored is not None
-    assert await log.resume(claim("x"), stored, Record(3, 11, Message(message_id="m"))) == NotResting()
+    assert await log.resume(claim("x"), stored, (Record(3, 11, Message(message_id="m")),)) == NotResting()
 
 
 async def test_only_busy_tasks_are_found_after_a_crash(log: TaskLog) -> None:
@@ -160,7 +160,7 @@ async def test_tasks_are_found_that_may_not_wait_any_longer(log: TaskLog) -> Non
     await finished(log, "answered", WAITING, expires_ns=10)
     answered = await log.find("me", "answered")
     assert answered is not None
-    assert isinstance(await log.resume(claim("yes"), answered, Record(3, 11, Message(message_id="m"))), Accepted)
+    assert isinstance(await log.resume(claim("yes"), answered, (Record(3, 11, Message(message_id="m")),)), Accepted)
     assert await log.expired(9) == ()
     assert await log.expired(10) == (Key("me", "early"),)
     assert set(await log.expired(20)) == {Key("me", "early"), Key("me", "late")}
@@ -178,7 +178,7 @@ async def test_with_so_many_tasks_that_wait_no_other_begins(log: TaskLog) -> Non
     assert isinstance(await log.accept(claim("t", owner="you"), new("t"), at_ns=1, most_waiting=2), Accepted)
     waits = await log.find("me", "two")
     assert waits is not None
-    assert isinstance(await log.resume(claim("yes"), waits, Record(3, 11, Message(message_id="m"))), Accepted)
+    assert isinstance(await log.resume(claim("yes"), waits, (Record(3, 11, Message(message_id="m")),)), Accepted)
     assert isinstance(await log.accept(claim("three"), new("three"), at_ns=1, most_waiting=2), Accepted)
 
 
@@ -247,7 +247,7 @@ async def test_the_events_of_a_task_at_rest_take_no_room_and_its_next_ones_are_k
     stored = await log.find("me", "t")
     assert stored is not None
     record = Record(2001, 11, Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="yes")]))
-    assert isinstance(await log.resume(claim("yes"), stored, record), Accepted)
+    assert isinstance(await log.resume(claim("yes"), stored, (record,)), Accepted)
     after = await log.find("me", "t")
     assert after is not None
     assert (after.seq, after.task.history[-1].parts[0].text) == (2001, "yes")
@@ -314,12 +314,14 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
         message = ask_message(Ask(AskKind.APPROVAL, "May it?", {}, identity="1"), message_id="m", expires_ns=expires_ns)
         event = status_event(name, "c", WAITING, at_ns=9, message=message)
         await log.rest(n, (Record(2, 9, event),), Task(id=name, context_id="c", status=event.status))
-    before = "ALTER TABLE tasks DROP COLUMN expires_ns; ALTER TABLE tasks DROP COLUMN taken_up; PRAGMA user_version = 3"
-    await log._commit(
-        lambda c: [
-            c.execute(word) for word in ("DROP INDEX tasks_by_expiry", "DROP INDEX tasks_waiting", *before.split("; "))
-        ]
-    )
+    added = {"tasks": ("expires_ns", "taken_up", "began_ns"), "numbers": ("alive_ns",)}
+    before = [
+        *(f"DROP INDEX {index}" for index in ("tasks_by_expiry", "tasks_waiting")),
+        *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, columns in added.items() for column in columns),
+        "DROP TABLE damaged",
+        "PRAGMA user_version = 3",
+    ]
+    await log._commit(lambda c: [c.execute(word) for word in before])
     await log.aclose()
     log = await open_at(tmp_path / "tasks.db")
     assert await log.expired(4_999_999_999) == ()
@@ -415,3 +417,48 @@ async def test_conversations_with_tasks_that_run_or_wait_are_held(log):
         task = Task(id=f"t{n}", context_id=f"c{n}", status=TaskStatus(state=state))
         await log.rest(n, (Record(2, 2, status_event(task.id, task.context_id, state, at_ns=2)),), task)
     assert await log.held() == {("a", "c2"), ("b", "c1")}
+
+
+@pytest.mark.parametrize(
+    ("alive", "updated", "opened", "wanted"),
+    [
+        pytest.param(0, 130, 150, 120, id="its own last word was the last sign of life"),
+        pytest.param(140, 130, 150, 110, id="the process lived on, in silence"),
+        pytest.param(90, 100, 150, 150, id="nobody said anything since it began"),
+        pytest.param(140, 130, 120, 100, id="the clock was set back meanwhile"),
+    ],
+)
+async def test_when_work_began_is_told_as_if_no_time_had_passed_between_processes(
+    tmp_path: Path, alive: int, updated: int, opened: int, wanted: int
+) -> None:
+    path = tmp_path / "tasks.db"
+    log = await open_at(path)
+    n = await accepted(log, "t", at_ns=100)
+    log.began(n, 100)
+    log.began(n, 105)
+    log.alive(alive)
+    log.append(n, Record(2, updated, status_event("t", "c", TaskState.TASK_STATE_WORKING, at_ns=updated)))
+    await log.aclose()
+    log = SqliteTaskLog(path, now_ns=lambda: opened)
+    await log.open()
+    stored = await log.find("me", "t")
+    assert stored is not None
+    assert (stored.began_ns, stored.taken_up) == (wanted, 1)
+    await log.aclose()
+
+
+async def test_what_goes_on_with_an_answer_begins_anew(tmp_path: Path) -> None:
+    log = await open_at(tmp_path / "tasks.db")
+    n = await accepted(log, "t")
+    log.began(n, 7)
+    await log.rest(
+        n, (Record(2, 9, ended("t", WAITING)),), Task(id="t", context_id="c", status=ended("t", WAITING).status)
+    )
+    waits = await log.find("me", "t")
+    assert waits is not None
+    assert waits.began_ns == 7
+    await log.resume(claim("yes"), waits, (Record(3, 11, Message(message_id="m")),))
+    works = await log.find("me", "t")
+    assert works is not None
+    assert works.began_ns is None
+    await log.aclose()

@@ -263,6 +263,29 @@ async def test_a_task_that_asks_waits_and_goes_on_with_the_answer(open_door: Ope
     assert said == ["book it", "For when?", "Monday"]
 
 
+async def test_a_stream_that_answers_begins_with_the_task_at_work_and_the_answer_in_it(
+    open_door: Open, request_of: Callable[..., Any]
+) -> None:
+    door = await open_door(executor=Asking())
+    asked = await door.say("book it")
+    async with door.client() as client:
+        request = request_of("Monday", task_id=asked["id"])
+        first, *rest = [event async for event in client.send_message(request)]
+    assert first.task.status.state == WORKING
+    assert not first.task.status.HasField("message")
+    assert [message.parts[0].text for message in first.task.history] == ["book it", "For when?", "Monday"]
+    assert not first.task.metadata, "nothing says that it asks still"
+    assert [event.status_update.status.state for event in rest] == [WORKING, COMPLETED]
+
+
+async def test_whoever_does_not_wait_for_the_work_on_an_answer_sees_the_task_at_work(open_door: Open) -> None:
+    door = await open_door(executor=Asking())
+    asked = await door.say("book it")
+    told = await door.say("Monday", taskId=asked["id"], now=True)
+    assert told["status"]["state"] == "TASK_STATE_WORKING"
+    assert "message" not in told["status"]
+
+
 async def test_a_caller_with_so_many_waiting_tasks_answers_one_before_it_begins_another(
     open_door: Open, mounted: Any, documents: Any
 ) -> None:
@@ -324,8 +347,9 @@ async def test_a_reader_of_a_waiting_task_sees_it_go_on_but_not_what_the_caller_
                 results.append(json.loads(line[6:])["result"])
                 if len(results) == 1:
                     await door.say("Monday", taskId=asked["id"])
-    assert [kind for result in results for kind in result] == ["task", "statusUpdate", "statusUpdate"]
-    assert results[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert [kind for result in results for kind in result] == ["task", *["statusUpdate"] * 3]
+    states = [result["statusUpdate"]["status"]["state"] for result in results[1:]]
+    assert states == ["TASK_STATE_WORKING", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
 
 
 class Returning(Stubborn):

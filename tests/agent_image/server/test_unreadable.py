@@ -12,6 +12,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 
+from fleetwright_agent.server import sqlite_damaged as damaged
 from fleetwright_agent.server.memory_log import MemoryTaskLog
 from fleetwright_agent.server.push import sqlite_statements as push
 from fleetwright_agent.server.sqlite_file import TASKS
@@ -48,6 +49,18 @@ async def metric(door: Any, name: str) -> float:
     async with door.ops() as ops:
         lines = (await ops.get("/metrics")).text.splitlines()
     return next(float(line.split()[-1]) for line in lines if line.startswith(f"fleetwright_{name} "))
+
+
+async def set_aside(door: Any) -> int | None:
+    """Of how many tasks, by the status page."""
+    async with door.ops() as ops:
+        number: int | None = (await ops.get("/status")).json().get("damagedTasks")
+    return number
+
+
+def evidence(mounted: Any) -> list[tuple[str, str, str, bytes]]:
+    with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=10)) as connection:
+        return connection.execute("SELECT owner, task, kind, payload FROM damaged ORDER BY n, seq").fetchall()
 
 
 def lost(task: dict[str, Any]) -> bool:
@@ -92,6 +105,7 @@ async def test_a_task_that_ended_and_cannot_be_read_says_so_also_after_a_restart
     again = await open_door(executor=Asks())
     assert await again.get(task["id"]) == told
     assert await metric(again, "tasks_lost_total") == 0
+    assert await set_aside(again) == 1
 
 
 async def test_an_approval_that_expired_and_cannot_be_read_ends_in_the_next_round(
@@ -121,7 +135,23 @@ async def test_a_task_that_was_running_and_cannot_be_read_keeps_no_start_from_se
     assert ended["status"]["state"] == "TASK_STATE_FAILED"
     assert ended["status"]["message"]["metadata"]["reason"] == "restart"
     assert await metric(door, "tasks_lost_total") == 1
+    assert evidence(mounted) == [("client:default", task["id"], "snapshot", b"\xff\x01")]
     await serves(door)
+
+
+@pytest.mark.parametrize("look", ["GetTask", "ListTasks"])
+async def test_what_lay_there_is_kept_aside_once_and_the_status_page_says_so(
+    open_door: Open, mounted: Any, look: str
+) -> None:
+    door = await open_door(executor=Asks())
+    task = await door.say("wait")
+    assert await set_aside(door) is None
+    damage(mounted, task, "snapshot = x'ff01'")
+    for _ in range(2):
+        await door.call(look, {"id": task["id"]} if look == "GetTask" else {})
+        assert lost(await door.get(task["id"]))
+    assert evidence(mounted) == [("client:default", task["id"], "snapshot", b"\xff\x01")]
+    assert await set_aside(door) == 1
 
 
 class Fragile:
@@ -164,7 +194,25 @@ async def test_a_task_whose_events_cannot_be_read_is_lost_as_well(tmp_path: Path
     stored = [await log.find("me", name) for name in "tu"]
     assert [(each.lost, each.seq, each.busy) for each in stored if each] == [(True, 2, True), (True, 1, False)]
     assert heard == ["lost", "lost"]
+    assert log.damaged == 2
+    with closing(sqlite3.connect(path)) as connection:
+        kept = connection.execute("SELECT task, kind, payload FROM damaged ORDER BY n, seq").fetchall()
+    assert kept == [("t", "snapshot", b"\n\x01t"), ("t", "status", b"\xff\x01"), ("u", "snapshot", b"\xff")]
     await log.aclose()
+
+
+def test_of_what_is_kept_aside_the_newest_stay_and_nothing_longer_than_a_month() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(f"{TASKS} {damaged.SCHEMA}")
+        for n in range(1, 6):
+            values = (n, f"t{n}", n, bytes(100))
+            connection.execute("INSERT INTO tasks VALUES (?, 'me', ?, 'c', 1, 6, 0, ?, 1, ?)", values)
+            kept = damaged.keep(connection, n, updated_ns=n, found_ns=n, most=300)
+        assert kept == 3
+        names = "SELECT task FROM damaged ORDER BY n"
+        assert [name for (name,) in connection.execute(names)] == ["t3", "t4", "t5"]
+        assert damaged.forget(connection, now_ns=damaged.KEPT_NS + 5) == 1
+        assert damaged.keep(connection, 1, updated_ns=7, found_ns=9) == 1, "it has moved on"
 
 
 class Breaks(MemoryTaskLog):

@@ -17,10 +17,11 @@ from starlette.routing import Mount
 
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.tools.breaker import Breaker
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.mcp_wire import McpUnreachable
 from fleetwright_agent.tools.offers import Offer, Offers
-from fleetwright_agent.tools.port import ToolCall
+from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.frames import TurnRequest
 
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
@@ -219,3 +220,26 @@ async def test_a_probe_says_how_many_tools_there_are_and_lists_as_many_as_anybod
         said, _ = await asyncio.wait_for(probe.communicate(), timeout=60)
     report = json.loads(said.splitlines()[-1])
     assert (report["offered"], [tool["name"] for tool in report["tools"]]) == (600, names[:256])
+
+
+async def test_a_server_that_is_gone_costs_calls_their_time_three_times_and_then_none():
+    now, told = [0.0], []
+    breaker = Breaker(clock=lambda: now[0], on_change=told.append)
+    async with _serving(Tools("a")) as port:
+        connection = McpConnection(
+            McpServer.model_validate({"name": "s", "url": f"http://127.0.0.1:{port}/mcp/"}),
+            Layout(),
+            breaker=breaker,
+            pauses=(0.0, 0.0),
+        )
+        (tool,) = await connection.tools()
+    for _ in range(3):
+        with pytest.raises(ToolError, match=r"cannot be reached|closed"):
+            await tool.run(CALL)
+    with pytest.raises(ToolError, match="left alone for 15 s more"):
+        await tool.run(CALL)
+    async with _serving(Tools("a"), port=port):
+        now[0] = 16.0
+        assert await tool.run(CALL) == "from a"
+        assert told == [True, False]
+        await connection.aclose()

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import httpx2
 import pytest
 import uvicorn
 from prometheus_client import CollectorRegistry
@@ -22,31 +21,20 @@ from starlette.routing import Route
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory.call_windows import CallWindows
-from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.journal import Journal
 from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.memory.sessions import Sessions
-from fleetwright_agent.memory.spending import Spending
-from fleetwright_agent.memory.views import Views
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.tools.knowledge import knowledge_tools
-from fleetwright_agent.tools.mcp import McpConnection
-from fleetwright_agent.tools.skills import skill_tools
+from fleetwright_agent.telemetry.tracing import UNTOLD
+from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.trail import audit_trail
+from fleetwright_agent.turn.assembly import build_turn
 from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Done, Frame, TurnFailed, TurnRequest
 from fleetwright_agent.turn.graph import GraphTurn
-from fleetwright_agent.turn.middleware.auditing import Auditor
-from fleetwright_agent.turn.middleware.enforcement import Enforcement
-from fleetwright_agent.turn.middleware.model_calls import ModelCalls
-from fleetwright_agent.turn.models import build_chat
-from fleetwright_agent.turn.outbound import ModelTransport
+from fleetwright_agent.turn.supplies import Supplies
 from fleetwright_cli.offline.model import OfflineModel
 from fleetwright_cli.offline.orders import orders_server
 
@@ -176,29 +164,25 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
         database = Database(layout.memory / "conversations.db", SCHEMA)
         knowledge = Knowledge(layout.memory / FOLDER, now=time.time)
         books = Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time)
-        client = httpx2.AsyncClient(transport=ModelTransport(config.model, layout))
-        turn = GraphTurn(
-            config,
+        trail = audit_trail(config, layout, metrics, Clock())
+        supplies = Supplies(
+            config=config,
             layout=layout,
-            chat=build_chat(config.model, layout, client),
-            saver=ConversationSaver(database),
-            journal=Journal(database),
-            spending=Spending(database),
-            sessions=Sessions(layout.memory / "sessions", redact=Redactor().text),
-            views=Views(database),
-            knowledge=knowledge,
-            personal=knowledge_tools(knowledge, config.memory.knowledge, Redactor().text),
-            tools=skill_tools(config.skills, layout),
-            servers=[McpConnection(server, layout) for server in config.mcp_servers],
             metrics=metrics,
-            enforcement=Enforcement(config.enforcement, CallWindows(database, now_ns=time.time_ns)),
-            auditor=Auditor(audit_trail(config, layout, metrics, Clock()), config.audit.mode),
-            model_calls=ModelCalls(config.model, metrics, books=books, sleep=sleep),
-            closing=(knowledge, database, client),
+            conversations=database,
+            knowledge=knowledge,
+            offers=Offers(),
+            trail=trail,
+            books=books,
+            tracing=UNTOLD,
         )
+        turn: Any = build_turn(supplies, sleep=sleep)
         try:
             yield Talk(turn, metrics, waits)
         finally:
             await turn.aclose()
+            await trail.aclose()
+            await knowledge.aclose()
+            await database.aclose()
 
     return open_turn

@@ -80,8 +80,8 @@ async def test_the_own_model_reads_its_warm_prefix_with_the_tools_it_knows():
 )
 async def test_which_model_writes_the_summary(idle, model):
     script = script_of(talk(14))
-    policy = {**EARLY, "summary": {"model": {"name": "small", "contextWindow": 100_000}}}
-    async with ours(script, policy) as system:
+    other = {"name": "small", "contextWindow": 100_000}
+    async with ours(script, EARLY, auxiliary=other) as system:
         for _ in range(14):
             await system.say(script.ask(), idle=idle)
         written = {usage.model for usage in system.spent() if usage.purpose is Purpose.SUMMARY}
@@ -92,7 +92,7 @@ async def test_a_model_that_is_cheaper_than_a_warm_prefix_is_used_on_a_warm_cach
     script = script_of(talk(14))
     price = {"inputPerMillion": "10", "outputPerMillion": "50", "cachedInputPerMillion": "5"}
     small = {"name": "small", "contextWindow": 100_000, "price": {"inputPerMillion": "0.1", "outputPerMillion": "0.4"}}
-    async with ours(script, {**EARLY, "summary": {"model": small}}, price=price) as system:
+    async with ours(script, EARLY, auxiliary=small, price=price) as system:
         await system.play()
         assert {usage.model for usage in system.spent() if usage.purpose is Purpose.SUMMARY} == {"small"}
         assert system.count("llm_calls_total", model="small", outcome="ok") == script.provider.summaries
@@ -101,7 +101,7 @@ async def test_a_model_that_is_cheaper_than_a_warm_prefix_is_used_on_a_warm_cach
 async def test_what_does_not_fit_a_small_model_is_summarised_in_pieces():
     script = script_of(talk(14))
     small = {"name": "small", "contextWindow": 2500}
-    async with ours(script, {**EARLY, "summary": {"model": small, "maxTokens": 800}}) as system:
+    async with ours(script, {**EARLY, "summary": {"maxTokens": 800}}, auxiliary=small) as system:
         for _ in range(14):
             await system.say(script.ask(), idle=1000)
         assert system.count("compactions_total", trigger="tokens", method="transcript", outcome="ok") > 0
@@ -111,7 +111,7 @@ async def test_what_does_not_fit_a_small_model_is_summarised_in_pieces():
 async def test_what_is_too_long_for_a_small_model_is_read_by_the_own_one():
     script = script_of(talk(14))
     small = {"name": "small", "contextWindow": 1400}
-    async with ours(script, {**EARLY, "summary": {"model": small, "maxTokens": 400}}) as system:
+    async with ours(script, {**EARLY, "summary": {"maxTokens": 400}}, auxiliary=small) as system:
         for _ in range(14):
             await system.say(script.ask(), idle=1000)
         assert {usage.model for usage in system.spent() if usage.purpose is Purpose.SUMMARY} == {"scripted"}

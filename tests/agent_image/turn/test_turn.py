@@ -13,7 +13,6 @@ from fleetwright_agent.turn.frames import (
     Text,
     ToolEnd,
     ToolStart,
-    TurnRequest,
     Usage,
 )
 
@@ -57,8 +56,17 @@ async def test_a_model_that_cuts_a_character_in_two_is_understood(config, talkin
         assert "".join(frame.text for frame in turn.of(Reasoning)) == answer
 
 
-async def test_a_tool_is_not_called_with_half_of_a_character(config, talking, saying):
-    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "x", "arguments": '{"a": "\\ud83d"}'}}
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param('{"a": "\\ud83d"}', id="half of a character"),
+        pytest.param('{"a": NaN}', id="what is no number"),
+        pytest.param('{"a": 1e999}', id="a number beyond all numbers"),
+        pytest.param('{"a": ' * 30 + "1" + "}" * 30, id="more levels than can be told"),
+    ],
+)
+async def test_a_tool_is_not_called_with_what_cannot_be_told_of(config, talking, saying, arguments):
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "x", "arguments": arguments}}
     with saying({"tool_calls": [call]}) as port:
         async with talking(config(model={"baseUrl": f"http://127.0.0.1:{port}/v1"})) as talk:
             said = await talk.say("Call it")
@@ -129,17 +137,16 @@ async def test_a_skill_is_read_and_a_tool_is_called(config, talking, tmp_path, o
 async def test_tools_are_offered_by_list(config, talking, orders_port, server, offered):
     url = f"http://127.0.0.1:{orders_port}/mcp"
     async with talking(config(mcpServers=[{"name": "orders", "url": url, **server}])) as talk:
-        tools, unreachable = await talk.turn._equipment(TurnRequest("client:default", "c", "t", "x"))
-    assert {name.removeprefix("orders__") for name in tools} == offered
-    assert not unreachable
+        found = await talk.turn._toolbox.equipment("client:default")
+    assert {name.removeprefix("orders__") for name in found.tools} == offered
+    assert not found.unreachable
 
 
 async def test_a_tool_that_asks_people_and_is_denied_is_not_offered_either(config, talking):
     names = []
     for deny in ([], ["ask_human"]):
         async with talking(config(askHuman=True, enforcement={"deny": deny})) as talk:
-            tools, _ = await talk.turn._equipment(TurnRequest("client:default", "c", "t", "x"))
-            names.append(set(tools))
+            names.append(set((await talk.turn._toolbox.equipment("client:default")).tools))
     assert names[0] - names[1] == {"ask_human"}
 
 

@@ -161,18 +161,19 @@ async def ours(
     window: int = 1_000_000,
     price: dict[str, str] | None = None,
     folder: Path | None = None,
+    auxiliary: dict[str, Any] | None = None,
     read_skill: Callable[[str], str | None] = lambda _: None,
 ) -> AsyncIterator[Ours]:
     with tempfile.TemporaryDirectory(prefix="compaction-") as temporary:
         metrics = Metrics(CollectorRegistry())
-        model = _model(window, price)
+        model = _model(window, price, auxiliary)
         database = Database((folder or Path(temporary)) / "conversations.db", SCHEMA)
         ledger = Ledger(database, now=time.time)
         books = Books((), ledger, metrics, now=time.time)
         views, calls = Views(database), ModelCalls(model, metrics, books=books, sleep=_at_once)
         settings = Compaction.model_validate(policy)
         script.overflow = overflow
-        chat = ScriptedChat(script=script)
+        chat = ScriptedChat(script=script, endpoint=model)
         system = Ours(script, None, calls, chat, views, metrics, ledger, _tools(script))  # type: ignore[arg-type]  # set below
         system.link = CompactionLink(
             settings, model, metrics, views=views, calls=calls, read_skill=read_skill, monotonic=lambda: system.now
@@ -210,10 +211,11 @@ async def _at_once(_: float) -> None:
     """Nobody waits in a benchmark."""
 
 
-def _model(window: int, price: dict[str, str] | None) -> Model:
+def _model(window: int, price: dict[str, str] | None, auxiliary: dict[str, Any] | None) -> Model:
     fields = {"name": "scripted", "baseUrl": "http://127.0.0.1:9", "contextWindow": window, "timeoutSeconds": 60}
     output = {"maxOutputTokens": min(1000, window // 4)}
-    return Model.model_validate({**fields, **output, **({"price": price} if price else {})})
+    other = {"auxiliary": auxiliary} if auxiliary else {}
+    return Model.model_validate({**fields, **output, **other, **({"price": price} if price else {})})
 
 
 def _tools(script: Script) -> dict[str, Tool]:

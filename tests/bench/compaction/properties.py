@@ -94,8 +94,11 @@ def _reply(chance: random.Random) -> Any:
 
 
 class _Chat:
-    def model_copy(self, **_: Any) -> "_Chat":
+    def named(self, _: str) -> "_Chat":
         return self
+
+    def cap(self, _: int) -> dict[str, Any]:
+        return {}
 
     def bind(self, **_: Any) -> "_Chat":
         return self

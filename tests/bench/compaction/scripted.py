@@ -116,8 +116,17 @@ class ScriptedChat(BaseChatModel):
     script: Any
     summarises: bool = False
     model_name: str = "scripted"
-    said: Any = None
-    thought: Any = None
+    endpoint: Any = None
+    """Of the agent's own model, where Fleetwright's links ask for it."""
+
+    def heard(self, said: Any, thought: Any) -> "ScriptedChat":
+        return self
+
+    def named(self, model: str) -> "ScriptedChat":
+        return self.model_copy(update={"model_name": model})
+
+    def cap(self, tokens: int) -> dict[str, Any]:
+        return {"max_completion_tokens": tokens}
 
     @property
     def _llm_type(self) -> str:

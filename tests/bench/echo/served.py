@@ -90,26 +90,24 @@ def ours(python: Path, folder: Path, *, durable: bool = False) -> Served:
     return Served([*words, "disk" if durable else "memory"], port, ops, "/readyz")
 
 
-def shipped(python: Path, folder: Path) -> Served:
+def shipped(python: Path, folder: Path, *, model: str = "http://127.0.0.1:9") -> Served:
     """The command of the image, with the model loop."""
     port, ops = free_port(), free_port()
-    root = _mounted(folder / f"shipped-{port}")
+    root = _mounted(folder / f"shipped-{port}", model=model)
     where = ["--root", str(root), "--host", "127.0.0.1", "--port", str(port), "--ops-port", str(ops)]
     return Served([str(python), "-m", "fleetwright_agent", "serve", *where], port, ops, "/readyz")
 
 
-def _mounted(root: Path) -> Path:
+def _mounted(root: Path, *, model: str = "http://127.0.0.1:9") -> Path:
     """An agent's files, as the operator mounts them."""
     etc = root / "etc/fleetwright"
     (root / "var/lib/fleetwright").mkdir(parents=True)
-    model = {
-        "name": "m", "baseUrl": "http://127.0.0.1:9", "contextWindow": 1000, "maxOutputTokens": 100, "timeoutSeconds": 5
-    }  # fmt: skip
+    called = {"name": "m", "baseUrl": model, "contextWindow": 100_000, "maxOutputTokens": 100, "timeoutSeconds": 5}
     limits = {"maxStreamsPerCaller": 10_000, "maxTasksPerCaller": 10_000, "maxWaitingTasksPerCaller": 100_000}
     config = {
         "limits": limits,
         "version": 1, "revision": "0", "name": "echo", "namespace": "bench", "instructions": "Repeat.",
-        "url": "http://echo", "model": model, "drainSeconds": 1,
+        "url": "http://echo", "model": called, "drainSeconds": 1,
     }  # fmt: skip
     card = {
         "name": "echo", "description": "Repeats.", "version": "1",

@@ -15,9 +15,10 @@ from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.enforcement import Audit, Enforcement
 from fleetwright_agent.config.memory import Memory
-from fleetwright_agent.config.model import Model
+from fleetwright_agent.config.model import Endpoint, Model, OtherModel
 from fleetwright_agent.config.part import DnsLabel, Part
 from fleetwright_agent.config.server import DialectName, Extensions, Limits, Push, TypedResult
+from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.config.tools import McpServer, Peer, Skill
 
 
@@ -61,6 +62,8 @@ class AgentConfig(Part):
     """Whether clients may send their token in the header X-API-Key; agents never do."""
     dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
     """The versions of the protocol that are spoken."""
+    telemetry: Telemetry | None = None
+    """Without it nobody is told of traces."""
     push: Push | None = None
     """Without it clients cannot ask for push notifications, and the card says so."""
     allowed_origins: tuple[str, ...] = ()
@@ -75,3 +78,10 @@ class AgentConfig(Part):
         if bool(self.instructions.strip()) == (self.instructions_file is not None):
             raise ValueError("exactly one of instructions and instructionsFile is needed")
         return self
+
+    @property
+    def models(self) -> tuple[Endpoint | OtherModel, ...]:
+        """Every model that may be called."""
+        auxiliary = (self.model.auxiliary,) if self.model.auxiliary else ()
+        cheaper = (budget.downgrade.model for budget in self.budgets if budget.downgrade)
+        return (self.model, *self.model.fallbacks, *auxiliary, *cheaper)

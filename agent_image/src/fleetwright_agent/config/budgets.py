@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from fleetwright_agent.config.model import SummaryModel
+from fleetwright_agent.config.model import OtherModel
 from fleetwright_agent.config.part import Fraction, Part
 
 
@@ -27,7 +27,7 @@ class Downgrade(Part):
     """From this part of a budget on, another model at the same address works."""
 
     at: Fraction = Decimal("0.8")
-    model: SummaryModel
+    model: OtherModel
 
 
 class Budget(Part):

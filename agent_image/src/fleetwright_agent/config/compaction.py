@@ -6,7 +6,6 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from fleetwright_agent.config.model import SummaryModel
 from fleetwright_agent.config.part import Fraction, Part
 
 
@@ -52,8 +51,8 @@ class CompactionPrune(Part):
 
 
 class CompactionSummary(Part):
-    model: SummaryModel | None = None
-    """Used where the cache is cold or it is cheaper than the agent's own model on its warm cache."""
+    """Written by the auxiliary model where the cache is cold, or where that is cheaper than the own on its cache."""
+
     max_tokens: int = Field(default=4000, gt=0)
     """Of all that stands for the earlier conversation but the pins."""
     timeout_seconds: int = Field(default=60, gt=0)

@@ -26,7 +26,13 @@ class ArgumentRule(Part):
     @field_validator("json_schema")
     @classmethod
     def _usable(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        return checked_schema(value)
+        checked_schema(value)
+        # Imported where somebody needs it: most agents have no schema.
+        from fleetwright_agent.security.schemas import unusable
+
+        if why := unusable(value):
+            raise ValueError(f"no call could be held against it: {why}")
+        return value
 
 
 class Enforcement(Part):

@@ -1,6 +1,7 @@
 """The models that an agent calls, and what they cost."""
 
 from decimal import Decimal
+from enum import StrEnum
 
 from pydantic import Field
 
@@ -23,9 +24,18 @@ class Header(Part):
     value_file: str
 
 
-class Model(Part):
-    """An OpenAI-compatible chat-completions endpoint."""
+class Provider(StrEnum):
+    """Whose wire format is spoken."""
 
+    OPENAI = "OpenAI"
+    """Chat completions, as OpenAI and everybody compatible with it serve them."""
+    ANTHROPIC = "Anthropic"
+
+
+class Endpoint(Part):
+    """One model, where its provider answers."""
+
+    provider: Provider = Provider.OPENAI
     name: str = Field(min_length=1, max_length=253)
     base_url: str = Field(min_length=1, max_length=2048)
     api_key_file: str | None = None
@@ -38,12 +48,23 @@ class Model(Part):
     max_output_tokens: int = Field(gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
     timeout_seconds: int = Field(gt=0)
+    prompt_cache: bool = False
+    """Whether calls say what the provider may cache; some that are only compatible refuse what they do not know."""
     price: Price | None = None
 
 
-class SummaryModel(Part):
-    """Another model at the same address, for summaries."""
+class OtherModel(Part):
+    """Another model at the same address."""
 
     name: str = Field(min_length=1, max_length=253)
     context_window: int = Field(gt=0)
     price: Price | None = None
+
+
+class Model(Endpoint):
+    """The agent's own model, and those that stand by."""
+
+    fallbacks: tuple[Endpoint, ...] = Field(default=(), max_length=4)
+    """In the order in which they take over where it cannot answer."""
+    auxiliary: OtherModel | None = None
+    """For what is written beside the conversation, such as summaries, where it is cheaper."""

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, field_validator
 
 from fleetwright_agent.config.part import Part, checked_schema
 from fleetwright_agent.security.egress import canonical_host
+
+_ROUNDS: Final = 100
+_SPARE_ROUNDS: Final = 20
 
 
 class DialectName(StrEnum):
@@ -41,6 +44,8 @@ class Extensions(Part):
     """Which tools are called, with previews of arguments and results."""
     reasoning: bool = False
     """What the model thinks, where it says so."""
+    model_fallbacks: bool = False
+    """Which model took over from which, and why; that one did is told in words all the same."""
     data_parts: bool = False
     """Data also as parts, for callers that do not read metadata."""
 
@@ -49,6 +54,10 @@ class Limits(Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
     """Calls of tools, peers included, that one message may cause."""
+    max_model_calls: int | None = Field(default=None, gt=0)
+    """Replies of the model that one message may cause; without it as many as its calls of tools need."""
+    max_repeated_calls: int = Field(default=6, ge=2)
+    """The same call of a tool with the same result, so many times, ends the turn; at half of it the model is told."""
     max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
     """Of the body of one request; what is larger is refused before it is read."""
     max_requests_per_minute: int | None = Field(default=None, gt=0)
@@ -61,6 +70,10 @@ class Limits(Part):
     """That are open at once."""
     stall_seconds: int = Field(default=0, ge=0)
     """A turn in which nothing happens for so long has failed; 0 measures nothing."""
+
+    @property
+    def most_model_calls(self) -> int:
+        return self.max_model_calls or max(_ROUNDS, self.max_tool_calls + _SPARE_ROUNDS)
 
 
 class PushHost(Part):

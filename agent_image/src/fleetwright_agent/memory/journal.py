@@ -6,6 +6,7 @@ no result is never made again. Refuses: keeping more than the turn that is under
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -26,6 +27,14 @@ class Entry:
     body: Any = None
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A call that has begun."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
 class Journal:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -34,21 +43,29 @@ class Journal:
         row = (thread, call, state.value, json.dumps(body))
         await self._database.run(lambda db: _put(db, row))
 
+    async def begin(self, thread: str, call: str, begun: Begun) -> None:
+        await self.put(thread, call, CallState.BEGUN, {"tool": begun.tool, "arguments": dict(begun.arguments)})
+
     async def get(self, thread: str, call: str) -> Entry | None:
         query = "SELECT state, body FROM calls WHERE thread=? AND call=?"
         found = await self._database.run(lambda db: db.execute(query, (thread, call)).fetchone())
         return None if found is None else Entry(CallState(found[0]), json.loads(found[1]))
 
-    async def begun(self, thread: str) -> list[str]:
-        """The tools whose calls began and have no result."""
+    async def begun(self, thread: str) -> list[Begun]:
+        """The calls that began and have no result."""
         query = "SELECT body FROM calls WHERE thread=? AND state=? ORDER BY body"
         values = (thread, CallState.BEGUN.value)
         rows = await self._database.run(lambda db: db.execute(query, values).fetchall())
-        return [str(json.loads(body)) for (body,) in rows]
+        return [_begun(json.loads(body)) for (body,) in rows]
 
     async def forget(self, thread: str) -> None:
         """Another turn begins; what the former one called is over."""
         await self._database.run(lambda db: _forget(db, thread))
+
+
+def _begun(body: Any) -> Begun:
+    # A version of this before wrote the name alone.
+    return Begun(body, {}) if isinstance(body, str) else Begun(body["tool"], body["arguments"])
 
 
 def _put(db: sqlite3.Connection, row: tuple[str, str, str, str]) -> None:

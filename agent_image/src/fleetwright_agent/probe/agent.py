@@ -56,10 +56,12 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     from fleetwright_agent.server.card import parse_card
     from fleetwright_agent.server.clock import Clock
     from fleetwright_agent.server.watched import Watched
+    from fleetwright_agent.telemetry.tracing import UNTOLD
     from fleetwright_agent.tools.offers import Offers
     from fleetwright_agent.trail import audit_trail
     from fleetwright_agent.turn.assembly import build_turn
     from fleetwright_agent.turn.books import Books
+    from fleetwright_agent.turn.supplies import Supplies
 
     for problem in (
         Watched(layout.callers_file, parse_callers).read()[1],
@@ -72,7 +74,19 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     trail = audit_trail(config, layout, metrics, Clock())
     books = Books(config.budgets, Ledger(conversations, now=time.time), metrics, now=time.time)
     knowledge = Knowledge(layout.memory / FOLDER, now=time.time)
-    turn = build_turn(config, layout, metrics, conversations, Offers(), trail, books, knowledge)
+    turn = build_turn(
+        Supplies(
+            config=config,
+            layout=layout,
+            metrics=metrics,
+            conversations=conversations,
+            knowledge=knowledge,
+            offers=Offers(),
+            trail=trail,
+            books=books,
+            tracing=UNTOLD,
+        )
+    )
     app = create_app(config, layout=layout, turn=turn)
     await app.aclose()
     await turn.aclose()

@@ -6,6 +6,9 @@ Asked for by the same description that agents get of the server, so that what is
 import argparse
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from pydantic import ValidationError
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import ConfigurationError, first_fault
+from fleetwright_agent.security.addresses import Network
 
 _SECONDS = 20.0
 _PAUSE_SECONDS = 1.0
@@ -26,6 +30,14 @@ def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
     look.add_argument("server", help="an entry of mcpServers of agent.json, as JSON")
     look.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
     look.add_argument("--patience", type=float, default=12.0, help="seconds in which a refusal is tried again")
+    look.add_argument(
+        "--denied",
+        action="append",
+        default=[],
+        type=ip_network,
+        metavar="RANGE",
+        help="one of deniedRanges of agent.json; may be given several times",
+    )
     look.set_defaults(look_at=look_at)
 
 
@@ -35,10 +47,11 @@ async def look_at(options: argparse.Namespace) -> dict[str, Any]:
         server = McpServer.model_validate_json(options.server)
     except ValidationError as error:
         raise ConfigurationError(f"the description of the server is not valid: {first_fault(error)}") from error
-    return await _patiently(server, Layout(root=options.root), seconds=options.patience)
+    asked = partial(_look, server, Layout(root=options.root), tuple(options.denied))
+    return await _patiently(asked, seconds=options.patience)
 
 
-async def _patiently(server: McpServer, layout: Layout, *, seconds: float) -> dict[str, Any]:
+async def _patiently(look: Callable[[], Awaitable[dict[str, Any]]], *, seconds: float) -> dict[str, Any]:
     """A network plugin may take seconds to let a new pod through, and a server to start: one refusal says little."""
     from mcp.shared.exceptions import McpError
 
@@ -47,7 +60,7 @@ async def _patiently(server: McpServer, layout: Layout, *, seconds: float) -> di
     started = time.monotonic()
     while True:
         try:
-            return await _look(server, layout)
+            return await look()
         except McpUnreachable as error:
             if time.monotonic() - started >= seconds:
                 raise ConfigurationError(f"the server {error}") from error
@@ -56,11 +69,11 @@ async def _patiently(server: McpServer, layout: Layout, *, seconds: float) -> di
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def _look(server: McpServer, layout: Layout) -> dict[str, Any]:
+async def _look(server: McpServer, layout: Layout, denied: tuple[Network, ...]) -> dict[str, Any]:
     from fleetwright_agent.tools.mcp_listing import MOST_TOOLS, every_page, tool_digest, tools_digest
     from fleetwright_agent.tools.mcp_session import opened
 
-    async with opened(server, layout, seconds=_SECONDS) as (session, hello):
+    async with opened(server, layout, seconds=_SECONDS, denied=denied) as (session, hello):
         listed = await every_page(session, most=_COUNTED) if hello.capabilities.tools else []
     digests = sorted((tool.name, tool_digest(tool)) for tool in listed)
     return {

@@ -9,8 +9,9 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
+from typing import Final
 
 import httpcore
 import httpx
@@ -26,8 +27,12 @@ class DeniedAddress(httpx.ConnectError):
     """The policy does not allow this connection; nothing was sent to anybody. Trying again is of no use."""
 
 
-async def resolve(host: str, port: int, *, threads: Executor | None = None) -> list[Ip]:
-    """Every address of the name, by the system's resolver, in one of these threads or of those that all share."""
+_THREADS: Final = ThreadPoolExecutor(16, thread_name_prefix="lookup")
+"""The system's resolver keeps a thread for each name; those that all the process shares stay free."""
+
+
+async def resolve(host: str, port: int, *, threads: Executor = _THREADS) -> list[Ip]:
+    """Every address of the name, by the system's resolver."""
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     found = await asyncio.get_running_loop().run_in_executor(threads, ask)
     # A scope says through which link an address is meant; what has one is refused, scope or not.

@@ -4,6 +4,7 @@ Refuses: leaving this process for what a schema refers to; another dialect below
 not be these; patterns of strangers; and `patternProperties`, which jsonschema matches without an end.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -71,6 +72,15 @@ def misfit(
     return found
 
 
+def unusable(schema: Mapping[str, Any]) -> str:
+    """Why no call could ever be held against this schema, whatever its arguments; empty where one could."""
+    try:
+        _readable(schema, validator_for(schema, default=jsonschema.Draft202012Validator), patterns=True)
+    except Undecided as undecided:
+        return str(undecided)
+    return ""
+
+
 def _readable(schema: Mapping[str, Any], kind: Any, *, patterns: bool) -> None:
     """Nothing may lead to where another reader goes on, who knows neither the clock nor what is passed over."""
     names = {"$schema", "$id"} | ({"id"} if kind in _FORMER else set())
@@ -85,7 +95,7 @@ def _readable(schema: Mapping[str, Any], kind: Any, *, patterns: bool) -> None:
             rest.extend(value)
         elif isinstance(value, Mapping):
             if patterns and "patternProperties" in value:
-                raise Undecided("patternProperties is not supported")
+                raise Undecided("patternProperties is not supported; use propertyNames and properties")
             for name in names:
                 if isinstance(value.get(name), str):
                     raise Undecided(f"{name} is not supported below the root of a schema")
@@ -99,6 +109,7 @@ def _bounded(kind: Any) -> Any:
     """The same dialect, whose every keyword looks at the clock."""
     own = {
         "pattern": _pattern,
+        "uniqueItems": _unique,
         "patternProperties": _passed_over,
         "additionalProperties": _additional(kind.VALIDATORS.get("additionalProperties", _passed_over)),
         "unevaluatedProperties": _unevaluated(kind.VALIDATORS.get("unevaluatedProperties", _passed_over)),
@@ -126,6 +137,34 @@ def _pattern(validator: Any, pattern: str, instance: Any, _: Mapping[str, Any]) 
         raise Undecided("its pattern takes too long") from None
     if not found:
         yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _unique(
+    validator: Any,
+    wanted: Any,
+    instance: Any,
+    schema: Mapping[str, Any],  # noqa: ARG001 - what every keyword is given
+) -> Iterator[jsonschema.ValidationError]:
+    """The library holds each item against every other one; what is said of each, once, finds the same."""
+    if not wanted or not validator.is_type(instance, "array"):
+        return
+    seen: set[str] = set()
+    for item in instance:
+        _ = _look.get().left
+        said = json.dumps(_alike(item), sort_keys=True)
+        if said in seen:
+            yield jsonschema.ValidationError(f"{instance!r} has non-unique elements")
+            return
+        seen.add(said)
+
+
+def _alike(value: Any) -> Any:
+    """Equal values of JSON Schema become equal: 1.0 is 1, and true is neither."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _alike(inner) for key, inner in value.items()}
+    return [_alike(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _passed_over(*_: Any) -> None:

@@ -5,7 +5,8 @@ Refuses: building, changing or completing a card; the operator wrote it, and may
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Any
@@ -31,6 +32,10 @@ class Card:
     """`sha256:<hex>` of the file, as the operator spells it in the Agent's status."""
     input_modes: frozenset[str]
     """Media types that the card says callers may send."""
+    output_modes: frozenset[str] = frozenset()
+    """Those that it says they are given."""
+    skill_output_modes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Those of skills that say so for themselves."""
     extensions: frozenset[str] = frozenset()
     """Extensions of the protocol that the card declares."""
     required: frozenset[str] = frozenset()
@@ -53,9 +58,17 @@ def parse_card(raw: bytes) -> Card:
     try:
         modes, declared = frozenset(_input_modes(card)), _extensions(card)
         required = frozenset(uri for uri, is_required in declared.items() if is_required)
-        return Card(raw, digest, input_modes=modes, extensions=frozenset(declared), required=required)
+        return Card(
+            raw,
+            digest,
+            input_modes=modes,
+            output_modes=frozenset(map(str.lower, card.get("defaultOutputModes") or ())),
+            skill_output_modes=_output_modes(card),
+            extensions=frozenset(declared),
+            required=required,
+        )
     except (AttributeError, KeyError, TypeError):
-        raise ValueError("check its input modes, skills and extensions") from None
+        raise ValueError("check its modes, skills and extensions") from None
 
 
 def _extensions(card: dict[str, Any]) -> dict[str, bool]:
@@ -69,6 +82,11 @@ def _input_modes(card: dict[str, Any]) -> set[str]:
     for skill in card.get("skills") or ():
         modes.update(skill.get("inputModes") or ())
     return modes
+
+
+def _output_modes(card: dict[str, Any]) -> dict[str, frozenset[str]]:
+    skills = card.get("skills") or ()
+    return {skill["id"]: frozenset(map(str.lower, modes)) for skill in skills if (modes := skill.get("outputModes"))}
 
 
 def card_routes(card: Watched[Card]) -> list[Route]:

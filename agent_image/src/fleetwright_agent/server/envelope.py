@@ -1,6 +1,7 @@
 """What a body must be before anybody reads it: JSON and nothing like it, of limited depth, and for JSON-RPC a call.
 
-Pure. Refuses: JSON that is not JSON everywhere, a name twice in one object, nesting without end, batches.
+Pure. Refuses: JSON that is not JSON everywhere, a name twice in one object, nesting without end, values without
+number, batches.
 """
 
 import json
@@ -10,7 +11,10 @@ from typing import Any, Final, NoReturn
 
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError, JSONParseError
 
-MAX_DEPTH: Final = 64
+MAX_DEPTH: Final = 32
+"""Protobuf keeps an object in three messages, one within the other, and reads a hundred of them at most."""
+MAX_VALUES: Final = 10_000
+"""Each costs a thousand times what a character of a text does."""
 
 
 def parse(body: bytes) -> Any:
@@ -24,6 +28,8 @@ def parse(body: bytes) -> Any:
     # Fewer brackets than the limit cannot nest deeper than it; most messages end here.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _deeper(value, MAX_DEPTH):
         raise JSONParseError(f"JSON is nested deeper than {MAX_DEPTH}.")
+    if body.count(b",") + body.count(b":") > MAX_VALUES and _values(value) > MAX_VALUES:
+        raise JSONParseError(f"JSON holds more than {MAX_VALUES} values.")
     if b"\\ud" in body.lower():
         _refuse_half_characters(value)
     return value
@@ -47,6 +53,13 @@ def _finite(text: str) -> float:
     if math.isinf(value):
         raise JSONParseError("A number is too large.")
     return value
+
+
+def _values(value: Any) -> int:
+    """With those within; not deep any more."""
+    if isinstance(value, dict):
+        return 1 + sum(map(_values, value.values()))
+    return 1 + sum(map(_values, value)) if isinstance(value, list) else 1
 
 
 def _deeper(value: Any, limit: int) -> bool:

@@ -5,7 +5,7 @@ Everything here is pure. Refuses: reading clocks, making identifiers.
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from a2a.types.a2a_pb2 import (
     Artifact,
@@ -18,6 +18,8 @@ from a2a.types.a2a_pb2 import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
+
+from fleetwright_agent.extensions import GOES_ON
 
 Event = Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 """What is appended to a task after its first record: a caller's further message, a status, a piece of an artifact."""
@@ -34,9 +36,6 @@ TERMINAL = frozenset(
 )
 INTERRUPTED = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
 RESTING = TERMINAL | INTERRUPTED
-
-GOES_ON: Final = "https://fleetwright.dev/a2a/goes-on/v1"
-"""In the metadata of what has an interrupted state: its work goes on meanwhile."""
 
 _STATE_PREFIX = len("TASK_STATE_")
 

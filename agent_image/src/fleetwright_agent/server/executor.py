@@ -5,8 +5,8 @@ cost. Refuses: knowing what produces the frames.
 """
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,20 +17,32 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config.approvals import Approvals
 from fleetwright_agent.config.server import Extensions
-from fleetwright_agent.extensions import COST, REASONING, SKILL_HINT, TOOL_CALL
+from fleetwright_agent.extensions import (
+    COST,
+    INCOGNITO,
+    MODEL_FALLBACK,
+    ORIGIN,
+    REASONING,
+    SKILL_HINT,
+    TOOL_CALL,
+    TRIGGER,
+    trace_of,
+)
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
-from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, tool_call
+from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, model_fallback, tool_call
 from fleetwright_agent.server.messages import text_of
 from fleetwright_agent.server.pauses import ask_message, reply_to
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Emit, Job, Outcome
+from fleetwright_agent.telemetry.tracing import UNTOLD, Span, Tracing
 from fleetwright_agent.turn.frames import (
     Ask,
     AskKind,
     CompactionEnd,
     CompactionStart,
     Done,
+    Fallback,
     Frame,
     PeerCost,
     Reasoning,
@@ -39,6 +51,7 @@ from fleetwright_agent.turn.frames import (
     Text,
     ToolEnd,
     ToolStart,
+    TurnFailed,
     TurnRequest,
     Usage,
 )
@@ -65,7 +78,9 @@ class FrameExecutor:
         compaction: LastCompaction,
         approval_seconds: int = Approvals().expiry_seconds,
         extensions: Extensions = Extensions(),  # noqa: B008 - frozen
+        tracing: Tracing = UNTOLD,
     ) -> None:
+        self.tracing = tracing
         self.turns = turns
         self.myself = myself
         self.clock = clock
@@ -111,6 +126,31 @@ class FrameWork:
         if refusal := loop_refusal(path, myself=self._executor.myself):
             return [self._status(TaskState.TASK_STATE_REJECTED, refusal, reason="call_path")]
         self._emit(self._status(TaskState.TASK_STATE_WORKING))
+        with self._span() as span:
+            try:
+                await self._turn(path)
+            except BaseException as error:
+                span.fail(error.reason if isinstance(error, TurnFailed) else type(error).__name__)
+                raise
+            usage = self._cost(success=True)["usage"]
+            span.tell({f"gen_ai.usage.{name}": usage[name] for name in ("input_tokens", "output_tokens")})
+        if self._ask is not None:
+            self._flush()
+            return [self._pause(self._ask)]
+        return [*self._answer(success=True), self._status(TaskState.TASK_STATE_COMPLETED)]
+
+    def _span(self) -> AbstractContextManager[Span]:
+        about = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": self._executor.myself,
+            "gen_ai.conversation.id": self._job.context_id,
+            "fleetwright.task.id": self._job.task_id,
+        }
+        return self._executor.tracing.span(
+            f"invoke_agent {self._executor.myself}", about, of=trace_of(self._job.metadata)
+        )
+
+    async def _turn(self, path: tuple[str, ...]) -> None:
         turn = await self._executor.turns.get()
         try:
             # Where a frame cannot be told the turn must not go on, and cost, unheard.
@@ -120,10 +160,6 @@ class FrameWork:
                     self._tell(frame)
         finally:
             self._stop_timer()
-        if self._ask is not None:
-            self._flush()
-            return [self._pause(self._ask)]
-        return [*self._answer(success=True), self._status(TaskState.TASK_STATE_COMPLETED)]
 
     def cut(self, outcome: Outcome) -> Sequence[Event]:
         self._stop_timer()
@@ -143,10 +179,11 @@ class FrameWork:
         )
 
     def _metadata(self) -> dict[str, Any]:
-        """What the message says; which skill is meant is said once, when the task begins."""
+        """What the message says; some of it is said once, when the task begins."""
         former = self._job.former
         began = MessageToDict(former.history[0].metadata) if former and former.history else {}
-        return {**{key: began[key] for key in (SKILL_HINT,) if key in began}, **self._job.metadata}
+        hint = _of(began, SKILL_HINT)
+        return {**hint, **self._job.metadata, **_of(began, ORIGIN, TRIGGER, INCOGNITO)}
 
     def _tell(self, frame: Frame) -> None:
         if not isinstance(frame, Reasoning):
@@ -170,6 +207,8 @@ class FrameWork:
                 self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
+            case Fallback():
+                self._progress("The model did not answer; another one goes on.", frame)
             case CompactionStart(tokens_before=tokens):
                 self._progress(f"Compacting the conversation of {tokens} tokens.")
             case CompactionEnd():
@@ -201,11 +240,14 @@ class FrameWork:
         if self._shown:
             self._emit(self._piece("", append=False))
 
-    def _progress(self, sentence: str, call: ToolStart | ToolEnd | None = None) -> None:
+    def _progress(self, sentence: str, about: ToolStart | ToolEnd | Fallback | None = None) -> None:
         self._flush()
         message = agent_message(sentence, message_id=str(uuid4()))
-        if call is not None and self._told.tool_calls:
-            attach(message, TOOL_CALL, tool_call(call), as_part=self._told.data_parts)
+        if isinstance(about, Fallback):
+            if self._told.model_fallbacks:
+                attach(message, MODEL_FALLBACK, model_fallback(about), as_part=self._told.data_parts)
+        elif about is not None and self._told.tool_calls:
+            attach(message, TOOL_CALL, tool_call(about), as_part=self._told.data_parts)
         self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
 
     def _think(self) -> None:
@@ -274,6 +316,10 @@ class FrameWork:
         return status_event(self._job.task_id, self._job.context_id, state, at_ns=self._clock.now_ns(), message=message)
 
 
+def _of(metadata: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: metadata[key] for key in keys if key in metadata}
+
+
 def _for_programs(outcome: Outcome) -> dict[str, Any]:
     return {**outcome.details, "reason": outcome.reason}
 
@@ -291,6 +337,8 @@ def activity(frame: Frame) -> str:
             return f"{name} {'answered' if frame.ok else 'failed'}"
         case Usage():
             return "a call of the model ended"
+        case Fallback():
+            return "another model took over"
         case CompactionStart():
             return "the conversation was being compacted"
         case CompactionEnd():

@@ -10,9 +10,23 @@ from typing import Any
 
 from a2a.utils.errors import InvalidParamsError
 
-from fleetwright_agent.config.server import Extensions
-from fleetwright_agent.extensions import CALL_PATH, COST, MAX_CALLS, TOOL_CALL
-from fleetwright_agent.turn.frames import PeerCost, ToolEnd, ToolStart, Usage
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.server import DialectName
+from fleetwright_agent.extensions import (
+    ANSWER,
+    ASK,
+    CALL_PATH,
+    CHOSEN_ID,
+    COST,
+    DIRECT_REPLY,
+    GOES_ON,
+    MAX_CALLS,
+    MODEL_FALLBACK,
+    TOOL_CALL,
+    TRUNCATED,
+)
+from fleetwright_agent.turn.frames import Fallback, PeerCost, ToolEnd, ToolStart, Usage
+from fleetwright_agent.turn.people import may_ask
 
 _MAX_HOP = 127
 
@@ -102,9 +116,22 @@ def tool_call(frame: ToolStart | ToolEnd) -> dict[str, Any]:
     return {**about, **ended, "outputChars": frame.characters}
 
 
-def spoken(choice: Extensions) -> frozenset[str]:
-    """The extensions with a URI that this agent speaks; its card declares the same."""
-    return frozenset({COST, *((TOOL_CALL,) if choice.tool_calls else ())})
+def model_fallback(frame: Fallback) -> dict[str, str]:
+    return {"from": frame.failed, "to": frame.following, "reason": frame.reason}
+
+
+def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
+    """The extensions with a URI that this agent speaks; its card declares the same.
+
+    Args: `foreign` where an executor of the a2a-sdk does the work, which says itself what it speaks besides.
+    """
+    chosen = {CHOSEN_ID} if DialectName.V0_1 in config.dialects and len(config.dialects) > 1 else set()
+    if foreign:
+        return frozenset({TRUNCATED, DIRECT_REPLY, GOES_ON, *chosen})
+    told = {TOOL_CALL} if config.extensions.tool_calls else set()
+    falls = {MODEL_FALLBACK} if config.extensions.model_fallbacks and config.model.fallbacks else set()
+    asks = {ASK, ANSWER} if may_ask(config) else set()
+    return frozenset({COST, CALL_PATH, TRUNCATED, *told, *falls, *asks, *chosen})
 
 
 def activated(requested: Iterable[str], spoken: frozenset[str]) -> list[str]:

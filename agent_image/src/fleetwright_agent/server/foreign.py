@@ -16,6 +16,7 @@ from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
 from a2a.types.a2a_pb2 import (
     Message,
+    SendMessageConfiguration,
     SendMessageRequest,
     Task,
     TaskArtifactUpdateEvent,
@@ -23,10 +24,10 @@ from a2a.types.a2a_pb2 import (
     TaskStatusUpdateEvent,
 )
 
+from fleetwright_agent.extensions import DIRECT_REPLY
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, Event, status_event
 from fleetwright_agent.server.outcomes import ending
-from fleetwright_agent.server.replies import DIRECT_REPLY
 from fleetwright_agent.server.work import Emit, Job, Outcome
 
 _SUBMITTED = TaskState.TASK_STATE_SUBMITTED
@@ -64,7 +65,8 @@ class ForeignWork:
         self._clock = foreign.clock
         self._job = job
         self._events = _Events(job, emit)
-        request = SendMessageRequest(message=job.message)
+        configuration = SendMessageConfiguration(accepted_output_modes=job.accepted)
+        request = SendMessageRequest(message=job.message, configuration=configuration)
         request.metadata.update(job.metadata)
         self._context = RequestContext(
             ServerCallContext(user=_Caller(job.owner), requested_extensions=set(job.requested)),

@@ -23,6 +23,7 @@ from a2a.types.a2a_pb2 import (
     ListTasksRequest,
     ListTasksResponse,
     Message,
+    SendMessageConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
@@ -46,6 +47,7 @@ from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import TaskLog
 from fleetwright_agent.server.messages import CALLED, check_id
+from fleetwright_agent.server.output_modes import OutputModes, tailored
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.pushes import Pushes
 from fleetwright_agent.server.push.registering import listed
@@ -84,20 +86,27 @@ class LogRequestHandler(RequestHandler):
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
         live, start = await self._take(params, context)
         start()
+        accepted = OutputModes(params.configuration.accepted_output_modes)
         if params.configuration.return_immediately:
-            return apply_history_length(live.task, params.configuration)
+            return _shown(live.task, accepted, params.configuration)
         task = await live.rested()
-        return direct_reply(task) or apply_history_length(task, params.configuration)
+        if reply := direct_reply(task):
+            return tailored(reply, accepted) or reply
+        return _shown(task, accepted, params.configuration)
 
     @operation
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Task | Event, None]:
+        accepted = OutputModes(params.configuration.accepted_output_modes)
         with self._streams.hold(context.user.user_name):
             live, start = await self._take(params, context)
             try:
                 async for event in _stream(live, start=start, may_reply=self._may_reply):
-                    yield apply_history_length(event, params.configuration) if isinstance(event, Task) else event
+                    if isinstance(event, Task):
+                        yield _shown(event, accepted, params.configuration)
+                    elif (told := tailored(event, accepted)) is not None:
+                        yield told
             finally:
                 start()  # Whoever left before the first word has sent the message all the same.
 
@@ -216,6 +225,10 @@ class LogRequestHandler(RequestHandler):
         return card.message()
 
 
+def _shown(task: Task, accepted: OutputModes, wanted: SendMessageConfiguration) -> Task:
+    return apply_history_length(tailored(task, accepted) or task, wanted)
+
+
 async def _stream(
     live: Live, *, start: Start | None = None, may_reply: bool = False
 ) -> AsyncGenerator[Task | Event, None]:
@@ -239,5 +252,7 @@ async def _stream(
         yield first
         if isinstance(first, Task) and rests(first) and (start is not None or first.status.state in TERMINAL):
             return
+        del first
         async for event in events:
             yield event
+            del event

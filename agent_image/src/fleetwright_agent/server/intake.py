@@ -15,7 +15,7 @@ from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, Task
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFoundError, UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import ANSWER
+from fleetwright_agent.extensions import ANSWER, CHOSEN_ID
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
@@ -24,13 +24,15 @@ from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, copy_of, stat
 from fleetwright_agent.server.gate import Gate
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog, TooManyWait
-from fleetwright_agent.server.messages import CHOSEN_ID, addressed, check_message, claim_of, further
+from fleetwright_agent.server.messages import addressed, check_message, claim_of, further
+from fleetwright_agent.server.output_modes import check_output_modes
 from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs
 from fleetwright_agent.server.shares import Shares
 from fleetwright_agent.server.sizes import is_full
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Job
+from fleetwright_agent.turn.frames import AskKind
 
 _logger = logging.getLogger(__name__)
 
@@ -87,6 +89,8 @@ class Intake:
         """
         card, _ = self._card.read()
         check_message(request, input_modes=card.input_modes if card else frozenset())
+        if card is not None:
+            check_output_modes(request, card)
         try:
             release = self._shares.take(owner)
         except LimitReached:
@@ -105,7 +109,9 @@ class Intake:
         if job is None:
             release()
             return live, _nothing
-        return live, self._runs.take_up(live, replace(job, requested=frozenset(requested)), then=release)
+        accepted = tuple(request.configuration.accepted_output_modes)
+        job = replace(job, requested=frozenset(requested), accepted=accepted)
+        return live, self._runs.take_up(live, job, then=release)
 
     async def _waits(self, owner: str, task_id: str) -> bool:
         live = await self._tasks.find(owner, task_id) if task_id else None
@@ -131,14 +137,28 @@ class Intake:
         """
         task_id = request.message.task_id
         async with self._choosing.setdefault((owner, task_id), asyncio.Lock()):
-            if await self._tasks.find(owner, task_id) is None:
-                return await self._begin(claim_of(owner, request), request)
+            live, answer = await self._tasks.find(owner, task_id), further(request, called)
+            named = claim_of(owner, answer)
+            if live is None:
+                return await self._begin(claim_of(owner, request), request, also=named if called else None)
             if known := await self._known(owner, request, called):
-                return await self._again(owner, known, called)
-            answer = further(request, called)
+                if not await self._answers_anew(live, claim_of(owner, request), named):
+                    return await self._again(owner, known, called)
+                answer = further(request, "")
             return await self._follow(claim_of(owner, answer), answer)
 
-    async def _begin(self, claim: Claim, request: SendMessageRequest) -> _Taken:
+    async def _answers_anew(self, live: Live, begun: Claim, named: Claim) -> bool:
+        """Whether what was said before under this name is said once more, and not sent again.
+
+        A caller that has given the same name to other words of this task names nothing by it, and is taken as one that
+        gives its requests no names. Not for an approval: what allows something must be surely meant for it.
+        """
+        pause = pause_of(live.task) if _waiting(live) else None
+        if not _waiting(live) or (pause is not None and pause.kind is AskKind.APPROVAL):
+            return False
+        return await self._log.known(begun) is None and await self._log.is_reused(named)
+
+    async def _begin(self, claim: Claim, request: SendMessageRequest, *, also: Claim | None = None) -> _Taken:
         now = self._clock.now_ns()
         task = _new_task(request, at_ns=now)
         try:
@@ -147,7 +167,7 @@ class Intake:
             # What was sent before is answered for all the same.
             if await self._log.known(claim) is None:
                 raise
-        answer = await self._log.accept(claim, task, at_ns=now, most_waiting=self._most_waiting)
+        answer = await self._log.accept(claim, task, at_ns=now, most_waiting=self._most_waiting, also=also)
         if isinstance(answer, Known):
             return await self._again(claim.owner, answer)
         if isinstance(answer, TooManyWait):

@@ -41,7 +41,11 @@ def query_of(owner: str, params: ListTasksRequest) -> Query:
 
 
 def _position(token: str) -> Position:
-    cursor = decode_list_tasks_cursor(token)
+    try:
+        cursor = decode_list_tasks_cursor(token)
+        check_id(cursor.task_id if cursor else "", field="pageToken")
+    except (RecursionError, InvalidParamsError):
+        cursor = None
     if cursor is None or cursor.timestamp_ns is None or not 0 <= cursor.timestamp_ns < 2**63:
         raise InvalidParamsError("pageToken is not one that this agent gave out")
     return Position(cursor.timestamp_ns, cursor.task_id)

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from a2a.types.a2a_pb2 import Message, Task, TaskState
 
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, going_on, join
+from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, going_on, join, status_event
 from fleetwright_agent.server.log import Accepted, AtRest, Claim, Known, NotResting, Record, Stored, TaskLog
 from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.sizes import Room
@@ -27,6 +27,8 @@ class Live:
         self.taken_up = stored.taken_up
         """How many processes have taken it up, this one counted."""
         self.updated_ns = stored.updated_ns
+        self.began_ns = stored.began_ns
+        """When the work for its newest message began, as far as that is known."""
         self._n = stored.n
         self._told = told
         self._seq = stored.seq
@@ -85,14 +87,24 @@ class Live:
         self._log.leave(self._n)
         self._sealed = self._left = True
 
-    async def resume(self, claim: Claim, message: Event) -> Accepted | Known | NotResting:
-        """Goes on with an interrupted task; visible after the commit."""
-        record = Record(self._seq + 1, self._clock.now_ns(), message)
-        answer = await self._log.resume(claim, self.stored(), record)
+    def begin(self) -> None:
+        """The work for its newest message begins, or goes on."""
+        if self.began_ns is None:
+            self.began_ns = self._clock.now_ns()
+            self._log.began(self._n, self.began_ns)
+
+    async def resume(self, claim: Claim, message: Message) -> Accepted | Known | NotResting:
+        """Goes on with an interrupted task: from the commit on it works, and nobody sees the question as open."""
+        now = self._clock.now_ns()
+        works = status_event(self._head.id, self._head.context_id, TaskState.TASK_STATE_WORKING, at_ns=now)
+        records = (Record(self._seq + 1, now, message), Record(self._seq + 2, now, works))
+        answer = await self._log.resume(claim, self.stored(), records)
         if isinstance(answer, Accepted):
             self._busy, self._sealed = True, False
-            self._asked = record.seq
-            self._publish(record)
+            self.began_ns = None
+            self._asked = records[-1].seq
+            for record in records:
+                self._publish(record)
         return answer
 
     def stored(self) -> Stored:

@@ -77,6 +77,8 @@ class Stored:
     """When something last happened to it, whatever its status says of that."""
     taken_up: int = 0
     """How many processes in a row have taken it up that did not end in good order, this one counted."""
+    began_ns: int | None = None
+    """When the work for its newest message began, as if no time had passed between processes."""
     lost: bool = False
     """What was written of it cannot be read any more; the task says so."""
 
@@ -145,23 +147,37 @@ class TaskLog(Protocol):
     def problem(self) -> str | None:
         """Why the log cannot be relied on right now, for people; nothing when it can."""
 
+    @property
+    def damaged(self) -> int:
+        """Of how many tasks that cannot be read any more what was written is kept aside."""
+
     async def open(self) -> None:
         """Raises: LogUnusable."""
 
     async def known(self, claim: Claim) -> Known | None:
         """The task that this very message was sent for before."""
 
+    async def is_reused(self, claim: Claim) -> bool:
+        """Whether its identifier has stood for other content of the same owner too."""
+
     async def accept(
-        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None
+        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
     ) -> Accepted | Known | TooManyWait:
         """Makes the task busy with `task` as its record 1, once per claim. Returns after the commit.
 
         Args:
+            also: Another name of the same message, which is claimed with it.
             most_waiting: How many tasks of the owner may wait for it; with as many of them no other begins.
         """
 
-    async def resume(self, claim: Claim, stored: Stored, record: Record) -> Accepted | Known | NotResting:
-        """Makes an interrupted task busy again with the message that continues it. Returns after the commit."""
+    async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
+        """Makes an interrupted task busy again with what continues it. Returns after the commit."""
+
+    def began(self, n: int, at_ns: int) -> None:
+        """That the work for the newest message began: written soon, unless that is known already. Never raises."""
+
+    def alive(self, at_ns: int) -> None:
+        """That the process lives: the time until the next one is no task's. Written soon; never raises."""
 
     def append(self, n: int, record: Record) -> None:
         """Writes soon, in order; lost if the process dies before. Never raises: see `problem`."""

@@ -48,6 +48,10 @@ class MemoryTaskLog:
     def problem(self) -> str | None:
         return None
 
+    @property
+    def damaged(self) -> int:
+        return 0
+
     async def open(self) -> None:
         """Nothing to open."""
 
@@ -55,27 +59,34 @@ class MemoryTaskLog:
         task_id = self._claims.get(claim)
         return None if task_id is None else Known(task_id)
 
+    async def is_reused(self, claim: Claim) -> bool:
+        name = (claim.owner, claim.message_id)
+        return any((each.owner, each.message_id) == name and each.digest != claim.digest for each in self._claims)
+
     async def accept(
-        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None
+        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
     ) -> Accepted | Known | TooManyWait:
         if known := self._claims.get(claim):
             return Known(known)
         if most_waiting is not None and self._waiting[claim.owner] >= most_waiting:
             return TooManyWait()
         self._last += 1
-        self._claims[claim] = task.id
+        for each in (claim, also):
+            if each is not None:
+                self._claims[each] = task.id
         self._ids[claim.owner, task.id] = self._last
         self._rows[self._last] = _Row(claim.owner, seq=1, busy=True, updated_ns=at_ns, task=copy_of(task))
         return Accepted(self._last)
 
-    async def resume(self, claim: Claim, stored: Stored, record: Record) -> Accepted | Known | NotResting:
+    async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
         if known := self._claims.get(claim):
             return Known(known)
         row = self._rows[stored.n]
         if not self._wake(row, stored):
             return NotResting()
         self._claims[claim] = stored.task.id
-        self._append(row, record)
+        for record in records:
+            self._append(row, record)
         return Accepted(stored.n)
 
     def _wake(self, row: _Row, stored: Stored) -> bool:
@@ -84,6 +95,12 @@ class MemoryTaskLog:
         row.busy = True
         self._waiting[row.owner] -= 1
         return True
+
+    def began(self, n: int, at_ns: int) -> None:
+        """Nobody is there to go on with it."""
+
+    def alive(self, at_ns: int) -> None:
+        """Nobody will ask."""
 
     def append(self, n: int, record: Record) -> None:
         row = self._rows.get(n)

@@ -4,7 +4,7 @@ Refuses: reading the log, deciding what happens with the message.
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
@@ -12,7 +12,7 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import ANSWER
+from fleetwright_agent.extensions import ANSWER, INCOGNITO, ORIGIN, TRIGGER
 from fleetwright_agent.security.egress import UnusableUrl, target_of
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim
@@ -20,8 +20,7 @@ from fleetwright_agent.server.log import Claim
 MAX_ID: Final = 128
 CALLED: Final = "called"
 """In the state of a call whose caller names the tasks that it begins, and no messages: what it calls this request."""
-CHOSEN_ID: Final = "https://fleetwright.dev/a2a/chosen-id/v1"
-"""In the metadata of a task: its caller chose its id, as only clients of A2A 0.1 do."""
+_LONGEST_LABEL: Final = 64
 
 
 def check_id(value: str, *, field: str) -> None:
@@ -41,13 +40,23 @@ def check_message(request: SendMessageRequest, *, input_modes: Collection[str]) 
     if message.role != Role.ROLE_USER:
         raise InvalidParamsError("message.role must be ROLE_USER")
     # Whoever answers a form has values to give, and may give nothing else.
-    answers = [part for part in message.parts if message.task_id and part.HasField("data")]
-    for part in message.parts:
-        if part not in answers:
-            _check_part(part, input_modes)
-    if not answers and not any(part.text.strip() for part in message.parts):
+    rest = [part for part in message.parts if not (message.task_id and part.HasField("data"))]
+    for part in rest:
+        _check_part(part, input_modes)
+    if len(rest) == len(message.parts) and not any(part.text.strip() for part in message.parts):
         raise InvalidParamsError("message.parts must hold text")
-    call_path(metadata_of(request))
+    metadata = metadata_of(request)
+    call_path(metadata)
+    _check_labels(metadata)
+
+
+def _check_labels(metadata: Mapping[str, Any]) -> None:
+    for key in (ORIGIN, TRIGGER):
+        value = metadata.get(key, "")
+        if not isinstance(value, str) or len(value) > _LONGEST_LABEL or not value.isprintable():
+            raise InvalidParamsError(f"metadata.{key} must be a text of at most {_LONGEST_LABEL} printable characters")
+    if not isinstance(metadata.get(INCOGNITO, False), bool):
+        raise InvalidParamsError(f"metadata.{INCOGNITO} must be true or false")
 
 
 def _check_part(part: Part, input_modes: Collection[str]) -> None:

@@ -19,7 +19,7 @@ from fleetwright_agent.server.envelope import parse
 from fleetwright_agent.server.events import INTERRUPTED
 from fleetwright_agent.tools.human import approved
 from fleetwright_agent.turn.frames import Ask, AskKind, Reply
-from fleetwright_agent.wires import data_part
+from fleetwright_agent.wires import attach, data_part
 
 _SECOND = 1_000_000_000
 _LATEST_NS = 2**63 - 1
@@ -46,7 +46,7 @@ def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message
     about: dict[str, Any] = {"id": ask.identity, "kind": ask.kind.value, "tool": ask.tool}
     if expires_ns is not None:
         about["expires"] = _moment(expires_ns)
-    message.metadata.update({ASK: about})
+    attach(message, ASK, about)
     return message
 
 
@@ -102,7 +102,7 @@ def answered(message: Message, pause: Pause | None, *, owner: str, at_ns: int) -
         stamp = {"ask": pause.identity, "by": owner, "at": _moment(at_ns), "messageId": message.message_id}
         if pause.kind is AskKind.APPROVAL:
             stamp |= {"tool": pause.tool, "decision": "approved" if approved(value_of(message)) else "declined"}
-        kept.metadata.update({ANSWER: stamp})
+        attach(kept, ANSWER, stamp)
     return kept
 
 

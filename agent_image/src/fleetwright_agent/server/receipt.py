@@ -5,9 +5,9 @@ nobody wants any more, holds a place for ever.
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEADER_SECONDS: Final = 9.0
 REQUEST_SECONDS: Final = 9.5
@@ -37,6 +37,10 @@ class ReceiptProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # the parent's types forget how it begins
+        if self._whole is None and (cycle is None or cycle.response_complete):
+            # Also where it begins no request: it ends the wait for the next one.
+            self._await_headers()
         super().data_received(data)
         if self._deadline is not None:
             self._size += len(data)

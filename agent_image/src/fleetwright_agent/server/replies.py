@@ -7,9 +7,7 @@ from typing import Final
 
 from a2a.types.a2a_pb2 import Message, Task, TaskState
 
-DIRECT_REPLY: Final = "https://fleetwright.dev/a2a/direct-reply/v1"
-"""In the metadata of a status message: it is the whole answer, and was given as a message."""
-
+from fleetwright_agent.extensions import DIRECT_REPLY
 
 HELD: Final = Task()
 """First in a stream that has begun, and tells nothing until it is known whether the answer is a message."""

@@ -112,7 +112,8 @@ class Run:
     async def _timed(self) -> Sequence[Event]:
         limit, stall = self._timing.limit, self._timing.stall
         self._pulse.beat()
-        deadline = asyncio.get_running_loop().call_later(limit, self.stop, too_long(limit))
+        self._live.begin()
+        deadline = asyncio.get_running_loop().call_later(self._left(), self.stop, too_long(limit))
         self._watch(stall)
         try:
             return await self._work.run()
@@ -120,6 +121,11 @@ class Run:
             deadline.cancel()
             if self._watching is not None:
                 self._watching.cancel()
+
+    def _left(self) -> float:
+        """Of the time that the work may take; what processes before this one have used of it is gone."""
+        began = self._live.began_ns or 0
+        return min(max(self._timing.limit - (self._clock.now_ns() - began) / 1e9, 0), self._timing.limit)
 
     def _let_go(self) -> None:
         """The next message of the conversation may be worked on."""

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from a2a.types.a2a_pb2 import TaskState
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import trace_of
+from fleetwright_agent.extensions import labels_of, trace_of
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, state_word
@@ -28,7 +28,7 @@ from fleetwright_agent.server.work import Emit, Executor, Job, Outcome, Pulse, R
 
 _logger = logging.getLogger(__name__)
 MOST_TAKEN_UP: Final = 3
-"""How often a task is taken up whose processes end; each time it has its whole time again."""
+"""How often a task is taken up whose processes end."""
 
 
 class Runs:
@@ -91,7 +91,7 @@ class Runs:
             return False
         turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
         run = Run(live, work, pulse, turn=turn, gate=gate, timing=self._timing, clock=self._clock)
-        task = asyncio.create_task(self._observed(live, run, trace_of(job.metadata)), name=f"run {job.task_id}")
+        task = asyncio.create_task(self._observed(live, run, _told_of(job)), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
         if then is not None:
@@ -175,20 +175,25 @@ class Runs:
                     run.stop(DRAINED)
             await asyncio.wait(set(self._running))
 
-    async def _observed(self, live: Live, run: Run, trace: Mapping[str, str]) -> None:
+    async def _observed(self, live: Live, run: Run, request: Mapping[str, str]) -> None:
         started = self._clock.monotonic()
         await run.to_end()
         if not live.resting:
-            _logger.info("task is left to the next start", extra={"task": live.task_id, **trace})
+            _logger.info("task is left to the next start", extra={"task": live.task_id, **request})
             return
         if live.unwritten:
             self._unwritten.add(live)
         seconds = self._clock.monotonic() - started
         self._metrics.task_seconds.labels(state_word(live.state)).observe(seconds)
-        _logger.info("task rests", extra={"task": live.task_id, "state": state_word(live.state), **trace})
+        _logger.info("task rests", extra={"task": live.task_id, "state": state_word(live.state), **request})
 
     def _count(self, state: TaskState) -> int:
         return sum(1 for live, _ in tuple(self._running.values()) if live.state == state)
+
+
+def _told_of(job: Job) -> dict[str, str]:
+    """What the log says of the request."""
+    return {**trace_of(job.metadata), **labels_of(job.metadata)}
 
 
 def _interrupted(live: Live) -> Job | None:

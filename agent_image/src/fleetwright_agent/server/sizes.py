@@ -7,6 +7,7 @@ from typing import Final
 
 from a2a.types.a2a_pb2 import Message, Task, TaskArtifactUpdateEvent
 
+from fleetwright_agent.extensions import TRUNCATED
 from fleetwright_agent.server.events import Event
 
 MOST_OF_ARTIFACTS: Final = 4 * 1024 * 1024
@@ -14,8 +15,6 @@ MOST_OF_ARTIFACTS: Final = 4 * 1024 * 1024
 MOST_OF_TASK: Final = 8 * 1024 * 1024
 """Bytes, from which on a task takes no further message."""
 MOST_MESSAGES: Final = 200
-TRUNCATED: Final = "https://fleetwright.dev/a2a/truncated/v1"
-"""In an artifact's metadata: there was more."""
 
 
 def is_full(task: Task, message: Message) -> bool:
@@ -60,4 +59,5 @@ def _cut(event: TaskArtifactUpdateEvent, room: int) -> TaskArtifactUpdateEvent:
             cut.artifact.parts[-1].text = part.text.encode()[:left].decode(errors="ignore")
         break
     cut.artifact.metadata[TRUNCATED] = True
+    cut.artifact.extensions.append(TRUNCATED)
     return cut

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from fleetwright_agent.memory.database import empty_log
+from fleetwright_agent.server import sqlite_damaged as damaged
 from fleetwright_agent.server import sqlite_statements as sql
 from fleetwright_agent.server.log import Forgotten, Key
 from fleetwright_agent.server.push import sqlite_statements as push
@@ -27,7 +28,9 @@ def counted(connection: sqlite3.Connection, owner: str, context_id: str) -> Forg
 
 
 def forget_of(connection: sqlite3.Connection, owner: str, context_id: str) -> None:
-    forget(connection, _numbers(connection, owner, context_id))
+    numbers = _numbers(connection, owner, context_id)
+    damaged.forget_of(connection, numbers, owner="" if context_id else owner)
+    forget(connection, numbers)
 
 
 def forget(connection: sqlite3.Connection, numbers: Sequence[tuple[int]]) -> None:

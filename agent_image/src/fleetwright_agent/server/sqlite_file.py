@@ -11,6 +11,7 @@ from pathlib import Path
 from a2a.types.a2a_pb2 import Task
 from google.protobuf.message import DecodeError
 
+from fleetwright_agent.server import sqlite_damaged as damaged
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.push import sqlite_statements as push
@@ -63,14 +64,19 @@ DROP INDEX IF EXISTS paused_by_time;
 """Until when a task may wait, so that a look at what waits loads no task."""
 _TAKEN_UP = "ALTER TABLE tasks ADD COLUMN taken_up INTEGER NOT NULL DEFAULT 0;"
 """By how many processes, so that a task which ends its process does not end every one."""
-_SCHEMAS = (TASKS, push.SCHEMA, _NUMBERS, _EXPIRY, INDEX_WAITING, _TAKEN_UP)
+_BEGAN = """
+ALTER TABLE tasks ADD COLUMN began_ns INTEGER;
+ALTER TABLE numbers ADD COLUMN alive_ns INTEGER NOT NULL DEFAULT 0;
+"""
+"""When work began, and until when its process surely lived, so that a time limit holds over restarts."""
+_SCHEMAS = (TASKS, push.SCHEMA, _NUMBERS, _EXPIRY, INDEX_WAITING, _TAKEN_UP, _BEGAN, damaged.SCHEMA)
 """By version: what each added to the one before."""
 _VERSION = len(_SCHEMAS)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _EVIDENCE = ".damaged-"
 
 
-def open_writer(path: Path) -> sqlite3.Connection:
+def open_writer(path: Path, *, now_ns: int) -> sqlite3.Connection:
     """The one connection that writes.
 
     Raises:
@@ -81,7 +87,7 @@ def open_writer(path: Path) -> sqlite3.Connection:
         raise LogUnusable(_evidence_text(evidence[0]))
     try:
         connection = _connect(path)
-        _prepare(connection)
+        _prepare(connection, now_ns)
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
@@ -109,7 +115,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, now_ns: int) -> None:
     verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if verdict != "ok":
         connection.close()
@@ -129,8 +135,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
     if missing := "".join(_SCHEMAS[version:]):
         connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {_VERSION}; COMMIT;")
     # Before anything is taken up: whatever ends this process, the next one knows that it was tried.
-    for statement in (*push.FORGET_ORPHANS, TAKE_UP):
+    for statement in push.FORGET_ORPHANS:
         connection.execute(statement)
+    connection.execute(TAKE_UP, {"now": now_ns})
 
 
 def _expires_of(snapshot: bytes) -> int | None:

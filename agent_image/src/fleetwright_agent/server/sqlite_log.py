@@ -7,6 +7,7 @@ gathered with it, so order holds.
 import asyncio
 import logging
 import sqlite3
+import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -15,6 +16,7 @@ from typing import TypeVar
 
 from a2a.types.a2a_pb2 import Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 
+from fleetwright_agent.server import sqlite_damaged as damaged
 from fleetwright_agent.server import sqlite_erasure as erasure
 from fleetwright_agent.server import sqlite_statements as sql
 from fleetwright_agent.server.events import TERMINAL
@@ -48,15 +50,20 @@ _GATHER_SECONDS = 0.1
 
 
 class SqliteTaskLog:
-    def __init__(self, path: Path, *, lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, path: Path, *, lost: Callable[[], None] = lambda: None, now_ns: Callable[[], int] = time.time_ns
+    ) -> None:
         """Args: `lost` is called for each task that cannot be read any more."""
         self._path = path
+        self._now_ns = now_ns
         self._lost = lost
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._gathered: list[tuple[int, Record]] = []
+        self._begun: list[tuple[int, int]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._unusable: str | None = "the task log is not open yet"
+        self.damaged = 0
         self.pushes = SqlitePushStore(commit=self._commit, read=self._read)
 
     @property
@@ -68,18 +75,23 @@ class SqliteTaskLog:
         if self._writer is not None:
             return
         try:
-            connection = await asyncio.to_thread(open_writer, self._path)
+            connection = await asyncio.to_thread(open_writer, self._path, now_ns=self._now_ns())
             reader = await asyncio.to_thread(open_reader, self._path)
         except LogUnusable as error:
             self._unusable = str(error)
             raise
         self._writer, self._reader, self._unusable = Writer(connection), Reader(reader), None
+        self.damaged = await self._read(damaged.kept)
 
     async def known(self, claim: Claim) -> Known | None:
         return await self._read(partial(_claimed, claim=claim))
 
+    async def is_reused(self, claim: Claim) -> bool:
+        name = (claim.owner, claim.message_id, claim.digest)
+        return await self._read(lambda connection: connection.execute(sql.FIND_REUSE, name).fetchone() is not None)
+
     async def accept(
-        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None
+        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
     ) -> Accepted | Known | TooManyWait:
         def work(connection: sqlite3.Connection) -> Accepted | Known | TooManyWait:
             if known := _claimed(connection, claim):
@@ -91,35 +103,53 @@ class SqliteTaskLog:
             connection.execute(sql.NEXT_NUMBER)
             n = connection.execute(sql.INSERT_TASK, row).lastrowid
             assert n is not None  # noqa: S101 - SQLite numbers every row it inserts; this tells the type checker
-            connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, n))
+            for each in (claim, also):
+                if each is not None:
+                    connection.execute(sql.INSERT_CLAIM, (each.owner, each.message_id, each.digest, n))
             connection.execute(sql.INSERT_EVENT, {"n": n, "seq": 1, "kind": "task", "at": at_ns, "payload": snapshot})
             return Accepted(n)
 
         return await self._commit(work)
 
-    async def resume(self, claim: Claim, stored: Stored, record: Record) -> Accepted | Known | NotResting:
+    async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
         def work(connection: sqlite3.Connection) -> Accepted | Known | NotResting:
             if known := _claimed(connection, claim):
                 return known
             if not _wake(connection, stored):
                 return NotResting()
             connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, stored.n))
-            _append(connection, stored.n, record)
+            for record in records:
+                _append(connection, stored.n, record)
             return Accepted(stored.n)
 
         return await self._commit(work)
+
+    def began(self, n: int, at_ns: int) -> None:
+        # With what the work says first: nobody waits for it, and a commit of its own would cost as much as the task.
+        self._begun.append((at_ns, n))
+        self._soon()
+
+    def alive(self, at_ns: int) -> None:
+        self._post(sql.LIVE, (at_ns,))
+
+    def _post(self, statement: str, values: tuple[int, ...]) -> None:
+        if self._writer is not None:
+            self._writer.post(lambda connection: _done(connection, statement, values))
 
     def append(self, n: int, record: Record) -> None:
         self._gathered.append((n, record))
         if not isinstance(record.event, TaskArtifactUpdateEvent):
             self._flush()
-        elif self._timer is None:
+        else:
+            self._soon()
+
+    def _soon(self) -> None:
+        if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._flush)
 
     def leave(self, n: int) -> None:
         self._flush()
-        if self._writer is not None:
-            self._writer.post(partial(_leave, n=n))
+        self._post(sql.LEAVE_TASK, (n,))
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
         await self._commit(partial(_rest, n=n, records=records, task=task, expires_ns=expires_ns))
@@ -162,7 +192,8 @@ class SqliteTaskLog:
 
     async def _lose(self, stored: Stored) -> None:
         """Ends what cannot be read, unless it runs: a run has its own end to write, and so has the next start."""
-        if stored.busy or await self._commit(partial(_lose, stored=stored)):
+        lost, self.damaged = await self._commit(partial(_lose, stored=stored, now_ns=self._now_ns()))
+        if lost:
             _logger.error("a task in the log cannot be read", extra={"task": stored.task.id, "number": stored.n})
             self._lost()
 
@@ -176,13 +207,16 @@ class SqliteTaskLog:
         return await self._read(lambda connection: tuple(Key(*row) for row in connection.execute(select, values)))
 
     async def sweep(self, before_ns: int) -> int:
-        def work(connection: sqlite3.Connection) -> int:
+        now_ns = self._now_ns()
+
+        def work(connection: sqlite3.Connection) -> tuple[int, int]:
             numbers = connection.execute(sql.ENDED_TASKS, (before_ns,)).fetchall()
             erasure.forget(connection, numbers)
             connection.execute(push.FORGET_DEAD, (before_ns,))
-            return len(numbers)
+            return len(numbers), damaged.forget(connection, now_ns=now_ns)
 
-        return await self._commit(work)
+        forgotten, self.damaged = await self._commit(work)
+        return forgotten
 
     async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
         # By the writer: what is being accepted just now is among them.
@@ -218,10 +252,12 @@ class SqliteTaskLog:
             self._timer.cancel()
             self._timer = None
         gathered, self._gathered = self._gathered, []
-        if not gathered or self._writer is None:
+        begun, self._begun = self._begun, []
+        if not (gathered or begun) or self._writer is None:
             return
 
         def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(sql.BEGIN_TASK, begun)
             for n, record in gathered:
                 _append(connection, n, record)
 
@@ -262,7 +298,13 @@ def _rest(
     post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
 
 
-def _lose(connection: sqlite3.Connection, *, stored: Stored) -> bool:
+def _lose(connection: sqlite3.Connection, *, stored: Stored, now_ns: int) -> tuple[bool, int]:
+    """Whether it was not told before, and of how many such tasks what was written is kept."""
+    kept = damaged.keep(connection, stored.n, updated_ns=stored.updated_ns, found_ns=now_ns)
+    return stored.busy or _end_lost(connection, stored), kept
+
+
+def _end_lost(connection: sqlite3.Connection, stored: Stored) -> bool:
     """Whoever wants to hear of it had heard of its end, if it had one; of this one nobody has."""
     task, snapshot = stored.task, stored.task.SerializeToString()
     row = connection.execute(sql.FIND_STATE, (stored.n,)).fetchone()
@@ -273,8 +315,8 @@ def _lose(connection: sqlite3.Connection, *, stored: Stored) -> bool:
     return True
 
 
-def _leave(connection: sqlite3.Connection, *, n: int) -> None:
-    connection.execute(sql.LEAVE_TASK, (n,))
+def _done(connection: sqlite3.Connection, statement: str, values: tuple[int, ...]) -> None:
+    connection.execute(statement, values)
 
 
 def _waiting(connection: sqlite3.Connection, owner: str) -> int:

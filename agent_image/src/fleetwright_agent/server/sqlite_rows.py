@@ -31,6 +31,7 @@ class Row(NamedTuple):
     context_id: str
     busy: int
     taken_up: int
+    began_ns: int | None
     snapshot_seq: int
     updated_ns: int
     snapshot: bytes
@@ -47,6 +48,7 @@ def stored(connection: sqlite3.Connection, row: Row) -> Stored:
         busy=bool(row.busy),
         updated_ns=row.updated_ns,
         taken_up=row.taken_up,
+        began_ns=row.began_ns,
         task=_lost(row) if task is None else task,
         lost=task is None,
     )

@@ -28,8 +28,15 @@ FIND_CLAIM = (
     "SELECT tasks.id FROM claims JOIN tasks USING (n)"
     " WHERE claims.owner = ? AND claims.message_id = ? AND claims.digest = ?"
 )
-_ROW = "SELECT n, owner, id, context_id, busy, taken_up, snapshot_seq, updated_ns, snapshot FROM tasks"
-TAKE_UP = "UPDATE tasks SET taken_up = taken_up + 1 WHERE busy = 1"
+FIND_REUSE = "SELECT 1 FROM claims WHERE owner = ? AND message_id = ? AND digest <> ? LIMIT 1"
+_ROW = "SELECT n, owner, id, context_id, busy, taken_up, began_ns, snapshot_seq, updated_ns, snapshot FROM tasks"
+TAKE_UP = (
+    "UPDATE tasks SET taken_up = taken_up + 1, began_ns = began_ns"
+    " + max(0, :now - max(began_ns, updated_ns, (SELECT alive_ns FROM numbers))) WHERE busy = 1"
+)
+"""The time since the former process, or the task itself, gave its last sign of life is left out."""
+LIVE = "UPDATE numbers SET alive_ns = ?"
+BEGIN_TASK = "UPDATE tasks SET began_ns = ? WHERE n = ? AND busy = 1 AND began_ns IS NULL"
 LEAVE_TASK = "UPDATE tasks SET taken_up = 0 WHERE n = ?"
 FIND_STATE = "SELECT state FROM tasks WHERE n = ?"
 FIND_TASK = f"{_ROW} WHERE owner = ? AND id = ?"
@@ -55,9 +62,7 @@ _OF = "owner = :owner AND :context IN ('', context_id)"
 KEYS_OF = f"SELECT owner, id FROM tasks WHERE {_OF} ORDER BY n"  # noqa: S608 - constants
 NUMBERS_OF = f"SELECT n FROM tasks WHERE {_OF}"  # noqa: S608 - constants
 HELD = f"SELECT DISTINCT owner, context_id FROM tasks WHERE busy = 1 OR ({_WAITING})"  # noqa: S608 - an enumeration's numbers
-WAKE_TASK = (
-    f"UPDATE tasks SET busy = 1, taken_up = 0 WHERE n = ? AND seq = ? AND busy = 0 AND state IN ({_INTERRUPTED})"  # noqa: S608 - same
-)
+WAKE_TASK = f"UPDATE tasks SET busy = 1, taken_up = 0, began_ns = NULL WHERE n = ? AND seq = ? AND {_WAITING}"  # noqa: S608 - same
 
 
 def filters(query: Query) -> tuple[str, dict[str, object]]:

@@ -9,15 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
-from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.knowledge import Knowledge
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.security.audit import AuditTrail
-from fleetwright_agent.tools.offers import Offers
-from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Turn
+from fleetwright_agent.turn.supplies import Supplies
 
 
 class Turns:
@@ -46,22 +39,11 @@ class Turns:
                 await (await building).aclose()
 
 
-def assembled(
-    config: AgentConfig,
-    layout: Layout,
-    metrics: Metrics,
-    conversations: Database,
-    offers: Offers,
-    trail: AuditTrail,
-    books: Books,
-    knowledge: Knowledge,
-) -> Callable[[], Turn]:
+def assembled(supplies: Supplies) -> Callable[[], Turn]:
     """The real turn, as a recipe."""
 
     def build() -> Turn:
         assembly = importlib.import_module("fleetwright_agent.turn.assembly")
-        return cast(
-            "Turn", assembly.build_turn(config, layout, metrics, conversations, offers, trail, books, knowledge)
-        )
+        return cast("Turn", assembly.build_turn(supplies))
 
     return build

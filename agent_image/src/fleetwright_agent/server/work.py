@@ -42,6 +42,8 @@ class Job:
     """What the message answers."""
     requested: frozenset[str] = frozenset()
     """The extensions that its caller asked for."""
+    accepted: tuple[str, ...] = ()
+    """The kinds of output that its caller takes; all where it names none."""
     pulse: Pulse = field(default_factory=Pulse)
     """Emitting an event is a sign of life; what works in silence gives signs of its own."""
 

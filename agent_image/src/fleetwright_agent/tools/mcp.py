@@ -20,6 +20,7 @@ from mcp.types import Tool as Listed
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.addresses import Network
+from fleetwright_agent.tools.breaker import Breaker
 from fleetwright_agent.tools.mcp_listing import every_page, tool_digest
 from fleetwright_agent.tools.mcp_session import SessionActor
 from fleetwright_agent.tools.mcp_wire import CALL_SECONDS, Arrival, McpUnreachable
@@ -36,6 +37,10 @@ _PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
 T = TypeVar("T")
 
 
+class _Lost(ToolError):  # noqa: N818 - states what became of the call
+    """No answer came from the server."""
+
+
 class McpConnection:
     """One server: connects at the first use, again after a break, and offers its allowed tools."""
 
@@ -47,6 +52,7 @@ class McpConnection:
         offers: Offers | None = None,
         guarded: Collection[str] = (),
         denied: tuple[Network, ...] = (),
+        breaker: Breaker | None = None,
         discovery_seconds: float = _DISCOVERY_SECONDS,
         pauses: Sequence[float] = _PAUSES,
         clock: Callable[[], float] = time.monotonic,
@@ -57,6 +63,7 @@ class McpConnection:
         self._denied = denied
         self._offers = offers or Offers()
         self._guarded = tuple(guarded)
+        self._breaker = breaker or Breaker(clock=clock)
         self._discovery_seconds = discovery_seconds
         self._pauses = tuple(pauses)
         self._clock = clock
@@ -141,6 +148,20 @@ class McpConnection:
         return Tool(name, listed.description or "", listed.inputSchema, run)
 
     async def _call(self, request: ClientRequest) -> CallToolResult:
+        if rest := self._breaker.rest():
+            raise ToolError(f"the server {self.name} failed again and again and is left alone for {rest:.0f} s more")
+        try:
+            result = await self._called(request)
+        except _Lost:
+            self._breaker.failed()
+            raise
+        except ToolError:
+            self._breaker.succeeded()
+            raise
+        self._breaker.succeeded()
+        return result
+
+    async def _called(self, request: ClientRequest) -> CallToolResult:
         limit = timedelta(seconds=CALL_SECONDS)
         broken: McpUnreachable | None = None
         for pause in self._pauses:
@@ -149,16 +170,16 @@ class McpConnection:
                 # Not `call_tool`, which asks for the list of tools as well: its failure would look like this one's.
                 return await self._within(CALL_SECONDS, lambda s: s.send_request(request, CallToolResult, limit))
             except TimeoutError:
-                raise ToolError(f"the server {self.name} did not answer within {CALL_SECONDS:g} s") from None
+                raise _Lost(f"the server {self.name} did not answer within {CALL_SECONDS:g} s") from None
             except McpUnreachable as error:
                 if error.arrival is Arrival.UNKNOWN:
                     lost = "whether the call took effect is not known"
-                    raise ToolError(f"the server {self.name} {error}; {lost}") from error
+                    raise _Lost(f"the server {self.name} {error}; {lost}") from error
                 again = broken is None or error.arrival is Arrival.NONE
                 broken = error
                 if not again:
                     break  # a new session did not help, and waiting will not
-        raise ToolError(f"the server {self.name} {broken}") from broken
+        raise _Lost(f"the server {self.name} {broken}") from broken
 
     async def _within(self, seconds: float, work: Callable[[ClientSession], Awaitable[T]]) -> T:
         """Runs one request on the session, or on a new one where there is none.

@@ -12,6 +12,8 @@ from mcp.types import PaginatedRequestParams, Tool
 
 MOST_TOOLS = 256
 _MOST_PAGES = 50
+_MOST_CHARACTERS = 8 * 1024 * 1024
+"""Of all pages together, the last of them beyond it."""
 _PROMISES = {"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
 # What chat-completions providers accept as the name of a tool; one name they refuse costs the whole request.
 
@@ -20,11 +22,12 @@ async def every_page(session: ClientSession, *, most: int = MOST_TOOLS) -> list[
     """As many as fit."""
     tools: list[Tool] = []
     cursor: str | None = None
+    characters = 0
     for _ in range(_MOST_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         tools += page.tools
-        cursor = page.nextCursor
-        if cursor is None or len(tools) >= most:
+        cursor, characters = page.nextCursor, characters + len(page.model_dump_json())
+        if cursor is None or len(tools) >= most or characters > _MOST_CHARACTERS:
             break
     return tools[:most]
 

@@ -36,12 +36,13 @@ from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, trace_of
+from fleetwright_agent.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, labels_of, trace_of
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
+from fleetwright_agent.telemetry.tracing import here
 from fleetwright_agent.tools.heard import Heard, TooMuchSaid, wants_approval
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.tools.questions import Place, Question, Questions
@@ -49,6 +50,8 @@ from fleetwright_agent.turn.frames import PeerCost, TurnRequest
 
 _MOST_OF_CARD = 1024 * 1024
 _MOST_OF_STREAM = 32 * 1024 * 1024
+_MOST_OF_EVENT = 4 * 1024 * 1024
+"""It is read at once, and nothing else meanwhile."""
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
 
@@ -189,8 +192,10 @@ def _request(place: Place, call: ToolCall, path: tuple[str, ...], ask: Mapping[s
         role=Role.ROLE_USER,
         parts=[Part(text=call.arguments["message"])],
     )
-    trace = trace_of(call.turn.metadata)
-    message.metadata.update({CALL_PATH: list(path), **({TRACE: trace} if trace else {}), **ask})
+    trace = dict(here()) or trace_of(call.turn.metadata)
+    about: dict[str, Any] = {**({TRACE: trace} if trace else {}), **labels_of(call.turn.metadata)}
+    message.metadata.update({CALL_PATH: list(path), **about, **ask})
+    message.extensions.append(CALL_PATH)
     return SendMessageRequest(
         message=message, configuration=SendMessageConfiguration(accepted_output_modes=["text/plain"])
     )
@@ -242,5 +247,5 @@ def peer_client(peers: Sequence[Peer], *, denied: tuple[Network, ...] = ()) -> h
     """Follows no redirect and connects to no other host: the declared origins are the only ones."""
     timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
     pinned = PinnedTransport(EgressPolicy.declared((peer.url for peer in peers), denied=denied))
-    transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM)
+    transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM, answered_event=_MOST_OF_EVENT)
     return httpx.AsyncClient(transport=transport, timeout=timeout, follow_redirects=False, trust_env=False)

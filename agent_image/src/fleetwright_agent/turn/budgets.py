@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from fleetwright_agent.config.budgets import Budget, Period
-from fleetwright_agent.config.model import SummaryModel
+from fleetwright_agent.config.model import OtherModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def exceeded(windows: Sequence[Window], *, running: Spent, call: Spent) -> Windo
     return max(full, key=lambda each: each.ends, default=None)
 
 
-def cheaper(windows: Sequence[Window], *, running: Spent) -> SummaryModel | None:
+def cheaper(windows: Sequence[Window], *, running: Spent) -> OtherModel | None:
     """The model that takes over for the rest of a window."""
     found = (each.budget.downgrade for each in windows if _downgraded(each, running))
     return next((downgrade.model for downgrade in found if downgrade), None)

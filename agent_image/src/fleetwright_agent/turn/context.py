@@ -49,6 +49,8 @@ class TurnContext:
     """When the model answered last in this turn, by the monotonic clock."""
     standing: Standing | None = None
     """Of this conversation's compaction; read at the turn's first call."""
+    patience: float | None = None
+    """A failed call of the model waits no longer than this before it is tried again; None waits as it is told to."""
     failure: TurnFailed | None = None
     """Set where an exception would be swallowed; raised before the next model call."""
 

@@ -1,18 +1,21 @@
 """Tells what a failed model call means: whether to try again, to compact, or what to tell the caller.
 
-The one place that knows the provider client's exceptions. What it says to a caller never quotes them.
+The one place that knows the exceptions of providers' clients. They are made from one template and known here by their
+names, so that no agent imports a client that it does not use. What is said to a caller never quotes them.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Final
 
 import httpx2
-import openai
 from langchain_core.messages import AIMessage
 
 _OVERFLOW_CODES = {"context_length_exceeded"}
 _OVERFLOW_WORDS = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
 _LONGEST_WAIT = 60.0
+_CLIENTS: Final = {"openai", "anthropic"}
+REFUSED: Final = "model_refused_request"
 
 
 class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
@@ -39,6 +42,8 @@ class Failure:
     overflow: bool = False
     retry_after: float | None = None
     """Seconds the provider asked for, capped (T-07)."""
+    elsewhere: bool = True
+    """Whether another model may answer where this one does not."""
 
 
 def classify(error: BaseException) -> Failure | None:
@@ -71,28 +76,36 @@ def _known(error: BaseException) -> Failure | None:
         return Failure("model_key_missing", "A key or header for the model is missing from this agent's Secrets.")
     if isinstance(error, UntrustedAuthority):
         return Failure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
-    if isinstance(error, openai.APIStatusError):
+    if _is(error, "APIStatusError"):
         return _status(error)
-    if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):
+    if _is(error, "APITimeoutError") or isinstance(error, httpx2.TimeoutException | TimeoutError):
         return Failure("model_timeout", "The model did not answer in time.", transient=True)
-    if isinstance(error, openai.APIConnectionError | httpx2.TransportError):
+    if _is(error, "APIConnectionError") or isinstance(error, httpx2.TransportError):
         return Failure("model_unreachable", "The model could not be reached, or the connection broke.", transient=True)
-    if isinstance(error, openai.APIError):
+    if _is(error, "APIError"):
         # An error event inside a stream carries no status.
-        if _overflowed(error.code, str(error.message)):
-            return _OVERFLOW
-        return Failure("model_error", "The model reported an error while answering.", transient=True)
+        return _OVERFLOW if _overflowed(error) else _IN_STREAM
     return None
 
 
+def _is(error: BaseException, name: str) -> bool:
+    return any(each.__name__ == name and each.__module__.partition(".")[0] in _CLIENTS for each in type(error).__mro__)
+
+
 _OVERFLOW = Failure(
-    "model_context_overflow", "The conversation is larger than the model's context window.", overflow=True
+    "model_context_overflow",
+    "The conversation is larger than the model's context window.",
+    overflow=True,
+    elsewhere=False,
 )
+_IN_STREAM = Failure("model_error", "The model reported an error while answering.", transient=True)
 
 
-def _status(error: openai.APIStatusError) -> Failure:
-    status = error.status_code
-    if status in {400, 413, 422} and _overflowed(error.code, str(error.message)):
+def _status(error: Any) -> Failure:
+    status: int = error.status_code
+    if status < 400:
+        return _IN_STREAM
+    if status in {400, 413, 422} and _overflowed(error):
         return _OVERFLOW
     if status == 401:
         return Failure("model_unauthorized", "The model refused this agent's key (401).")
@@ -106,11 +119,12 @@ def _status(error: openai.APIStatusError) -> Failure:
     if status in {408, 409, 425} or status >= 500:
         wait = _retry_after(error.response)
         return Failure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
-    return Failure("model_refused_request", f"The model refused the request ({status}).")
+    return Failure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
 
 
-def _overflowed(code: object, text: str) -> bool:
-    return code in _OVERFLOW_CODES or any(word in text.lower() for word in _OVERFLOW_WORDS)
+def _overflowed(error: Any) -> bool:
+    text = str(error.message).lower()
+    return getattr(error, "code", None) in _OVERFLOW_CODES or any(word in text for word in _OVERFLOW_WORDS)
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

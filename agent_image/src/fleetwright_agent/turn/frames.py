@@ -50,6 +50,15 @@ class ToolEnd:
     """Of the whole result."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """One model could not answer, and the next that is declared goes on."""
+
+    failed: str
+    following: str
+    reason: str
+
+
 class Purpose(StrEnum):
     ANSWER = "answer"
     SUMMARY = "summary"
@@ -135,6 +144,7 @@ Frame = (
     | Reset
     | ToolStart
     | ToolEnd
+    | Fallback
     | Usage
     | PeerCost
     | CompactionStart

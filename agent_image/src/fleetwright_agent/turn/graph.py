@@ -7,47 +7,28 @@ one conversation; different conversations run side by side on the one graph.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from fleetwright_agent.callers import CallerKind
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import MemoryUnusable
-from fleetwright_agent.memory.journal import Journal
-from fleetwright_agent.memory.knowledge import Knowledge
-from fleetwright_agent.memory.sessions import Sessions
-from fleetwright_agent.memory.spending import Spending
-from fleetwright_agent.memory.views import Views
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.tools.mcp import McpConnection
-from fleetwright_agent.tools.mcp_wire import McpUnreachable
-from fleetwright_agent.tools.port import Tool, ToolError
-from fleetwright_agent.tools.skills import skill_reader
+from fleetwright_agent.memory.journal import Begun
+from fleetwright_agent.memory.memories import Memories
 from fleetwright_agent.turn.bills import Bills
-from fleetwright_agent.turn.compaction.recall import NAME as RECALL
-from fleetwright_agent.turn.compaction.recall import recall_tool
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import Ask, Done, Frame, PeerCost, TurnFailed, TurnRequest, Usage
-from fleetwright_agent.turn.middleware.auditing import Auditor
-from fleetwright_agent.turn.middleware.compaction import CompactionLink
-from fleetwright_agent.turn.middleware.composite import TurnMiddleware
-from fleetwright_agent.turn.middleware.enforcement import Enforcement
-from fleetwright_agent.turn.middleware.equipment import EquipmentLink
-from fleetwright_agent.turn.middleware.knowledge import KnowledgeLink
-from fleetwright_agent.turn.middleware.model_calls import ModelCalls
-from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
-from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
+from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner, TurnMiddleware
 from fleetwright_agent.turn.models import Chat
-from fleetwright_agent.turn.people import with_people
+from fleetwright_agent.turn.people import is_remembered
 from fleetwright_agent.turn.resumption import Start, Threads
+from fleetwright_agent.turn.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
 _STEPS_PER_CALL = 2
@@ -59,70 +40,42 @@ class Closing(Protocol):
 
 
 class GraphTurn:
-    """Runs turns of one agent; the model, the saver and the tools are handed in, with what to close at the end."""
+    """Runs turns of one agent; the model, the links, the memories and the tools are handed in."""
 
     def __init__(
         self,
         config: AgentConfig,
         *,
-        layout: Layout,
         chat: Chat,
-        saver: ConversationSaver,
-        journal: Journal,
-        spending: Spending,
-        sessions: Sessions,
-        views: Views,
-        knowledge: Knowledge,
-        tools: Sequence[Tool],
-        personal: Sequence[Tool] = (),
-        servers: Sequence[McpConnection],
-        metrics: Metrics,
-        enforcement: Enforcement,
-        auditor: Auditor,
-        model_calls: ModelCalls,
+        links: Sequence[ModelLink],
+        runner: ToolRunner,
+        memories: Memories,
+        toolbox: Toolbox,
+        unknown: Callable[[TurnRequest, Sequence[Begun]], Awaitable[None]],
         closing: Sequence[Closing] = (),
         over: Callable[[TurnRequest], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Args:
+        unknown: Is told of calls that a process which died had begun.
+        closing: What to close at the end, beside the tools.
+        over: Is told of every turn that has come to its end; one that waits for a person has not.
         """
-        Args:
-            personal: Tools that a caller has only where it speaks for itself.
-            over: Told of every turn that has come to its end; one that waits for a person has not.
-        """
-        self._config = config
-        self._sessions = sessions
-        self._bills = Bills(spending)
-        self._tools = tuple(tools)
-        self._personal = tuple(personal)
-        self._servers = tuple(servers)
+        self._limits = config.limits
+        self._tells_sessions = config.memory.sessions.enabled
+        self._sessions = memories.sessions
+        self._bills = Bills(memories.spending)
+        self._toolbox = toolbox
         self._closing = tuple(closing)
         self._over = over
-        self._views = views
         self._clock = clock
-        compaction = CompactionLink(
-            config.compaction,
-            config.model,
-            metrics,
-            views=views,
-            calls=model_calls,
-            read_skill=skill_reader(config.skills, layout),
-        )
-        links = (
-            EquipmentLink(config, layout),
-            compaction,
-            KnowledgeLink(knowledge, config.memory.knowledge),
-            TypedResultLink(config.results),
-            model_calls,
-        )
-        runner = ToolCalls(config.limits, metrics, journal, enforcement=enforcement, auditor=auditor)
-        self._enforcement = enforcement
         self._graph: Any = create_agent(
-            chat,
+            cast("BaseChatModel", chat),
             middleware=[TurnMiddleware(links, runner)],
             context_schema=TurnContext,
-            checkpointer=saver,
+            checkpointer=memories.saver,
         )
-        self._threads = Threads(self._graph, saver, journal, unknown=auditor.unknown)
+        self._threads = Threads(self._graph, memories.saver, memories.journal, unknown=unknown)
 
     async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         frames: asyncio.Queue[Any] = asyncio.Queue()
@@ -175,16 +128,15 @@ class GraphTurn:
     async def _invoke(
         self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: Start, stored: StateSnapshot
     ) -> None:
-        tools, unreachable = await self._equipment(request)
-        context = TurnContext(request, frames.put_nowait, tools, thread, unreachable)
+        found = await self._toolbox.equipment(request)
+        context = TurnContext(request, frames.put_nowait, found.tools, thread, found.unreachable)
         context.fresh, context.idle_seconds = begin.fresh, self._idle(stored)
-        if self._config.compaction.archive.recall_tool and not self._enforcement.denies(RECALL):
-            context.recall = recall_tool(lambda: self._views.archived(thread))
+        context.recall = self._toolbox.recall(thread)
         entry = begin.entry
-        if isinstance(entry, dict) and not stored.values and self._knows_sessions(request.owner):
+        if isinstance(entry, dict) and not stored.values and self._knows_sessions(request):
             prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
             entry = {**entry, "prior_sessions": prior}
-        steps = _STEPS_PER_CALL * (self._config.limits.max_tool_calls + 25)
+        steps = _STEPS_PER_CALL * (self._limits.most_model_calls + 5)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
         # What a step has come to is on disk before the next one begins: a call of a tool is known before it is made.
         await self._graph.ainvoke(entry, place, context=context, durability="sync")
@@ -199,34 +151,12 @@ class GraphTurn:
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
         await self._threads.close(request, thread)
-        if self._knows_sessions(request.owner):
+        if self._knows_sessions(request):
             await self._remember(request, answer)
         return Done(answer)
 
-    async def _equipment(self, request: TurnRequest) -> tuple[dict[str, Tool], dict[str, str]]:
-        """Every tool of this turn; a server that cannot be reached takes only its own tools away."""
-        found = await asyncio.gather(*(server.tools() for server in self._servers), return_exceptions=True)
-        personal = self._personal if _is_one_caller(request.owner) else ()
-        tools = {tool.name: tool for tool in (*self._tools, *personal)}
-        unreachable: dict[str, str] = {}
-        uncertain: set[str] = set()
-        for server, listed in zip(self._servers, found, strict=True):
-            if isinstance(listed, McpUnreachable | ToolError):
-                unreachable[server.name] = str(listed)
-                _log.warning("MCP server %s: %s", server.name, listed)
-            elif isinstance(listed, Exception):
-                unreachable[server.name] = "sent what is no list of tools"
-                _log.warning("MCP server %s: its list of tools cannot be read", server.name, exc_info=listed)
-            elif isinstance(listed, BaseException):
-                raise listed
-            else:
-                tools |= {tool.name: tool for tool in listed}
-                uncertain |= {tool.name for tool in listed if server.is_uncertain}
-        offered = with_people(tools, self._config, request.owner, uncertain=uncertain)
-        return {name: tool for name, tool in offered.items() if not self._enforcement.denies(name)}, unreachable
-
-    def _knows_sessions(self, owner: str) -> bool:
-        return self._config.memory.sessions.enabled and _is_one_caller(owner)
+    def _knows_sessions(self, request: TurnRequest) -> bool:
+        return self._tells_sessions and is_remembered(request)
 
     async def _remember(self, request: TurnRequest, answer: str) -> None:
         try:
@@ -238,11 +168,6 @@ class GraphTurn:
             _log.exception("the session could not be remembered")
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(server.aclose() for server in self._servers))
+        await self._toolbox.aclose()
         for part in self._closing:
             await part.aclose()
-
-
-def _is_one_caller(owner: str) -> bool:
-    """An agent speaks for all its callers: what it said for one must not be remembered when it asks for another."""
-    return not owner.startswith(f"{CallerKind.AGENT}:")

@@ -1,111 +1,79 @@
-"""The chat model: an OpenAI-compatible client that streams, counts, and never runs half a tool call."""
+"""The port to models, whoever provides them, and the one place that chooses a provider's client.
 
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+Refuses: reading anything of the environment. A key is read before every call, so its rotation needs no restart.
+"""
+
+import importlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol, Self, cast
 
 import httpx2
-from langchain_core.messages import AIMessage, AIMessageChunk
-from langchain_core.outputs import ChatGenerationChunk
-from langchain_openai import ChatOpenAI
-from pydantic import Field, SecretStr
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import Runnable
 
-from fleetwright_agent.config.model import Model
+from fleetwright_agent.config.model import Endpoint, Provider
 from fleetwright_agent.layout import Layout
-from fleetwright_agent.turn.characters import Whole, is_whole
-from fleetwright_agent.turn.failures import MalformedToolCall, MissingKey
+from fleetwright_agent.turn.failures import MissingKey
 
-_CONNECT_SECONDS = 10.0
-
-
-class Chat(ChatOpenAI):
-    """ChatOpenAI that hands text on as it comes and refuses tool arguments that are not JSON.
-
-    The stock client repairs truncated JSON while streaming, and the repaired call would be executed.
-    """
-
-    said: Callable[[str], None] | None = Field(default=None, exclude=True)
-    thought: Callable[[str], None] | None = Field(default=None, exclude=True)
-    """Providers have two names for what their models think; the stock client reads neither."""
-
-    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        arguments: dict[int, list[str]] = {}
-        calling = False
-        whole = Whole()
-        spent = AIMessage("")
-        async for chunk in super()._astream(*args, **kwargs):
-            chunk = _with(chunk, whole)
-            message = chunk.message
-            if isinstance(message, AIMessageChunk):
-                if message.usage_metadata:
-                    spent = AIMessage("", usage_metadata=message.usage_metadata)
-                for part in message.tool_call_chunks:
-                    calling = True
-                    arguments.setdefault(part["index"] or 0, []).append(part["args"] or "")
-            # Text that follows the start of a tool call is not for the reader (T-03).
-            if self.said is not None and chunk.text and not calling:
-                self.said(chunk.text)
-            yield chunk
-        for pieces in arguments.values():
-            _require_object("".join(pieces), spent)
-
-    def _convert_chunk_to_generation_chunk(
-        self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
-    ) -> ChatGenerationChunk | None:
-        if self.thought is not None and (text := _thought(chunk)):
-            self.thought(text)
-        return super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
+_CONNECT_SECONDS: Final = 10.0
+_CLIENTS: Final = {Provider.OPENAI: "openai", Provider.ANTHROPIC: "anthropic"}
 
 
-def _thought(chunk: Mapping[str, Any]) -> str:
-    choices = chunk.get("choices") or [{}]
-    delta = choices[0].get("delta") or {}
-    text = delta.get("reasoning_content") or delta.get("reasoning")
-    return text if isinstance(text, str) else ""
+class Chat(Protocol):
+    """A LangChain chat model that counts, is heard while it speaks, and never runs half a tool call."""
+
+    endpoint: Endpoint
+
+    def heard(self, said: Callable[[str], None], thought: Callable[[str], None]) -> Self: ...
+
+    def named(self, model: str) -> Self:
+        """Another model at the same address."""
+        ...
+
+    def cap(self, tokens: int) -> dict[str, Any]:
+        """What bounds a reply, as arguments of a call."""
+        ...
+
+    def cached(self, key: str) -> dict[str, Any]:
+        """What lets the provider keep the prompts of one conversation, as arguments of a call."""
+        ...
+
+    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]: ...
 
 
-def _with(chunk: ChatGenerationChunk, whole: Whole) -> ChatGenerationChunk:
-    """The piece with whole characters only, for the reader and for the memory alike."""
-    said = chunk.message.content
-    if not isinstance(said, str) or (text := whole(said)) == said:
-        return chunk
-    message = chunk.message.model_copy(update={"content": text})
-    return ChatGenerationChunk(message=message, generation_info=chunk.generation_info)
+def build_chat(endpoint: Endpoint, layout: Layout, client: httpx2.AsyncClient) -> Chat:
+    """A client for one declared model; nothing is sent yet."""
+    connect = min(_CONNECT_SECONDS, endpoint.timeout_seconds)
+    timeout = httpx2.Timeout(endpoint.timeout_seconds, connect=connect)
+    # Most agents speak to one provider: what the others import would be memory for nothing.
+    provider = importlib.import_module(f"fleetwright_agent.turn.providers.{_CLIENTS[endpoint.provider]}")
+    return cast("Chat", provider.build(endpoint, client, _key(endpoint, layout), timeout))
 
 
-def _require_object(text: str, spent: AIMessage) -> None:
-    try:
-        value = json.loads(text or "{}")
-    except ValueError as error:
-        raise MalformedToolCall("tool arguments are not JSON", spent) from error
-    if not isinstance(value, dict):
-        raise MalformedToolCall("tool arguments are not an object", spent)
-    if not is_whole(json.dumps(value, ensure_ascii=False)):
-        raise MalformedToolCall("tool arguments hold half of a character", spent)
-
-
-def build_chat(model: Model, layout: Layout, client: httpx2.AsyncClient) -> Chat:
-    """A client for one declared model; the key file is read before every call, so rotation needs no restart."""
+def _key(endpoint: Endpoint, layout: Layout) -> Callable[[], Awaitable[str]] | None:
+    file = endpoint.api_key_file
+    if file is None:
+        return None
 
     async def key() -> str:
-        if model.api_key_file is None:
-            return "none"
         try:
-            return layout.secret(model.api_key_file).read_text().strip()
+            return layout.secret(file).read_text().strip()
         except OSError as error:
             raise MissingKey("the key file cannot be read") from error
 
-    return Chat(
-        model=model.name,
-        base_url=model.base_url,
-        api_key=key if model.api_key_file else SecretStr("none"),
-        http_async_client=client,
-        max_retries=0,
-        max_completion_tokens=model.max_output_tokens,
-        temperature=model.temperature,
-        timeout=httpx2.Timeout(model.timeout_seconds, connect=min(_CONNECT_SECONDS, model.timeout_seconds)),
-        stream_chunk_timeout=float(model.timeout_seconds),
-        streaming=True,
-        stream_usage=True,
-        use_responses_api=False,
-    )
+    return key
+
+
+def portable(messages: Sequence[AnyMessage], provider: Provider) -> list[AnyMessage]:
+    """What another provider's model said is passed on as its words and calls: the rest is of its own wire."""
+    return [
+        message.model_copy(update={"content": message.text})
+        if isinstance(message, AIMessage) and isinstance(message.content, list) and _of(message) != provider.value
+        else message
+        for message in messages
+    ]
+
+
+def _of(message: AIMessage) -> str:
+    known = {each.value.lower(): each.value for each in Provider}
+    return known.get(str(message.response_metadata.get("model_provider", "")), "")

@@ -7,7 +7,7 @@ import ssl
 
 import httpx2
 
-from fleetwright_agent.config.model import Header, Model
+from fleetwright_agent.config.model import Endpoint, Header
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.failures import MissingKey, UntrustedAuthority
 
@@ -15,7 +15,7 @@ from fleetwright_agent.turn.failures import MissingKey, UntrustedAuthority
 class ModelTransport(httpx2.AsyncBaseTransport):
     """One connection pool for as long as the trusted authorities are the same ones, and a new one afterwards."""
 
-    def __init__(self, model: Model, layout: Layout) -> None:
+    def __init__(self, model: Endpoint, layout: Layout) -> None:
         self._model = model
         self._layout = layout
         self._pool: httpx2.AsyncHTTPTransport | None = None

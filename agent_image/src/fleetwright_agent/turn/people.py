@@ -9,10 +9,13 @@ from collections.abc import Collection, Mapping
 from fleetwright_agent.callers import CallerKind
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.approvals import Approver
+from fleetwright_agent.config.budgets import Exceeded
 from fleetwright_agent.config.tools import McpServer
+from fleetwright_agent.extensions import leaves_no_memory
 from fleetwright_agent.tools.human import gated, human_tools, shut
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.turn.frames import TurnRequest
 
 
 def with_people(
@@ -28,6 +31,14 @@ def with_people(
     }
     asking = human_tools() if config.ask_human and is_client(owner) else ()
     return guarded | {tool.name: tool for tool in asking}
+
+
+def may_ask(config: AgentConfig) -> bool:
+    """Whether any turn may come to wait for a person, whoever its caller is."""
+    pauses = any(budget.on_exceeded is Exceeded.PAUSE for budget in config.budgets)
+    # A rule for a tool that its server does not offer puts the whole server behind a person.
+    guarded = any(guarded_by_policy(config, server.name) for server in config.mcp_servers)
+    return config.ask_human or pauses or guarded or bool(needs_approval(config))
 
 
 def needs_approval(config: AgentConfig) -> frozenset[str]:
@@ -68,3 +79,8 @@ def may_approve(config: AgentConfig, owner: str) -> bool:
 
 def is_client(owner: str) -> bool:
     return owner.startswith(f"{CallerKind.CLIENT}:")
+
+
+def is_remembered(request: TurnRequest) -> bool:
+    """An agent speaks for all its callers: what it said for one must not be remembered when it asks for another."""
+    return is_client(request.owner) and not leaves_no_memory(request.metadata)

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from fleetwright_agent.memory.checkpoints import ConversationSaver
-from fleetwright_agent.memory.journal import Journal
+from fleetwright_agent.memory.journal import Begun, Journal
 from fleetwright_agent.memory.threads import Aside, conversation
 from fleetwright_agent.turn.frames import Ask, AskKind, TurnFailed, TurnRequest
 
@@ -63,9 +63,9 @@ class Threads:
         saver: ConversationSaver,
         journal: Journal,
         *,
-        unknown: Callable[[TurnRequest, Sequence[str]], Awaitable[None]],
+        unknown: Callable[[TurnRequest, Sequence[Begun]], Awaitable[None]],
     ) -> None:
-        """Args: `unknown` is told of the tools whose calls a process which died had begun."""
+        """Args: `unknown` is told of the calls that a process which died had begun."""
         self._graph = graph
         self._saver = saver
         self._journal = journal
@@ -82,11 +82,12 @@ class Threads:
         if begin.fresh:
             await self._set_aside(request, stored, thread, unfinished=bool(asked(stored)))
             await self._journal.forget(thread)
-        elif request.restarted and (tools := await self._journal.begun(thread)):
-            await self._unknown(request, tools)
+        elif request.restarted and (calls := await self._journal.begun(thread)):
+            await self._unknown(request, calls)
+            tools = ", ".join(call.tool for call in calls)
             raise TurnFailed(
                 "restart_tool_unknown",
-                f"The agent restarted while {', '.join(tools)} ran. Whether it took effect is not known, so it was not"
+                f"The agent restarted while {tools} ran. Whether it took effect is not known, so it was not"
                 " called again: look, then send the message again if it is needed.",
             )
         return thread, begin, stored

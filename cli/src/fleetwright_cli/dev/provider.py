@@ -32,9 +32,12 @@ def provider_from(environ: Mapping[str, str], *, offline_url: str) -> Provider:
 
 
 def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
-    """The same agent, answered by that provider. A price declared for another model is dropped with its name."""
+    """The same agent, answered by that provider alone. A price declared for another model is dropped with its name."""
     model = dict(agent["spec"]["model"])
-    for field_of_the_real_one in ("apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL"):
+    for field_of_the_real_one in (
+        *("apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL"),
+        *("provider", "promptCache", "fallbacks", "auxiliary"),
+    ):
         model.pop(field_of_the_real_one, None)
     model["baseURL"] = provider.base_url
     if provider.key is not None:

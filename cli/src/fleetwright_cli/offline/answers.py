@@ -14,6 +14,11 @@ _THINK = re.compile(r"\[\[think:(\d+)\]\]")
 _LONG = re.compile(r"\[\[long:(\d+)\]\]")
 _TOGETHER = "[[together]]"
 """Every call that is left at once, instead of one after the other."""
+_NOTE = re.compile(r"\s*(note:|please continue\b)", re.IGNORECASE)
+_AGAIN = re.compile(r"\[\[again:(\d+)(!?)\]\]")
+"""The first call so many times, until the model is told not to; with an exclamation mark even then."""
+_MUTE = re.compile(r"\[\[mute:(\d+)\]\]")
+"""So many replies to the results of tools say nothing."""
 _MARKER = re.compile(r"\[\[[^\]]*\]\]")
 _FENCE = re.compile(r"</?[a-z_]+(?: note=\"[^\"]*\")?>")
 _ASKS_BACK = re.compile(
@@ -50,12 +55,15 @@ def thinking(asked: str, reply: Answer) -> Answer:
 
 def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
     """The reply to a chat-completions request."""
-    asked_at = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    said_at = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    if said_at >= 0 and _SUMMARISE.match(text_of(messages[said_at])):
+        return Answer(_summary(messages[:said_at]))
+    asked_at = _asked(messages, said_at)
     asked = text_of(messages[asked_at]) if asked_at >= 0 else ""
-    if _SUMMARISE.match(asked):
-        return Answer(_summary(messages[:asked_at]))
-    steps = plan(_MARKER.sub("", asked), tools)
     results = [message for message in messages[asked_at + 1 :] if message["role"] == "tool"]
+    steps = _steps(asked, tools, noted=bool(results) and said_at > asked_at)
+    if results and (mute := _MUTE.search(asked)) and _notes(messages) < int(mute.group(1)):
+        return Answer()
     if results and (call := _answering(results[-1], messages, tools)):
         return Answer(calls=(call,))
     done = len(results) - _answered(results, messages[asked_at + 1 :])
@@ -69,6 +77,34 @@ def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, A
     if _RECALL.search(asked) and (known := _recalled(asked, messages[:asked_at])):
         return Answer(f"You told me: {known}")
     return Answer(_plain_answer(messages, asked))
+
+
+def _asked(messages: Sequence[Mapping[str, Any]], said_at: int) -> int:
+    """Where the request stands: before the notes on results of tools, which ask nothing."""
+    while said_at > 0 and _is_note(messages, said_at):
+        said_at = max((i for i in range(said_at) if messages[i]["role"] == "user"), default=-1)
+    return said_at
+
+
+def _is_note(messages: Sequence[Mapping[str, Any]], at: int) -> bool:
+    before = next((message["role"] for message in reversed(messages[:at]) if message["role"] != "user"), "")
+    return before == "tool" and bool(_NOTE.match(text_of(messages[at])))
+
+
+def _notes(messages: Sequence[Mapping[str, Any]]) -> int:
+    """How many stand at the end."""
+    count = 0
+    while count < len(messages) and _is_note(messages, len(messages) - 1 - count):
+        count += 1
+    return count
+
+
+def _steps(asked: str, tools: Sequence[Mapping[str, Any]], *, noted: bool) -> list[Call]:
+    steps = plan(_MARKER.sub("", asked), tools)
+    again = _AGAIN.search(asked)
+    if again is None or not steps or (noted and not again.group(2)):
+        return steps
+    return steps[:1] * int(again.group(1)) + steps[1:]
 
 
 def _answering(

@@ -1,7 +1,8 @@
 """Markers in a prompt that make the model fail on purpose.
 
 `[[fail:KIND]]` in the newest user message fails every time, `[[fail:KIND*N]]` the first N times that message is
-seen. `[[pause:SECONDS]]` waits between the pieces of a streamed answer.
+seen; `[[fail:KIND@MODEL]]` fails only the model of that name. `[[pause:SECONDS]]` waits between the pieces of a
+streamed answer. Control characters are refused, as by some providers, and so is a result of a tool with `[[refuse]]`.
 """
 
 import hashlib
@@ -9,10 +10,22 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-KINDS = ("401", "403", "404", "429", "500", "503", "hang", "overflow", "malformed", "cut", "empty")
-_FAIL = re.compile(rf"\[\[fail:({'|'.join(KINDS)})(?:\*(\d+))?\]\]")
+KINDS = ("401", "403", "404", "429", "500", "503", "hang", "overflow", "refused", "malformed", "cut", "empty")
+_FAIL = re.compile(rf"\[\[fail:({'|'.join(KINDS)})(?:\*(\d+))?(?:@([\w.-]+))?\]\]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+_REFUSE = "[[refuse]]"
 _PAUSE = re.compile(r"\[\[pause:(\d+(?:\.\d+)?)\]\]")
 _MOST_PAUSE = 5.0
+STATUS = {
+    "401": (401, "invalid_api_key", "Incorrect API key provided."),
+    "403": (403, "forbidden", "This key may not use the model."),
+    "404": (404, "model_not_found", "The model does not exist."),
+    "429": (429, "rate_limit_exceeded", "Rate limit reached."),
+    "500": (500, "server_error", "The server had an error."),
+    "503": (503, "overloaded", "The server is overloaded."),
+    "refused": (400, "invalid_value", "The request holds what this model does not read."),
+    "overflow": (400, "context_length_exceeded", "This model's maximum context length is exceeded."),
+}
 
 
 @dataclass(slots=True)
@@ -21,8 +34,8 @@ class Failing:
 
     seen: Counter[str]
 
-    def kind(self, asked: str) -> str | None:
-        match = _FAIL.search(asked)
+    def kind(self, asked: str, model: str) -> str | None:
+        match = next((found for found in _FAIL.finditer(asked) if found.group(3) in {None, model}), None)
         if match is None:
             return None
         kind, times = match.group(1), match.group(2)
@@ -31,6 +44,11 @@ class Failing:
         key = hashlib.sha256(asked.encode()).hexdigest()
         self.seen[key] += 1
         return kind if self.seen[key] <= int(times) else None
+
+
+def offends(text: str, *, is_result: bool) -> bool:
+    """Whether a message is one that the request is refused for."""
+    return bool(_CONTROL.search(text)) or (is_result and _REFUSE in text)
 
 
 def pause(asked: str) -> float:

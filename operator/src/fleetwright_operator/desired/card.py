@@ -11,6 +11,7 @@ from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json, sha256_hex
+from fleetwright_operator.desired.extensions import declared_extensions
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
 from fleetwright_operator.desired.older_card import superset
 from fleetwright_operator.desired.push import offers_push
@@ -20,14 +21,11 @@ from fleetwright_operator.desired.terms import (
     keeps_skills_from_strangers,
     media_type,
     takes_api_keys,
-    tells_tool_calls,
 )
 from fleetwright_operator.edges import Agent
 from fleetwright_operator.skill_document import SkillContent
 
 _BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
-COST_EXTENSION = "https://proto-labs.ai/a2a/ext/cost-v1"
-TOOL_CALL_EXTENSION = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 DEFAULT_VERSION = "0.1.0"
 _OUTPUT_MODES = ("text/markdown", "text/plain")
 _BEARER = {
@@ -110,7 +108,7 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         "capabilities": {
             "streaming": True,
             "pushNotifications": offers_push(agent),
-            "extensions": _extensions(spec),
+            "extensions": declared_extensions(spec),
             **({"extendedAgentCard": True} if keeps_skills_from_strangers(agent) else {}),
         },
         "securitySchemes": schemes,
@@ -138,14 +136,6 @@ def _declared(entry: Mapping[str, Any]) -> dict[str, Any]:
     name = entry.get("name", entry["id"])
     tags = list(entry.get("tags", ())) or ["skill"]
     return {"id": entry["id"], "name": name, "description": entry["description"], "tags": tags}
-
-
-def _extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Those that the agent speaks; what has no URI cannot be declared."""
-    declared = {COST_EXTENSION: "Tokens and US dollars of a task, in the metadata of its last artifact."}
-    if tells_tool_calls(spec):
-        declared[TOOL_CALL_EXTENSION] = "Calls of tools while a task works, in the metadata of its status messages."
-    return [{"uri": uri, "description": description} for uri, description in declared.items()]
 
 
 def _interfaces(agent: Agent, url: str) -> list[dict[str, str]]:

@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleetwright_operator import durations
-from fleetwright_operator.catalog import Catalog, ModelDefaults
+from fleetwright_operator.catalog import Catalog
 from fleetwright_operator.desired.memory import memory_config
+from fleetwright_operator.desired.models import models_config, other_model
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.push import push_config
-from fleetwright_operator.desired.references import (
-    api_key,
-    certificate_authority,
-    header_files,
-    instructions_file,
-)
+from fleetwright_operator.desired.references import instructions_file
+from fleetwright_operator.desired.telemetry import telemetry_config
 from fleetwright_operator.desired.terms import DIALECTS, declared_skills, dialects, media_type, takes_api_keys
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools, digests, pinned_list, server_entry
 from fleetwright_operator.desired.volume import is_ephemeral
@@ -24,18 +21,6 @@ from fleetwright_operator.edges import Agent
 from fleetwright_operator.endpoints import Endpoints
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import SkillContent
-
-DEFAULT_MODEL_TIMEOUT = "120s"
-
-
-def model_base_url(agent: Agent, catalog: Catalog) -> str:
-    model = agent["spec"]["model"]
-    return str(model.get("baseURL") or catalog.lookup(model["name"]).base_url)
-
-
-def model_destination(agent: Agent, catalog: Catalog) -> str:
-    """The address that calls to the model go to: the proxy where there is one."""
-    return str(agent["spec"]["model"].get("proxyURL") or model_base_url(agent, catalog))
 
 
 def drain_seconds(agent: Agent, settings: Settings) -> int:
@@ -62,13 +47,13 @@ def agent_config(
         "description": spec.get("description", ""),
         **_instructions(agent),
         "url": endpoints.agent(namespace, name),
-        "model": _model(agent, settings.catalog),
+        "model": models_config(spec, settings.catalog),
         "skills": [_skill(skill) for skill in skills],
         "mcpServers": [
             _server(widened(use, needs), servers[use["name"]], endpoints) for use in spec.get("mcpServers", ())
         ],
         "peers": [_peer(peers[peer["name"]], endpoints) for peer in spec.get("peers", ())],
-        "compaction": _compaction(spec.get("compaction", {}), settings.catalog),
+        "compaction": _compaction(spec.get("compaction", {})),
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
         **_people(spec),
@@ -93,6 +78,7 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
         **({"dialects": dialects(agent)} if len(dialects(agent)) < len(DIALECTS) else {}),
         **push_config(agent),
+        **telemetry_config(agent),
         **({"allowedOrigins": list(origins)} if origins else {}),
         **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
         **({"memory": remembered} if remembered else {}),
@@ -103,27 +89,6 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
 def _instructions(agent: Agent) -> dict[str, str]:
     mounted = instructions_file(agent)
     return {"instructionsFile": mounted.path} if mounted else {"instructions": agent["spec"]["instructions"]}
-
-
-def _model(agent: Agent, catalog: Catalog) -> dict[str, Any]:
-    model = agent["spec"]["model"]
-    defaults: ModelDefaults = catalog.lookup(model["name"])
-    key, authority = api_key(agent), certificate_authority(agent)
-    headers = [{"name": name, "valueFile": mounted.path} for name, mounted in header_files(agent).items()]
-    price = model.get("price") or defaults.price
-    return {
-        "name": model["name"],
-        "baseUrl": model_base_url(agent, catalog),
-        "contextWindow": model.get("contextWindow", defaults.context_window),
-        "maxOutputTokens": model.get("maxOutputTokens", defaults.max_output_tokens),
-        "timeoutSeconds": durations.seconds(model.get("timeout", DEFAULT_MODEL_TIMEOUT)),
-        **({"apiKeyFile": key.path} if key else {}),
-        **({"headers": headers} if headers else {}),
-        **({"caFile": authority.path} if authority else {}),
-        **({"proxyUrl": model["proxyURL"]} if "proxyURL" in model else {}),
-        **({"temperature": float(model["temperature"])} if "temperature" in model else {}),
-        **({"price": dict(price)} if price else {}),
-    }
 
 
 def _skill(skill: SkillContent) -> dict[str, Any]:
@@ -189,20 +154,11 @@ def _given(spec: Mapping[str, Any], field: str) -> dict[str, Any]:
     return {field: spec[field]} if spec.get(field) else {}
 
 
-def _compaction(spec: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+def _compaction(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The same fields; only durations are spelt as numbers. Defaults are the runtime's own."""
     groups = ("trigger", "keep", "prune", "summary", "pin", "archive", "guard")
     policy = {key: dict(spec[key]) for key in groups if key in spec}
     for group, field in (("summary", "timeout"), ("prune", "idleAfter"), ("archive", "retain")):
         if field in policy.get(group, {}):
             policy[group][f"{field}Seconds"] = durations.seconds(policy[group].pop(field))
-    if "model" in policy.get("summary", {}):
-        policy["summary"]["model"] = other_model(policy["summary"]["model"], catalog)
     return {**({"mode": spec["mode"]} if "mode" in spec else {}), **policy}
-
-
-def other_model(model: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
-    defaults = catalog.lookup(model["name"])
-    price = model.get("price") or defaults.price
-    window = model.get("contextWindow", defaults.context_window)
-    return {"name": model["name"], "contextWindow": window, **({"price": dict(price)} if price else {})}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetwright_operator import names
-from fleetwright_operator.desired import push
+from fleetwright_operator.desired import push, telemetry
 from fleetwright_operator.desired.addresses import (
     Address,
     Destination,
@@ -16,7 +16,8 @@ from fleetwright_operator.desired.addresses import (
     parse_address,
     pods,
 )
-from fleetwright_operator.desired.config import model_destination
+from fleetwright_operator.desired.models import declared_models
+from fleetwright_operator.desired.models import destination as model_destination
 from fleetwright_operator.desired.permissions import Needs, needed_addresses, needed_ranges
 from fleetwright_operator.edges import Agent, peers_of
 from fleetwright_operator.endpoints import DEFAULT_MCP_PORT
@@ -47,10 +48,8 @@ def named_addresses(
         UnusableAddress: An address can never work; checks.py says so before anybody builds.
     """
     namespace = agent["metadata"]["namespace"]
-    model = agent["spec"]["model"]
-    url = model_destination(agent, settings.catalog)
-    where = parse_address(url, namespace=namespace, settings=settings)
-    yield f"model {model['name']}{', through its proxy' if 'proxyURL' in model else ''}", where
+    for url, why in _models(agent, settings).items():
+        yield why, parse_address(url, namespace=namespace, settings=settings)
     for name, server in servers.items():
         if remote := server["spec"].get("remote"):
             where = parse_address(remote["url"], namespace=namespace, settings=settings)
@@ -58,6 +57,17 @@ def named_addresses(
     yield from needed_addresses(needs, namespace=namespace, settings=settings)
     for _, url in push.receivers(agent):
         yield push.WHY, parse_address(url, namespace=namespace, settings=settings)
+    if collector := telemetry.collector(agent):
+        yield telemetry.WHY, parse_address(collector, namespace=namespace, settings=settings)
+
+
+def _models(agent: Agent, settings: Settings) -> dict[str, str]:
+    """By address, what of the agent's models is there."""
+    found: dict[str, list[str]] = {}
+    for _, model in declared_models(agent["spec"]):
+        text = f"{model['name']}{', through its proxy' if 'proxyURL' in model else ''}"
+        found.setdefault(model_destination(model, settings.catalog), []).append(text)
+    return {url: f"model {' and '.join(names)}" for url, names in found.items()}
 
 
 def derived_addresses(

@@ -57,7 +57,9 @@ def server_probe(server: Mapping[str, Any], *, about: Sequence[str], services: S
     """
     endpoints = Endpoints(cluster_domain=settings.cluster_domain)
     files = [(SECRET, *key) for key in credential_keys(server)]
-    arguments = ["mcp", canonical_json(server_entry(server, endpoints))]
+    # What agents are told of: a look must not reach what none of them may.
+    denied = [word for each in settings.stated_ranges for word in ("--denied", str(each))]
+    arguments = ["mcp", *denied, canonical_json(server_entry(server, endpoints))]
     return Probe(
         owner=owner_of(server),
         pod=runtime_pod(arguments, settings, mounts=file_mounts(files), volumes=file_volumes(files)),

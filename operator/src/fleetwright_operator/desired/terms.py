@@ -55,6 +55,12 @@ def tells_tool_calls(spec: Mapping[str, Any]) -> bool:
     return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
 
 
+def tells_model_fallbacks(spec: Mapping[str, Any]) -> bool:
+    """Whether callers are told which model took over from which."""
+    told = spec.get("a2a", {}).get("extensions", {}).get("modelFallbacks", False)
+    return bool(told and spec.get("model", {}).get("fallbacks"))
+
+
 def keeps_skills_from_strangers(agent: Agent) -> bool:
     """Whether the card that everybody reads names no skills; callers read them on the extended one."""
     return bool(agent["spec"].get("a2a", {}).get("publicCard") == "Minimal")

@@ -54,6 +54,11 @@ def texts(events):
     return [part.text for part in parts(events) if part.text]
 
 
+def said(events):
+    """What is told to people: what it takes for thoughts is not."""
+    return [part.text for part in parts(events) if part.text and not part.thought]
+
+
 def named(events, name):
     return {event.custom_metadata[f"a2a:{name}"] for event in events}
 
@@ -69,6 +74,10 @@ async def main(url, token):
         failed = await plain.say(text("fail"))
     async with conversation(url, token, streaming=True) as live:
         told = await live.say(text("hello"))
+        wondered = await live.say(text("ask Sure?"))
+        question = next(part.function_call for part in parts(wondered) if part.function_call)
+        reply = types.FunctionResponse(id=question.id, name=question.name, response={"result": "yes"})
+        decided = await live.say(types.Part(function_response=reply))
     async with conversation(url, "unknown", streaming=True) as stranger:
         refused = await stranger.say(text("hello"))
     report = {
@@ -76,6 +85,7 @@ async def main(url, token):
         "streamed": [[event.partial, *texts([event])] for event in told if event.content and texts([event])],
         "continued": [texts(second), named(first, "context_id") == named(second, "context_id")],
         "asked": [question.args, texts(answered), named(answered, "task_id") == named(asked, "task_id")],
+        "decided": [said(decided), sum(1 for part in parts(decided) if part.function_call)],
         "failed": texts(failed),
         "unknown": [event.error_message.splitlines()[0].partition(" for url")[0] for event in refused],
     }

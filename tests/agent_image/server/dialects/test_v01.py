@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
 
 Open = Callable[..., Any]
 
@@ -105,6 +105,51 @@ async def test_the_same_word_twice_answers_two_questions(
     assert len(executor.jobs) == 3
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["in one process", "over a restart"])
+async def test_a_caller_that_numbers_all_of_its_requests_alike_answers_two_questions_with_one_word(
+    open_door: Open, written: Any, raw: Any, restarted: bool
+) -> None:
+    script = {"begin": ["ask: Sure?"], "yes": ["ask: Really?"]}
+    executor = written(script)
+    door = await open_door(executor=executor)
+    async with raw(door) as caller:
+        await caller.call("tasks/send", send("a", "begin"), request_id=1)
+        again = (await caller.call("tasks/send", send("a", "begin"), request_id=1))["result"]
+        assert again["status"]["message"]["parts"][0]["text"] == "Sure?", "what a task began with answers nothing"
+        asked = (await caller.call("tasks/send", send("a", "yes"), request_id=1))["result"]
+        assert asked["status"]["message"]["parts"][0]["text"] == "Really?"
+    if restarted:
+        await door.app.aclose()
+        door = await open_door(executor=executor)
+    script["yes"] = ["Done."]
+    async with raw(door) as caller:
+        ended = (await caller.call("tasks/send", send("a", "yes"), request_id=1))["result"]
+        late = (await caller.call("tasks/send", send("a", "yes"), request_id=1))["result"]
+    assert ended["status"]["state"] == late["status"]["state"] == "completed"
+    assert len(executor.jobs) == 3
+
+
+async def test_no_word_that_may_have_been_sent_again_approves_anything(open_door: Open, raw: Any) -> None:
+    async def approving(request: TurnRequest) -> AsyncIterator[Frame]:
+        approved.append(request.reply)
+        payload = {"kind": "approval", "title": "t", "detail": "{}", "project": "p"}
+        yield Ask(AskKind.APPROVAL, f"Pay {10 ** len(approved)}?", payload, identity=f"{len(approved)}", tool="pay")
+
+    approved: list[Any] = []
+    door = await open_door(approving)
+    async with raw(door) as caller:
+        await caller.call("tasks/send", send("a", "begin"), request_id=1)
+        for _ in range(2):
+            asked = (await caller.call("tasks/send", send("a", "yes"), request_id=1))["result"]["status"]
+            assert (asked["state"], asked["message"]["parts"][0]["text"]) == ("input-required", "Pay 100?")
+        assert len(approved) == 2
+        named = {"metadata": {"https://fleetwright.dev/a2a/ask/v1": {"id": "2"}}}
+        said = send("a", "yes")
+        said["message"] |= named
+        surely = (await caller.call("tasks/send", said, request_id=1))["result"]["status"]
+    assert surely["message"]["parts"][0]["text"] == "Pay 1000?"
+
+
 @pytest.mark.parametrize("method", ["tasks/send", "tasks/sendSubscribe"])
 async def test_an_answer_sent_again_is_not_the_answer_to_the_next_question(
     open_door: Open, written: Any, raw: Any, method: str
@@ -162,7 +207,7 @@ async def test_an_answer_that_looks_like_one_from_long_before_is_refused_with_th
     executor = written({"begin": ["ask: Sure?"], "yes": ["ask: Really?"], "certainly": ["Done."]})
     door = await open_door(executor=executor, clock=clock)
     async with raw(door) as caller:
-        await caller.call("tasks/send", send("a", first))
+        await caller.call("tasks/send", send("a", first), request_id="first")
         if first != text:
             await caller.call("tasks/send", send("a", text))
         for passed in (30, 59):  # noqa: B007 - the clock reads it

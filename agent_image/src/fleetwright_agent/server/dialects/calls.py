@@ -116,9 +116,14 @@ async def _told(call: Call, first: Any, events: AsyncGenerator[Any, None]) -> As
         try:
             for params in () if is_held(first) else tell(first):
                 yield params
+                del params
+            # While a stream is silent it holds nothing of what it told: a task may be large, and streams many.
+            del first
             async for event in events:
                 for params in tell(event):
                     yield params
+                    del params
+                del event
         except Exception as error:
             raise safe(error) from None
 

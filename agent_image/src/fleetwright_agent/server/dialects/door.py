@@ -7,6 +7,7 @@ from a2a.server.request_handlers.request_handler import RequestHandler
 from starlette.routing import Route
 
 from fleetwright_agent.config.server import DialectName
+from fleetwright_agent.extensions import CHOSEN_ID
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.dialects.calls import Admission, Calls
 from fleetwright_agent.server.dialects.dialect import Dialect
@@ -18,7 +19,6 @@ from fleetwright_agent.server.dialects.v03_rest import V03_REST
 from fleetwright_agent.server.dialects.v10 import V10
 from fleetwright_agent.server.errors import RPC_PATH
 from fleetwright_agent.server.live import LiveTasks
-from fleetwright_agent.server.messages import CHOSEN_ID
 from fleetwright_agent.server.watched import Watched
 
 _JSON_RPC: Final[dict[DialectName, Dialect]] = {DialectName.V1_0: V10, DialectName.V0_3: V03, DialectName.V0_1: V01}

@@ -97,6 +97,7 @@ class JsonRpc:
             async with aclosing(told):
                 async for result in told:
                     yield {"jsonrpc": "2.0", "id": request_id, "result": result}
+                    del result
 
         return streamed(
             results(),

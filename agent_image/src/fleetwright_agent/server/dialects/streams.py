@@ -17,6 +17,8 @@ _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"
 _GRACE_SECONDS: Final = 3
 KEEPALIVE_SECONDS: Final = 15.0
 """Proxies end what is silent for longer, some of them after half a minute."""
+UNREAD_SECONDS: Final = 300.0
+"""Whoever takes nothing for so long is not slow but gone; it may subscribe again."""
 
 
 async def nothing() -> AsyncGenerator[Params, None]:
@@ -45,12 +47,16 @@ def streamed(
                 if broken is not None:
                     raise broken
                 async for document in told:
-                    yield {"data": _line(document)}
+                    line = {"data": _line(document)}
+                    del document
+                    yield line
+                    del line
             except A2AError as error:
                 yield {"data": _line(fault(error)), **({"event": "error"} if marked else {})}
 
     response = create_event_source_response(events(), shutdown_grace_period=_GRACE_SECONDS)
     response.ping_interval = keepalive
+    response.send_timeout = UNREAD_SECONDS
     response.headers.update({"Cache-Control": "no-cache, no-store", **headers})
     return response
 

@@ -23,10 +23,10 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils import errors
 from google.protobuf.json_format import MessageToDict
 
+from fleetwright_agent.extensions import CHOSEN_ID
 from fleetwright_agent.server.dialects import v01_reads as reads
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
 from fleetwright_agent.server.events import INTERRUPTED, Event, rests
-from fleetwright_agent.server.messages import CHOSEN_ID
 
 STATES: Final[Mapping[int, str]] = {
     TaskState.TASK_STATE_SUBMITTED: "submitted",

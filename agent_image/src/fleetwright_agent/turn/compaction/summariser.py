@@ -11,11 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from fleetwright_agent.config.compaction import Compaction
-from fleetwright_agent.config.model import Model, Price, SummaryModel
+from fleetwright_agent.config.model import Model, OtherModel, Price
 from fleetwright_agent.turn.compaction.economics import other_is_cheaper
 from fleetwright_agent.turn.compaction.fence import ARCHIVED, SUMMARY, fence
 from fleetwright_agent.turn.compaction.measure import estimate_text
@@ -59,7 +58,8 @@ class Ask(Protocol):
 class Material:
     """What there is to summarise, as the model has seen it so far."""
 
-    chat: BaseChatModel
+    chat: Any
+    """Of the port in turn/models.py."""
     system: SystemMessage | None
     tools: Sequence[Any]
     head: Sequence[AnyMessage]
@@ -104,7 +104,7 @@ class Summariser:
 
     def _warm(self, material: Material) -> bool:
         """Whether to send the prefix that the provider knows."""
-        other = self._settings.model
+        other = self._model.auxiliary
         fits = material.tokens + self._settings.max_tokens + _SPARE <= self._model.context_window
         if not fits or material.cold or material.refused is not None:
             return False
@@ -118,7 +118,7 @@ class Summariser:
 
     async def _of_prefix(self, material: Material, ask: Ask) -> Written:
         # Tools stand at the beginning of what a provider caches: without them nothing would be found there.
-        chat: Any = material.chat
+        chat = material.chat
         model = chat.bind_tools(list(material.tools), tool_choice="none") if material.tools else chat
         prompt = [
             *([material.system] if material.system else []),
@@ -126,12 +126,13 @@ class Summariser:
             *material.leaving,
             instruction(self._settings.instructions),
         ]
-        return self._read(await ask(prompt, model=self._capped(model), name=self._model.name, price=self._model.price))
+        capped = self._capped(model, chat)
+        return self._read(await ask(prompt, model=capped, name=self._model.name, price=self._model.price))
 
     async def _of_transcript(self, material: Material, ask: Ask) -> Written:
         text = transcript(hardest(material.leaving, self._policy.prune))
         who, pieces = self._reader(material, text)
-        chat: Any = material.chat.model_copy(update={"model_name": who.name})
+        chat = material.chat.named(who.name)
         written, earlier, facts = Written(), material.earlier, list[str]()
         for piece in pieces:
             prompt: list[AnyMessage] = [
@@ -140,15 +141,15 @@ class Summariser:
                 HumanMessage(fence(ARCHIVED, _NOTE, piece)),
                 instruction(self._settings.instructions),
             ]
-            reply = await ask(prompt, model=self._capped(chat), name=who.name, price=who.price)
+            reply = await ask(prompt, model=self._capped(chat, chat), name=who.name, price=who.price)
             written = self._read(reply)
             facts += written.facts
             earlier = fence(SUMMARY, _NOTE, reply.text)
         return Written(written.goal, written.now, written.next, tuple(facts))
 
-    def _reader(self, material: Material, text: str) -> tuple[Model | SummaryModel, list[str]]:
+    def _reader(self, material: Material, text: str) -> tuple[Model | OtherModel, list[str]]:
         """The other model, or the own one where the text is too long for it; and the pieces that it reads."""
-        for who in (self._settings.model, self._model):
+        for who in (self._model.auxiliary, self._model):
             if who is None:
                 continue
             pieces = list(_pieces(text, self._piece(material, who)))
@@ -156,7 +157,7 @@ class Summariser:
                 return who, pieces
         raise SummaryFailed("too_long")
 
-    def _piece(self, material: Material, who: Model | SummaryModel) -> int:
+    def _piece(self, material: Material, who: Model | OtherModel) -> int:
         """Characters of one piece; half of what was refused, for the true window is not known then."""
         window = who.context_window
         if material.refused is not None and who is self._model:
@@ -164,8 +165,8 @@ class Summariser:
         room = window - self._settings.max_tokens - _SPARE - estimate_text(material.earlier)
         return max(_SPARE, room) * _CHARACTERS
 
-    def _capped(self, model: Any) -> Any:
-        return model.bind(max_completion_tokens=self._settings.max_tokens)
+    def _capped(self, model: Any, chat: Any) -> Any:
+        return model.bind(**chat.cap(self._settings.max_tokens))
 
     def _read(self, reply: AIMessage) -> Written:
         text = reply.text.strip()

@@ -5,6 +5,8 @@ from contextlib import suppress
 from typing import Any
 
 from fleetwright_agent.config.enforcement import AuditMode
+from fleetwright_agent.extensions import labels_of
+from fleetwright_agent.memory.journal import Begun
 from fleetwright_agent.security.audit import AuditFailed, AuditTrail, call_line
 from fleetwright_agent.tools.port import ToolError
 from fleetwright_agent.turn.frames import TurnRequest
@@ -29,10 +31,11 @@ class Auditor:
         except AuditFailed as error:
             raise ToolError(_SHUT) from error
 
-    async def unknown(self, turn: TurnRequest, tools: Sequence[str]) -> None:
+    async def unknown(self, turn: TurnRequest, calls: Sequence[Begun]) -> None:
         """Of calls that a process which died had begun: whether they took effect nobody knows."""
-        for tool in tools:
-            await self._end({**_who(turn, tool), "success": False, "outcome": "unknown"})
+        for call in calls:
+            args = call_line(call.arguments, "")["args"]
+            await self._end({**_who(turn, call.tool), "args": args, "success": False, "outcome": "unknown"})
 
     async def ended(
         self, turn: TurnRequest, tool: str, arguments: Mapping[str, Any], *, text: str, outcome: str, seconds: float
@@ -49,4 +52,5 @@ class Auditor:
 
 
 def _who(turn: TurnRequest, tool: str) -> dict[str, str]:
-    return {"session_id": turn.context_id, "task_id": turn.task_id, "owner": turn.owner, "tool": tool}
+    who = {"session_id": turn.context_id, "task_id": turn.task_id, "owner": turn.owner, "tool": tool}
+    return {**who, **labels_of(turn.metadata)}

@@ -63,8 +63,6 @@ class CompactionLink:
         self._counts = Counts(metrics)
         self._clock = clock
         self._monotonic = monotonic
-        if policy.summary.model is not None:
-            metrics.declare(policy.summary.model.name)
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context

@@ -16,7 +16,7 @@ from fleetwright_agent.memory.knowledge import Knowledge
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import TurnRequest
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
-from fleetwright_agent.turn.people import is_client
+from fleetwright_agent.turn.people import is_remembered
 
 _log = logging.getLogger(__name__)
 HOT_CHARACTERS: Final = 6000
@@ -41,7 +41,7 @@ class KnowledgeLink:
         return await call(request)
 
     async def _found(self, turn: TurnRequest) -> str:
-        if not (self._policy.enabled and is_client(turn.owner)):
+        if not (self._policy.enabled and is_remembered(turn)):
             return ""
         try:
             hot = await self._knowledge.hot(turn.owner, characters=HOT_CHARACTERS) if self._policy.hot else []

@@ -1,17 +1,20 @@
-"""The innermost link of a model call: tries again what may pass, counts what was used, says what failed."""
+"""The innermost link of a model call: tries again what may pass, counts what was used, says what failed.
+
+Every call is charged to the model that was asked, at that model's own price.
+"""
 
 import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from langchain.agents.middleware import ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from fleetwright_agent.config.model import Model
+from fleetwright_agent.config.model import Endpoint, Model
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.books import Account, Books, OverBudget
 from fleetwright_agent.turn.characters import Whole
@@ -21,6 +24,7 @@ from fleetwright_agent.turn.failures import Failure, classify, spent
 from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed
 from fleetwright_agent.turn.middleware.budgeted import refuse
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.models import Chat
 
 T = TypeVar("T")
 _OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
@@ -63,22 +67,22 @@ class ModelCalls:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context = request.runtime.context
+        endpoint = _chat(request).endpoint
+        own = Account(endpoint.name, endpoint.price, Purpose.ANSWER)
         if not self._books.has_budgets:
-            return await self._answered(request, call, context, self._account)
+            return await self._answered(request, call, context, own)
         while True:
-            account = await self._books.cheaper() or self._account
+            account = await self._cheaper(endpoint) or own
             size = _size(request)
             try:
-                async with self._books.reserved(
-                    account.price, tokens_in=size, tokens_out=self._model.max_output_tokens
-                ):
+                async with self._books.reserved(account.price, tokens_in=size, tokens_out=endpoint.max_output_tokens):
                     return await self._answered(_by(account.model, request), call, context, account)
             except OverBudget as over:
                 refuse(over, context, self._metrics)
 
-    @property
-    def _account(self) -> Account:
-        return Account(self._model.name, self._model.price, Purpose.ANSWER)
+    async def _cheaper(self, endpoint: Endpoint) -> Account | None:
+        """Declared for the address of the agent's own model, and for no other."""
+        return await self._books.cheaper() if endpoint.base_url == self._model.base_url else None
 
     async def _answered(self, request: Request, call: ModelCall, context: TurnContext, account: Account) -> Reply:
         async def once() -> Reply:
@@ -122,12 +126,14 @@ class ModelCalls:
                 self._metrics.llm_calls.labels(account.model, failure.reason).inc()
                 if (message := spent(error)) is not None:
                     context.emit(self._books.charge(message, account, context.request))
-                if not failure.transient or attempt == _ATTEMPTS:
+                wait = backoff(attempt, failure.retry_after)
+                impatient = context.patience is not None and wait > context.patience
+                if not failure.transient or attempt == _ATTEMPTS or impatient:
                     raise ModelFailed(failure) from error
                 if context.spoken and account.purpose is Purpose.ANSWER:
                     context.emit(Reset(failure.reason))
                     context.spoken = False
-                await self._sleep(backoff(attempt, failure.retry_after))
+                await self._sleep(wait)
         raise AssertionError("the loop returns or raises")
 
     async def _once(self, request: Request, call: ModelCall, context: TurnContext, account: Account) -> Reply:
@@ -155,7 +161,7 @@ class ModelCalls:
             if not context.silent:
                 context.emit(Reasoning(whole(text)))
 
-        speaking = request.model.model_copy(update={"said": said, "thought": thought})
+        speaking: Any = _chat(request).heard(said, thought)
         try:
             reply = await call(request.override(model=speaking))
         except BaseException as broken:
@@ -198,10 +204,15 @@ def backoff(attempt: int, retry_after: float | None) -> float:
 
 def _by(model: str, request: Request) -> Request:
     """The same request to that model, at the same address."""
-    chat: Any = request.model
-    if chat.model_name == model:
+    chat = _chat(request)
+    if chat.endpoint.name == model:
         return request
-    return request.override(model=chat.model_copy(update={"model_name": model}))
+    named: Any = chat.named(model)
+    return request.override(model=named)
+
+
+def _chat(request: Request) -> Chat:
+    return cast("Chat", request.model)
 
 
 def _size(request: Request) -> int:

@@ -16,7 +16,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import interrupt
 
 from fleetwright_agent.config.server import Limits
-from fleetwright_agent.memory.journal import CallState, Entry, Journal
+from fleetwright_agent.memory.journal import Begun, CallState, Entry, Journal
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.schemas import Undecided, misfit
 from fleetwright_agent.tools.human import approved
@@ -115,7 +115,7 @@ class ToolCalls:
         if blocked := await self._enforcement.admit(call.name):
             raise blocked
         if call.once:
-            await self._journal.put(context.thread, call.key, CallState.BEGUN, call.name)
+            await self._journal.begin(context.thread, call.key, Begun(call.name, call.arguments))
         try:
             return await call.tool.run(ToolCall(call.arguments, context.request, context.emit, call.reply))
         except (ToolError, TurnFailed):

@@ -1,0 +1,32 @@
+"""Everything a turn remembers, on one database and one folder. Refuses: opening or closing either."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetwright_agent.memory.checkpoints import ConversationSaver
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.journal import Journal
+from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.memory.spending import Spending
+from fleetwright_agent.memory.views import Views
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memories:
+    saver: ConversationSaver
+    journal: Journal
+    spending: Spending
+    sessions: Sessions
+    views: Views
+
+
+def memories(conversations: Database, folder: Path, *, redact: Callable[[str], str]) -> Memories:
+    """`folder` is the agent's memory; `redact` takes secrets out of what comes back in every prompt."""
+    return Memories(
+        saver=ConversationSaver(conversations),
+        journal=Journal(conversations),
+        spending=Spending(conversations),
+        sessions=Sessions(folder / "sessions", redact=redact),
+        views=Views(conversations),
+    )

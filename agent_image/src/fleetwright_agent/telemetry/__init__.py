@@ -1,0 +1,1 @@
+"""Traces of tasks, for who asks for them; metrics are `metrics.py`, and there always."""

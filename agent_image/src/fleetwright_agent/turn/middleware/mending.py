@@ -1,0 +1,41 @@
+"""Tries a prompt once more that a provider refused as such, without what it may have taken offence at (T-11).
+
+First as it should have been, then without what tools said last. Nothing of this is stored.
+"""
+
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.failures import REFUSED
+from fleetwright_agent.turn.mended import cleaned, withheld
+from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.middleware.model_calls import ModelFailed
+
+
+class Mending:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        try:
+            return await call(request)
+        except ModelFailed as refused:
+            if refused.failure.reason != REFUSED:
+                raise
+            return await self._mended(request, call, refused)
+
+    async def _mended(self, request: Request, call: ModelCall, refused: ModelFailed) -> Reply:
+        sent = list(request.messages)
+        for mend in (cleaned, withheld):
+            mended = mend(sent)
+            if mended == sent:
+                continue
+            sent = mended
+            try:
+                reply = await call(request.override(messages=sent))
+            except ModelFailed as again:
+                if again.failure.reason != REFUSED:
+                    raise
+            else:
+                self._metrics.mended_requests.labels("answered").inc()
+                return reply
+        self._metrics.mended_requests.labels("refused").inc()
+        raise refused

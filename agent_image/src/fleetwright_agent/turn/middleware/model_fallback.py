@@ -1,0 +1,72 @@
+"""Lets the next declared model answer where one cannot, and says so to the caller, in the log and in a counter.
+
+What failed rests for a while, so that its waits are not paid at every call; where all rest, all are tried. A prompt
+that is too long is for compaction to mend, and a request that is refused as such would be refused again: neither
+falls back. Refuses: trying one model twice for one call.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.frames import Fallback, Reset
+from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.middleware.model_calls import ModelFailed
+from fleetwright_agent.turn.models import Chat, portable
+
+_REST_SECONDS: Final = 30.0
+_PATIENCE_SECONDS: Final = 5.0
+"""No call waits longer before it is tried again while there is another model to ask."""
+_log = logging.getLogger(__name__)
+
+
+class ModelFallback:
+    def __init__(
+        self, chats: Sequence[Chat], metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Args: `chats` begins with the agent's own model."""
+        self._chats = tuple(chats)
+        self._metrics = metrics
+        self._monotonic = monotonic
+        self._rested = [0.0] * len(self._chats)
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        context: TurnContext = request.runtime.context
+        order = self._order()
+        first: ModelFailed | None = None
+        for place, index in enumerate(order):
+            context.patience = _PATIENCE_SECONDS if place + 1 < len(order) else None
+            try:
+                return await call(_to(self._chats[index], request))
+            except ModelFailed as failed:
+                first = first or failed
+                if not failed.failure.elsewhere:
+                    raise
+                self._rested[index] = self._monotonic() + _REST_SECONDS
+                if place + 1 == len(order):
+                    raise first from failed
+                self._tell(context, index, order[place + 1], failed.failure.reason)
+        raise AssertionError("the loop returns or raises")
+
+    def _order(self) -> list[int]:
+        """As declared, but those that rest come last."""
+        now = self._monotonic()
+        return sorted(range(len(self._chats)), key=lambda index: (self._rested[index] > now, index))
+
+    def _tell(self, context: TurnContext, failed: int, following: int, reason: str) -> None:
+        gone, comes = self._chats[failed].endpoint.name, self._chats[following].endpoint.name
+        self._metrics.model_fallbacks.labels(gone, comes, reason).inc()
+        _log.warning("another model takes over", extra={"model": gone, "fallback": comes, "reason": reason})
+        if context.spoken:
+            context.emit(Reset(reason))
+            context.spoken = False
+        if not context.silent:
+            context.emit(Fallback(gone, comes, reason))
+
+
+def _to(chat: Chat, request: Request) -> Request:
+    model: Any = chat
+    return request.override(model=model, messages=portable(request.messages, chat.endpoint.provider))

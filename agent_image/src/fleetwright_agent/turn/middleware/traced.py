@@ -1,0 +1,67 @@
+"""Spans of model calls and of tool calls, by OpenTelemetry's GenAI names: how long, how much, and how they ended."""
+
+from typing import TYPE_CHECKING, cast
+
+from langchain_core.messages import ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+
+from fleetwright_agent.telemetry.tracing import Tracing
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.failures import classify
+from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request, ToolRunner
+from fleetwright_agent.turn.middleware.model_calls import answer_of
+
+if TYPE_CHECKING:
+    from fleetwright_agent.turn.models import Chat
+
+
+class TracedModel:
+    """Stands right before the provider: each attempt is a span."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._tracing = tracing
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        endpoint = cast("Chat", request.model).endpoint
+        model = endpoint.name
+        about = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": endpoint.provider.lower(),
+            "gen_ai.request.model": model,
+        }
+        with self._tracing.span(f"chat {model}", about, calls=True) as span:
+            try:
+                reply = await call(request)
+            except Exception as error:
+                failure = classify(error)
+                span.fail(failure.reason if failure else type(error).__name__)
+                raise
+            if (answer := answer_of(reply)) is not None and (used := answer.usage_metadata):
+                span.tell(
+                    {
+                        "gen_ai.usage.input_tokens": used["input_tokens"],
+                        "gen_ai.usage.output_tokens": used["output_tokens"],
+                    }
+                )
+            return reply
+
+
+class TracedTools:
+    """Around everything that a call of a tool is: policy, a person's word, and the tool."""
+
+    def __init__(self, runner: ToolRunner, tracing: Tracing) -> None:
+        self._runner = runner
+        self._tracing = tracing
+
+    async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
+        name, identity = request.tool_call["name"], request.tool_call["id"] or ""
+        about = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": name,
+            "gen_ai.tool.call.id": identity,
+        }
+        with self._tracing.span(f"execute_tool {name}", about) as span:
+            result = await self._runner.run_tool(request, context)
+            if result.status == "error":
+                span.fail("tool_error")
+            return result

@@ -1,0 +1,97 @@
+"""Anthropic's messages, as its own client speaks them through our transport.
+
+Refuses: credentials, headers or addresses of the environment; the client would take some of them from there.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import anthropic
+import httpx2
+from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+from pydantic import Field, SecretStr
+
+from fleetwright_agent.config.model import Endpoint
+from fleetwright_agent.turn.providers.spoken import Spoken
+
+_NO_KEY = "none"
+
+
+class _Client(anthropic.AsyncAnthropic):
+    """Asks for its key before every call."""
+
+    def __init__(
+        self, endpoint: Endpoint, client: httpx2.AsyncClient, key: Callable[[], Awaitable[str]] | None, timeout: Any
+    ) -> None:
+        super().__init__(
+            api_key=_NO_KEY, base_url=endpoint.base_url, http_client=client, max_retries=0, timeout=timeout
+        )
+        # The constructor has put those of ANTHROPIC_CUSTOM_HEADERS there.
+        self._custom_headers = {}
+        self._key = key
+
+    async def _prepare_options(self, options: Any) -> Any:
+        if self._key is not None:
+            self.api_key = await self._key()
+        return await super()._prepare_options(options)
+
+
+class AnthropicChat(Spoken, ChatAnthropic):
+    client: Any = Field(exclude=True)
+
+    @cached_property
+    def _async_client(self) -> anthropic.AsyncClient:
+        client: anthropic.AsyncClient = self.client
+        return client
+
+    def named(self, model: str) -> Self:
+        return self.model_copy(update={"model": model})
+
+    def cap(self, tokens: int) -> dict[str, Any]:
+        return {"max_tokens": tokens}
+
+    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Anthropic finds what it keeps by the prompt itself
+        return {"cache_control": {"type": "ephemeral"}}
+
+    def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Any:
+        """The loop says its choice as chat completions do."""
+        return super().bind_tools(tools, tool_choice=_choice(tool_choice), **kwargs)
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        async for chunk in super()._astream(*args, **kwargs):
+            if self.thought is not None and (text := _thought(chunk.message)):
+                self.thought(text)
+            yield chunk
+
+
+def _choice(wanted: Any) -> Any:
+    if wanted == "none":
+        return {"type": "none"}
+    return {"type": "tool", "name": wanted["function"]["name"]} if isinstance(wanted, dict) else wanted
+
+
+def _thought(message: object) -> str:
+    blocks = message.content if isinstance(message, AIMessageChunk) and isinstance(message.content, list) else []
+    return "".join(str(block.get("thinking", "")) for block in blocks if isinstance(block, dict))
+
+
+def build(
+    endpoint: Endpoint, client: httpx2.AsyncClient, key: Callable[[], Awaitable[str]] | None, timeout: httpx2.Timeout
+) -> AnthropicChat:
+    return AnthropicChat(
+        endpoint=endpoint,
+        client=_Client(endpoint, client, key, timeout),
+        model_name=endpoint.name,
+        base_url=endpoint.base_url,
+        api_key=SecretStr(_NO_KEY),
+        max_tokens_to_sample=endpoint.max_output_tokens,
+        temperature=endpoint.temperature,
+        max_retries=0,
+        timeout=None,
+        stop=None,
+        streaming=True,
+        stream_usage=True,
+    )

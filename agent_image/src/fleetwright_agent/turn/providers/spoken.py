@@ -1,0 +1,55 @@
+"""What every provider's client does here whatever its wire: it is heard while it speaks, and runs no half tool call.
+
+The stock clients repair truncated JSON while streaming, and the repaired call would be executed.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Self
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages.ai import UsageMetadata, add_usage
+from langchain_core.outputs import ChatGenerationChunk
+from pydantic import Field
+
+from fleetwright_agent.config.model import Endpoint
+from fleetwright_agent.turn.characters import Whole
+from fleetwright_agent.turn.providers.arguments import require_object
+
+
+class Spoken(BaseChatModel):
+    """Stands before a provider's class: its stream passes through here."""
+
+    endpoint: Endpoint = Field(exclude=True)
+    said: Callable[[str], None] | None = Field(default=None, exclude=True)
+    thought: Callable[[str], None] | None = Field(default=None, exclude=True)
+
+    def heard(self, said: Callable[[str], None], thought: Callable[[str], None]) -> Self:
+        return self.model_copy(update={"said": said, "thought": thought})
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        arguments: dict[int, list[str]] = {}
+        whole = Whole()
+        used: UsageMetadata | None = None
+        async for chunk in super()._astream(*args, **kwargs):
+            chunk = _with(chunk, whole)
+            message = chunk.message
+            if isinstance(message, AIMessageChunk):
+                used = add_usage(used, message.usage_metadata) if message.usage_metadata else used
+                for part in message.tool_call_chunks:
+                    arguments.setdefault(part["index"] or 0, []).append(part["args"] or "")
+            # Text that follows the start of a tool call is not for the reader (T-03).
+            if self.said is not None and chunk.text and not arguments:
+                self.said(chunk.text)
+            yield chunk
+        for pieces in arguments.values():
+            require_object("".join(pieces), AIMessage("", usage_metadata=used))
+
+
+def _with(chunk: ChatGenerationChunk, whole: Whole) -> ChatGenerationChunk:
+    """The piece with whole characters only, for the reader and for the memory alike."""
+    said = chunk.message.content
+    if not isinstance(said, str) or (text := whole(said)) == said:
+        return chunk
+    message = chunk.message.model_copy(update={"content": text})
+    return ChatGenerationChunk(message=message, generation_info=chunk.generation_info)

@@ -1,0 +1,94 @@
+"""What a turn does with a model that fails, repeats itself, says nothing or is refused, over A2A."""
+
+from typing import Any
+
+import pytest
+
+MARKER = "https://fleetwright.dev/a2a/model-fallback/v1"
+
+
+@pytest.fixture
+def second(model_port: int) -> dict[str, Any]:
+    return {
+        "name": "second",
+        "baseUrl": f"http://127.0.0.1:{model_port}/v1",
+        "contextWindow": 8000,
+        "maxOutputTokens": 1000,
+        "timeoutSeconds": 30,
+        "price": {"inputPerMillion": "3", "outputPerMillion": "6"},
+    }
+
+
+async def told(guest: Any, saying: Any, text: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The messages of the stream's statuses, and the last status."""
+    events = [event async for event in guest.events("SendStreamingMessage", saying(text))]
+    statuses = [event["statusUpdate"]["status"] for event in events if "statusUpdate" in event]
+    return [status["message"] for status in statuses if "message" in status], statuses[-1]
+
+
+@pytest.mark.parametrize("declared", [pytest.param(True, id="declared"), pytest.param(False, id="not declared")])
+async def test_a_model_that_fails_is_followed_by_another_and_the_stream_says_so(
+    agent, model_port, second, message, house, declared
+):
+    own = {
+        **second,
+        "name": "offline",
+        "fallbacks": [second],
+        "price": {"inputPerMillion": "1", "outputPerMillion": "2"},
+    }
+    async with agent(model=own, extensions={"modelFallbacks": declared}) as guest:
+        said, last = await told(guest, message, "Book table for 2 [[fail:401@offline]]")
+        assert last["state"] == "TASK_STATE_COMPLETED"
+        (fallback,) = [each for each in said if "another one goes on" in each["parts"][0]["text"]]
+        marker = {"from": "offline", "to": "second", "reason": "model_unauthorized"}
+        assert fallback.get("metadata", {}).get(MARKER) == (marker if declared else None)
+        labels = '{from="offline",reason="model_unauthorized",to="second"}'
+        assert await guest.metric(f"model_fallbacks_total{labels}") == 1
+        tokens_in = await guest.metric('llm_tokens_total{direction="input",model="second"}')
+        tokens_out = await guest.metric('llm_tokens_total{direction="output",model="second"}')
+        dollars = await guest.metric('llm_cost_usd_total{model="second"}')
+        assert dollars == pytest.approx((3 * tokens_in + 6 * tokens_out) / 1e6), "at the second model's own price"
+    assert house.ledger == ["table for 2"]
+
+
+async def test_a_model_that_repeats_one_call_is_told_once_and_then_stopped(agent, house):
+    async with agent() as guest:
+        heeded = await guest.say("Book table for 2 [[again:9]]")
+        assert heeded["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert house.ledger == ["table for 2"] * 3
+        assert await guest.metric('repeated_tool_calls_total{outcome="nudged"}') == 1
+        stopped = await guest.say("Book table for 4 [[again:9!]]")
+        assert stopped["status"]["state"] == "TASK_STATE_FAILED"
+        assert stopped["status"]["message"]["metadata"]["reason"] == "repeated_tool_call"
+        assert stopped["status"]["message"]["metadata"]["repeated"] == {"tool": "house__book_table", "times": 6}
+        assert house.ledger.count("table for 4") == 6
+        assert await guest.metric('repeated_tool_calls_total{outcome="ended"}') == 1
+        assert (await guest.say("Hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_a_model_that_says_nothing_to_a_result_is_asked_to_go_on(agent, house):
+    async with agent() as guest:
+        done = await guest.say("Book table for 2 [[mute:2]]")
+        assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert "A table for 2 is booked" in done["artifacts"][0]["parts"][0]["text"]
+        assert await guest.metric("llm_empty_replies_total") == 2
+        mute = await guest.say("Book table for 4 [[mute:9]]")
+        assert mute["status"]["message"]["metadata"]["reason"] == "model_empty_answer"
+    assert house.ledger == ["table for 2", "table for 4"], "asking again calls nothing again"
+
+
+async def test_half_a_call_is_never_made_and_the_whole_one_is(agent, house):
+    async with agent() as guest:
+        done = await guest.say("Book table for 2 [[fail:malformed*1]]")
+        assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert await guest.metric('llm_calls_total{model="offline",outcome="model_malformed_tool_call"}') == 1
+    assert house.ledger == ["table for 2"]
+
+
+async def test_one_message_that_is_refused_does_not_end_its_conversation(agent):
+    async with agent() as guest:
+        bad = await guest.say("My dog is called Rex.\x07")
+        assert bad["status"]["state"] == "TASK_STATE_COMPLETED"
+        again = await guest.say("What is my dog called?", contextId=bad["contextId"])
+        assert "Rex" in again["artifacts"][0]["parts"][0]["text"]
+        assert await guest.metric('llm_mended_requests_total{outcome="answered"}') == 2

@@ -1,0 +1,135 @@
+"""Agents whose model speaks Anthropic's messages: the same loop, books and failures as with chat completions."""
+
+from typing import Any
+
+import pytest
+from tests.agent_image.life.test_budgets import cost
+
+
+@pytest.fixture
+def claude(model_port: int) -> dict[str, Any]:
+    return {
+        "provider": "Anthropic",
+        "name": "offline-claude",
+        "baseUrl": f"http://127.0.0.1:{model_port}",
+        "contextWindow": 8000,
+        "maxOutputTokens": 1000,
+        "timeoutSeconds": 30,
+        "promptCache": True,
+        "price": {"inputPerMillion": "3", "outputPerMillion": "15", "cachedInputPerMillion": "0.3"},
+    }
+
+
+def answer(task: dict[str, Any]) -> str:
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task["status"]
+    return "".join(part.get("text", "") for part in task["artifacts"][0]["parts"])
+
+
+async def test_it_answers_calls_tools_and_remembers(agent, claude, house):
+    async with agent(model=claude) as guest:
+        first = await guest.say("My dog is called Rex. Book table for 2")
+        assert "A table for 2 is booked" in answer(first)
+        again = await guest.say("What is my dog called?", contextId=first["contextId"])
+        assert "Rex" in answer(again)
+        both = await guest.say("Book table for 3; charge card 5 [[together]]", contextId=first["contextId"])
+        assert "charged 5" in answer(both)
+    assert sorted(house.ledger) == ["charged 5", "table for 2", "table for 3"]
+
+
+async def test_its_words_are_streamed_and_its_thoughts_are_told_where_that_is_wanted(agent, claude, message):
+    async with agent(model=claude, extensions={"reasoning": True}) as guest:
+        asked = message("Tell me a story [[think:3]] [[long:60]] [[pause:0.02]]")
+        events = [event async for event in guest.events("SendStreamingMessage", asked)]
+    pieces = [event["artifactUpdate"] for event in events if "artifactUpdate" in event]
+    assert len(pieces) > 2, "in pieces, as they come"
+    thoughts = [
+        part["data"]["text"]
+        for event in events
+        for part in event.get("statusUpdate", {}).get("status", {}).get("message", {}).get("parts", ())
+        if "data" in part
+    ]
+    assert thoughts == ["thought0 thought1 thought2 "]
+
+
+async def test_what_it_uses_is_in_the_books_and_the_cache_has_its_own_price(agent, claude):
+    async with agent(model=claude) as guest:
+        text = "Tell me about " + "the sea and " * 150
+        first = await guest.say(text)
+        second = await guest.say("And now?", contextId=first["contextId"])
+        usage = cost(second)["usage"]
+        assert usage["cache_read_input_tokens"] > 0
+        fresh = usage["input_tokens"] - usage["cache_read_input_tokens"]
+        dollars = (3 * fresh + 0.3 * usage["cache_read_input_tokens"] + 15 * usage["output_tokens"]) / 1e6
+        assert cost(second)["costUsd"] == pytest.approx(dollars, abs=1e-6)
+        spent = await guest.metric('llm_cost_usd_total{model="offline-claude"}')
+        assert cost(first)["costUsd"] + cost(second)["costUsd"] == pytest.approx(spent, abs=2e-6)
+
+
+async def test_nothing_is_cached_where_that_is_not_declared(agent, claude):
+    async with agent(model={**claude, "promptCache": False}) as guest:
+        first = await guest.say("Tell me about " + "the sea and " * 150)
+        second = await guest.say("And now?", contextId=first["contextId"])
+        assert "cache_read_input_tokens" not in cost(second)["usage"]
+
+
+@pytest.mark.parametrize(
+    ("marker", "reason"),
+    [
+        pytest.param("401", "model_unauthorized", id="a refused key"),
+        pytest.param("404", "model_not_found", id="an unknown model"),
+        pytest.param("429*9", "model_rate_limited", id="a rate limit"),
+        pytest.param("malformed", "model_malformed_tool_call", id="half a call of a tool"),
+        pytest.param("overflow", "model_context_overflow", id="a prompt that is too long"),
+        pytest.param("refused", "model_refused_request", id="a request that is refused"),
+    ],
+)
+async def test_its_failures_have_the_same_reasons(agent, claude, house, marker, reason):
+    async with agent(model=claude) as guest:
+        failed = await guest.say(f"Book table for 2 [[fail:{marker}]]")
+        assert failed["status"]["message"]["metadata"]["reason"] == reason
+    assert house.ledger == []
+
+
+async def test_a_failure_that_passes_is_tried_again(agent, claude):
+    async with agent(model=claude) as guest:
+        assert "Hello" in answer(await guest.say("Hello my dear friend [[fail:429*1]]"))
+        assert "Hello" in answer(await guest.say("Hello my dear old friend [[fail:cut*1]]"))
+        assert await guest.metric('llm_calls_total{model="offline-claude",outcome="ok"}') == 2
+
+
+async def test_a_key_that_is_replaced_counts_from_the_next_call(agent, claude, mounted, keyed_model_port):
+    mounted.write(mounted.layout.secret("secrets/anthropic/api-key"), "old")
+    model = {**claude, "baseUrl": f"http://127.0.0.1:{keyed_model_port}", "apiKeyFile": "secrets/anthropic/api-key"}
+    async with agent(model=model) as guest:
+        refused = await guest.say("Hello")
+        assert refused["status"]["message"]["metadata"]["reason"] == "model_unauthorized"
+        mounted.layout.secret("secrets/anthropic/api-key").write_text("right")
+        assert "Hello" in answer(await guest.say("Hello"))
+
+
+async def test_a_conversation_goes_on_with_another_provider_and_back(agent, claude, model_port, house):
+    price = {"inputPerMillion": "1", "outputPerMillion": "2"}
+    other = {**claude, "provider": "OpenAI", "name": "other", "baseUrl": f"{claude['baseUrl']}/v1", "price": price}
+    other["promptCache"] = False
+    async with agent(model={**claude, "fallbacks": [other]}) as guest:
+        first = await guest.say("My dog is called Rex. Book table for 2 [[think:2]]")
+        second = await guest.say("Book table for 3 [[fail:401@offline-claude]]", contextId=first["contextId"])
+        assert "A table for 3 is booked" in answer(second)
+        assert await guest.metric('llm_calls_total{model="other",outcome="ok"}') == 2
+        third = await guest.say("What is my dog called? [[fail:403@other]]", contextId=first["contextId"])
+        assert "Rex" in answer(third), "the first is asked again where the second fails"
+    assert house.ledger == ["table for 2", "table for 3"]
+
+
+async def test_an_answer_in_a_shape_and_a_compaction_are_made_by_it_too(agent, claude):
+    schema = {"type": "object", "properties": {"guests": {"type": "integer"}}, "required": ["guests"]}
+    results = [{"skill": "count", "outputSchema": schema}]
+    policy = {"trigger": {"tokens": 1500}, "keep": {"messages": 2}}
+    async with agent(model=claude, results=results, compaction=policy) as guest:
+        typed = await guest.say("There are 4 guests", metadata={"skillHint": "count"})
+        assert typed["artifacts"][0]["parts"][1]["data"] == {"guests": 4}
+        context = (await guest.say("My dog is called Rex."))["contextId"]
+        for number in range(5):
+            await guest.say(f"Tell me a story, number {number} [[long:250]]", contextId=context)
+        assert await guest.metric("compactions_total") > 0
+        assert "Rex" in answer(await guest.say("What is my dog called?", contextId=context))

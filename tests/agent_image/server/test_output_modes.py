@@ -1,0 +1,154 @@
+"""What a caller says it can take: held against the card before any work, and kept to in what it is told."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.server.card import parse_card
+from fleetwright_agent.server.output_modes import OutputModes
+from fleetwright_agent.turn.frames import Done, Frame, Result, Text, TurnRequest
+
+Open = Callable[..., Any]
+ORDER = "application/vnd.shop.order+json"
+TEXT = {"kind": "text", "text": "hello"}
+
+
+async def typed(request: TurnRequest) -> AsyncIterator[Frame]:
+    yield Text("Two eggs.")
+    if request.metadata.get("skillHint") == "order":
+        yield Result({"eggs": 2}, ORDER)
+    yield Done("Two eggs.")
+
+
+@pytest.fixture
+def with_skill(mounted: Any) -> None:
+    """The card has a skill that answers with data too."""
+    card = mounted.layout.card_file
+    document = json.loads(card.read_text())
+    document["defaultOutputModes"] = ["text/markdown", "text/plain"]
+    skill = {"id": "order", "name": "order", "description": "Orders.", "tags": ["shop"], "outputModes": [ORDER]}
+    mounted.write(card, document | {"skills": [*document["skills"], skill]})
+
+
+def said(modes: list[str], **metadata: Any) -> dict[str, Any]:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+    return {"message": message, "configuration": {"acceptedOutputModes": modes}, "metadata": metadata}
+
+
+BY_DIALECT = [
+    pytest.param(
+        "1.0",
+        "SendMessage",
+        {
+            "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]},
+            "configuration": {"acceptedOutputModes": ["image/png"]},
+        },
+        id="1.0",
+    ),
+    pytest.param(
+        "0.3",
+        "message/send",
+        {
+            "message": {"kind": "message", "messageId": "m", "role": "user", "parts": [TEXT]},
+            "configuration": {"acceptedOutputModes": ["image/png"]},
+        },
+        id="0.3",
+    ),
+    pytest.param(
+        "0.1",
+        "tasks/send",
+        {
+            "id": "t",
+            "message": {"role": "user", "parts": [{"type": "text", "text": "hello"}]},
+            "acceptedOutputModes": ["image/png"],
+        },
+        id="0.1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("version", "method", "params"), BY_DIALECT)
+async def test_work_whose_answer_nobody_could_take_is_refused_before_it_begins(
+    open_door: Open, version: str, method: str, params: dict[str, Any]
+) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = (await http.post("/a2a", json=body, headers={"A2A-Version": version})).json()
+    assert answer["error"]["code"] == -32005
+    assert "acceptedOutputModes: this agent gives text/plain" in answer["error"]["message"]
+    assert door.turn.requests == []
+
+
+async def test_over_http_json_it_is_refused_as_well(open_door: Open) -> None:
+    door = await open_door()
+    async with door.http() as http:
+        answer = await http.post("/a2a/message:send", json=said(["image/png"]))
+    assert answer.status_code >= 400
+    assert "this agent gives text/plain" in answer.json()["error"]["message"]
+    assert door.turn.requests == []
+
+
+@pytest.mark.usefixtures("with_skill")
+@pytest.mark.parametrize(
+    ("modes", "hint", "wanted"),
+    [
+        pytest.param([], "order", ["text", "data"], id="who says nothing takes everything"),
+        pytest.param(["*/*"], "order", ["text", "data"], id="so does who says so"),
+        pytest.param(["text/plain", ORDER], "order", ["text", "data"], id="who takes both gets both"),
+        pytest.param([f"{ORDER}; charset=utf-8"], "order", ["data"], id="who takes data gets no text"),
+        pytest.param(["application/*"], "order", ["data"], id="a range of types is one"),
+        pytest.param(["text/plain"], "", ["text"], id="text is text"),
+        pytest.param(["TEXT/Markdown"], "", ["text"], id="in whatever case it is asked for"),
+        pytest.param(["text", "image/png"], "", ["text"], id="also in the word of older clients"),
+        pytest.param([ORDER], "", ["text"], id="the last word is told rather than nothing"),
+        pytest.param(["text/plain"], "order", None, id="a skill that gives data alone is not for who takes text"),
+        pytest.param(["application/json"], "order", None, id="and another type of data is another type"),
+        pytest.param(["text/html"], "", None, id="nor is text any text"),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True], ids=["sent", "streamed"])
+async def test_a_caller_is_told_what_it_takes(
+    open_door: Open, modes: list[str], hint: str, wanted: list[str] | None, streamed: bool
+) -> None:
+    door = await open_door(typed)
+    params = said(modes, **({"skillHint": hint} if hint else {}))
+    if wanted is None:
+        assert (await door.call("SendMessage", params))["error"]["code"] == -32005
+        return
+    if not streamed:
+        task = (await door.call("SendMessage", params))["result"]["task"]
+        parts = task["artifacts"][0]["parts"]
+    else:
+        events = await streamed_from(door, params)
+        updates = [event["artifactUpdate"] for event in events if "artifactUpdate" in event]
+        kinds = {kind for update in updates for part in update["artifact"]["parts"] for kind in part}
+        assert kinds & {"text", "data"} == set(wanted)
+        parts = updates[-1]["artifact"]["parts"]
+        task = events[0]["task"]
+    assert [kind for part in parts for kind in ("text", "data") if kind in part] == wanted
+    kept = (await door.get(task["id"]))["artifacts"][0]
+    assert len(kept["parts"]) == (2 if hint else 1), "the task itself has all of it"
+    assert "https://proto-labs.ai/a2a/ext/cost-v1" in kept["metadata"]
+
+
+async def streamed_from(door: Any, params: dict[str, Any]) -> list[dict[str, Any]]:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": params}
+    async with door.http() as http, http.stream("POST", "/a2a", json=body) as response:
+        lines = [line async for line in response.aiter_lines() if line.startswith("data: ")]
+    return [json.loads(line[6:])["result"] for line in lines]
+
+
+async def test_more_kinds_than_anybody_has_are_refused(open_door: Open) -> None:
+    door = await open_door()
+    error = (await door.call("SendMessage", said(["text/plain"] * 65)))["error"]
+    assert error["code"] == -32602
+    assert "acceptedOutputModes has more than 64 entries" in error["message"]
+
+
+def test_a_card_that_says_nothing_of_outputs_has_none() -> None:
+    card = parse_card(b'{"name": "echo", "skills": [{"id": "chat"}]}')
+    assert (card.output_modes, dict(card.skill_output_modes)) == (frozenset(), {})
+    assert not OutputModes([])

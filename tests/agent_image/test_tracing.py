@@ -1,0 +1,206 @@
+"""Spans on their way to a collector: what they say, whose they are, and what becomes of them where none takes them."""
+
+import asyncio
+import gzip
+import ssl
+from contextlib import asynccontextmanager
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config.telemetry import Telemetry
+from fleetwright_agent.layout import Layout
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.telemetry.otlp import OtlpTracing, traces_url
+from fleetwright_agent.telemetry.tracing import UNTOLD, here, traceparent
+
+CALLER = {"traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": "00f067aa0ba902b7"}
+
+
+class Collector:
+    """Takes spans as an OTLP collector does, and keeps the headers they came with."""
+
+    def __init__(self, *, status=200):
+        self.status = status
+        self.headers, self.spans, self.resources, self.paths = [], [], [], []
+
+    async def _answer(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:]) if name}
+        body = gzip.decompress(await reader.readexactly(int(headers["content-length"])))
+        self.paths.append(lines[0].split()[1])
+        self.headers.append(headers)
+        request = ExportTraceServiceRequest.FromString(body)
+        if self.status == 200:
+            for resource in request.resource_spans:
+                self.resources.append({pair.key: pair.value.string_value for pair in resource.resource.attributes})
+                self.spans += [span for scope in resource.scope_spans for span in scope.spans]
+        writer.write(f"HTTP/1.1 {self.status} X\r\nContent-Length: 0\r\n\r\n".encode())
+        writer.close()
+
+    @asynccontextmanager
+    async def serving(self):
+        server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@asynccontextmanager
+async def tracing(endpoint, root, **telemetry):
+    metrics = Metrics(CollectorRegistry())
+    made = OtlpTracing(
+        Telemetry.model_validate({"endpoint": endpoint, **telemetry}),
+        Layout(root=root),
+        resource={"service.name": "desk"},
+        failures=metrics.trace_failures,
+    )
+    yield made, lambda: metrics.registry.get_sample_value("fleetwright_trace_failures_total")
+    await made.aclose()
+
+
+def attributes(span):
+    return {pair.key: pair.value.string_value or pair.value.int_value for pair in span.attributes}
+
+
+async def test_spans_lie_within_each_other_and_say_what_they_were_told(tmp_path):
+    collector = Collector()
+    async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, failures):
+        with traces.span("invoke_agent desk", {"gen_ai.operation.name": "invoke_agent"}, of=CALLER):
+            outer = here()
+            with traces.span("chat m", {"gen_ai.request.model": "m"}, calls=True) as chat:
+                chat.tell({"gen_ai.usage.input_tokens": 7})
+                chat.fail("model_rate_limited")
+                inner = traceparent()
+            assert here() == outer
+        assert here() == {}
+    chat, task = collector.spans
+    assert task.trace_id.hex() == CALLER["traceId"]
+    assert task.parent_span_id.hex() == CALLER["spanId"]
+    assert chat.parent_span_id == task.span_id
+    assert outer == {"traceId": CALLER["traceId"], "spanId": task.span_id.hex()}
+    assert inner == f"00-{CALLER['traceId']}-{chat.span_id.hex()}-01"
+    wanted = {"gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 7, "error.type": "model_rate_limited"}
+    assert attributes(chat) == wanted
+    assert [chat.kind, task.kind] == [3, 1], "a call of something outside, and what happens within"
+    assert [chat.status.code, task.status.code] == [2, 0]
+    assert collector.resources == [{"service.name": "desk"}]
+    assert failures() == 0
+
+
+async def test_what_parallel_tasks_tell_does_not_mix(tmp_path):
+    collector = Collector()
+
+    async def work(traces, number):
+        with traces.span(f"task {number}", {}):
+            await asyncio.sleep(0)
+            with traces.span(f"call {number}", {}):
+                await asyncio.sleep(0)
+
+    async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, _):
+        await asyncio.gather(*(work(traces, number) for number in range(5)))
+    by_id = {span.span_id: span.name for span in collector.spans}
+    inner = [span for span in collector.spans if span.name.startswith("call")]
+    assert {span.name: by_id[span.parent_span_id] for span in inner} == {f"call {n}": f"task {n}" for n in range(5)}
+
+
+HEADERS = [{"name": "Authorization", "valueFile": "secrets/collector/token"}]
+
+
+async def test_headers_come_from_files_and_are_read_for_every_export(tmp_path):
+    layout, collector = Layout(root=tmp_path), Collector()
+    file = layout.secret("secrets/collector/token")
+    file.parent.mkdir(parents=True)
+    file.write_text("Bearer one\n")
+    async with collector.serving() as endpoint:
+        async with tracing(endpoint, tmp_path, headers=HEADERS) as (traces, _):
+            with traces.span("a", {}):
+                pass
+        file.write_text("Bearer two\n")
+        async with tracing(endpoint, tmp_path, headers=HEADERS) as (traces, _):
+            with traces.span("b", {}):
+                pass
+    assert [headers["authorization"] for headers in collector.headers] == ["Bearer one", "Bearer two"]
+    assert set(collector.paths) == {"/v1/traces"}
+
+
+async def test_a_collector_that_refuses_is_counted_and_holds_nobody_up(tmp_path):
+    collector = Collector(status=500)
+    async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, failures):
+        with traces.span("a", {}):
+            pass
+        await traces.aclose()
+        assert failures() == 1
+
+
+DENIED = [
+    pytest.param("http://169.254.169.254:4318", id="the metadata of a cloud"),
+    pytest.param("http://127.0.0.1:1", id="nobody listens"),
+]
+
+
+@pytest.mark.parametrize("endpoint", DENIED)
+async def test_where_nobody_may_or_can_be_reached_spans_are_dropped(tmp_path, endpoint):
+    async with tracing(endpoint, tmp_path) as (traces, failures):
+        with traces.span("a", {}):
+            pass
+        await traces.aclose()
+        assert failures() == 1
+
+
+async def test_authorities_that_cannot_be_read_leave_the_work_alone(tmp_path):
+    layout = Layout(root=tmp_path)
+    file = layout.secret("secrets/ca/ca.crt")
+    file.parent.mkdir(parents=True)
+    file.write_text("no certificate")
+    with pytest.raises(ssl.SSLError):
+        ssl.create_default_context().load_verify_locations(cadata="no certificate")
+    async with tracing("https://127.0.0.1:1", tmp_path, caFile="secrets/ca/ca.crt") as (traces, failures):
+        with traces.span("a", {}):
+            pass
+        await traces.aclose()
+        assert failures() == 1
+
+
+async def test_of_tasks_that_nobody_traces_a_part_is_sampled_and_those_of_callers_all(tmp_path):
+    collector = Collector()
+    async with collector.serving() as endpoint, tracing(endpoint, tmp_path, samplePercent=1) as (traces, _):
+        for number in range(50):
+            with traces.span(f"own {number}", {}):
+                pass
+            with traces.span(f"caller's {number}", {}, of=CALLER):
+                assert here()["traceId"] == CALLER["traceId"]
+    names = [span.name for span in collector.spans]
+    assert sum(name.startswith("caller's") for name in names) == 50
+    assert sum(name.startswith("own") for name in names) < 25
+
+
+@pytest.mark.parametrize("of", [{}, {"traceId": "zz", "spanId": "1"}, {"traceId": "0", "spanId": "0"}], ids=str)
+async def test_a_trace_that_is_none_is_not_gone_on_with(tmp_path, of):
+    collector = Collector()
+    async with collector.serving() as endpoint, tracing(endpoint, tmp_path) as (traces, _):
+        with traces.span("a", {}, of=of):
+            pass
+    (span,) = collector.spans
+    assert span.parent_span_id == b""
+
+
+def test_where_nobody_collects_nothing_is_told():
+    with UNTOLD.span("a", {}) as span:
+        span.tell({"a": 1})
+        span.fail("b")
+        assert here() == {}
+        assert traceparent() == ""
+
+
+URLS = [
+    pytest.param("http://c:4318", "http://c:4318/v1/traces", id="an address alone"),
+    pytest.param("http://c:4318/", "http://c:4318/v1/traces", id="with a slash"),
+    pytest.param("https://c/otlp/v1/traces", "https://c/otlp/v1/traces", id="with a path"),
+]
+
+
+@pytest.mark.parametrize(("endpoint", "url"), URLS)
+def test_the_path_of_otlp_is_added_where_there_is_none(endpoint, url):
+    assert traces_url(endpoint) == url

@@ -1,0 +1,317 @@
+"""The order of the links, what each does to a call, and that one which is not configured is not there."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import httpx2
+import pytest
+from langchain.agents.middleware import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config.model import Provider
+from fleetwright_agent.config.server import Limits
+from fleetwright_agent.layout import Layout
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.failures import Failure
+from fleetwright_agent.turn.frames import Fallback, Reset, TurnFailed, TurnRequest
+from fleetwright_agent.turn.links import model_links
+from fleetwright_agent.turn.mended import CONTINUE, cleaned, withheld
+from fleetwright_agent.turn.middleware.empty_replies import EmptyReplies
+from fleetwright_agent.turn.middleware.limits import LimitsLink
+from fleetwright_agent.turn.middleware.mending import Mending
+from fleetwright_agent.turn.middleware.model_calls import ModelFailed
+from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
+from fleetwright_agent.turn.models import build_chat, portable
+
+SECOND = {
+    "name": "second",
+    "baseUrl": "http://127.0.0.1:9",
+    "contextWindow": 8000,
+    "maxOutputTokens": 1000,
+    "timeoutSeconds": 5,
+}
+USUAL = ["EquipmentLink", "CompactionLink", "LimitsLink", "EmptyReplies", "Mending", "ModelCalls"]
+ALL = [*USUAL[:3], "TypedResultLink", *USUAL[3:5], "ModelFallback", "PromptCache", "ModelCalls"]
+RESULT = {"skill": "s", "outputSchema": {"type": "object"}}
+
+
+class ModelCalls:
+    """In place of the innermost."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "order"),
+    [
+        pytest.param({}, USUAL, id="what is not configured is not there"),
+        pytest.param(
+            {"results": [RESULT], "model": {"fallbacks": [SECOND], "promptCache": True}},
+            ALL,
+            id="everything stands in the order that links.py explains",
+        ),
+        pytest.param(
+            {"model": {"fallbacks": [{**SECOND, "promptCache": True}]}},
+            [*USUAL[:5], "ModelFallback", "PromptCache", "ModelCalls"],
+            id="a fallback alone may have a cache",
+        ),
+    ],
+)
+async def test_links_stand_in_one_order(config, tmp_path, changes, order):
+    wanted, layout = config(**changes), Layout(root=tmp_path)
+    async with httpx2.AsyncClient() as client:
+        chats = [build_chat(endpoint, layout, client) for endpoint in (wanted.model, *wanted.model.fallbacks)]
+        calls: Any = ModelCalls()
+        views: Any = None
+        links = model_links(wanted, layout, Metrics(CollectorRegistry()), views=views, calls=calls, chats=chats)
+    assert [type(link).__name__ for link in links] == order
+
+
+class Chat:
+    def __init__(self, name: str) -> None:
+        self.endpoint = SimpleNamespace(name=name, provider=Provider.OPENAI)
+
+
+def failed(reason: str, *, elsewhere: bool = True) -> ModelFailed:
+    return ModelFailed(Failure(reason, "It failed.", elsewhere=elsewhere))
+
+
+def request_of(*messages: Any, emitted: list[Any] | None = None, model: Any = None) -> Any:
+    turn = TurnRequest("client:default", "c", "t", "x")
+    context = TurnContext(turn, (emitted if emitted is not None else []).append, {})
+    runtime: Any = SimpleNamespace(context=context)
+    state: Any = {"messages": list(messages)}
+    return ModelRequest(model=model, messages=list(messages), tools=[], state=state, runtime=runtime)
+
+
+class Models:
+    """Answers by name, or fails as often as it is told to."""
+
+    def __init__(self, **failures: list[ModelFailed]) -> None:
+        self.failures = failures
+        self.asked: list[tuple[str, float | None]] = []
+
+    async def __call__(self, request: Any) -> Any:
+        name = request.model.endpoint.name
+        self.asked.append((name, request.runtime.context.patience))
+        if self.failures.get(name):
+            raise self.failures[name].pop(0)
+        return ModelResponse([AIMessage(f"by {name}")])
+
+
+class Ages:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def three():
+    metrics, clock = Metrics(CollectorRegistry()), Ages()
+    chats: list[Any] = [Chat("one"), Chat("two"), Chat("three")]
+    return ModelFallback(chats, metrics, monotonic=clock), metrics, clock
+
+
+async def test_the_next_model_answers_and_everybody_is_told(three, caplog):
+    link, metrics, _ = three
+    models, emitted = Models(one=[failed("model_error")], two=[failed("model_unauthorized")]), list[Any]()
+    request = request_of(HumanMessage("x"), emitted=emitted)
+    request.runtime.context.spoken = True
+    reply = await link.around_model(request, models)
+    assert reply.result[0].text == "by three"
+    assert models.asked == [("one", 5.0), ("two", 5.0), ("three", None)], "only the last is waited for patiently"
+    assert emitted == [
+        Reset("model_error"),
+        Fallback("one", "two", "model_error"),
+        Fallback("two", "three", "model_unauthorized"),
+    ]
+    labels = {"from": "one", "to": "two", "reason": "model_error"}
+    assert metrics.registry.get_sample_value("fleetwright_model_fallbacks_total", labels) == 1
+    assert [record.message for record in caplog.records] == ["another model takes over"] * 2
+
+
+async def test_a_model_that_failed_rests_and_is_asked_again_later(three):
+    link, _, clock = three
+    models = Models(one=[failed("model_error")])
+    for moment in (0.0, 29.0, 31.0):
+        clock.now = moment
+        await link.around_model(request_of(HumanMessage("x")), models)
+    assert [name for name, _ in models.asked] == ["one", "two", "two", "one"]
+
+
+async def test_where_all_rest_all_are_tried_and_the_first_failure_is_told(three):
+    link, _, _ = three
+    for _ in range(2):
+        models = Models(one=[failed("first")], two=[failed("second")], three=[failed("third")])
+        with pytest.raises(ModelFailed) as told:
+            await link.around_model(request_of(HumanMessage("x")), models)
+        assert told.value.reason == "first"
+        assert len(models.asked) == 3
+
+
+async def test_what_would_be_refused_everywhere_does_not_fall_back(three):
+    link, _, _ = three
+    models = Models(one=[failed("model_context_overflow", elsewhere=False)])
+    with pytest.raises(ModelFailed):
+        await link.around_model(request_of(HumanMessage("x")), models)
+    assert len(models.asked) == 1
+
+
+def asked_for(args: dict[str, Any], number: int, *, result: str = "same", tool: str = "look") -> list[Any]:
+    call = {"name": tool, "args": args, "id": f"c{number}", "type": "tool_call"}
+    return [AIMessage("", tool_calls=[call]), ToolMessage(result, tool_call_id=f"c{number}", name=tool)]
+
+
+def rounds(count: int, **changes: Any) -> list[Any]:
+    return [message for number in range(count) for message in asked_for({"a": 1}, number, **changes)]
+
+
+def different(count: int) -> list[Any]:
+    return [message for number in range(count) for message in asked_for({"a": 1}, number, result=str(number))]
+
+
+MANY_AT_ONCE = [
+    AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": f"c{n}", "type": "tool_call"} for n in range(4)]),
+    *(ToolMessage("same", tool_call_id=f"c{n}", name="look") for n in range(4)),
+]
+
+
+@pytest.mark.parametrize(
+    ("turn", "outcome"),
+    [
+        pytest.param(rounds(2), "", id="twice is no matter"),
+        pytest.param(rounds(3), "nudged", id="at the third time the model is told"),
+        pytest.param([*rounds(3), *different(1)], "", id="it is told once"),
+        pytest.param(rounds(4), "", id="and not again at the fourth"),
+        pytest.param(MANY_AT_ONCE, "nudged", id="four at once are told too"),
+        pytest.param(rounds(6), "ended", id="the sixth time ends the turn"),
+        pytest.param(different(9), "", id="a call that finds something new is no repeat"),
+        pytest.param([*rounds(5), HumanMessage("Again."), *rounds(1)], "", id="another message begins anew"),
+    ],
+)
+async def test_a_call_that_is_repeated(turn, outcome):
+    metrics, sent = Metrics(CollectorRegistry()), list[Any]()
+
+    async def answer(request: Any) -> Any:
+        sent.extend(request.messages)
+        return ModelResponse([AIMessage("done")])
+
+    link = LimitsLink(Limits(), metrics)
+    request = request_of(HumanMessage("Look."), *turn)
+    if outcome == "ended":
+        with pytest.raises(TurnFailed) as ended:
+            await link.around_model(request, answer)
+        assert ended.value.reason == "repeated_tool_call"
+        assert ended.value.details == {"repeated": {"tool": "look", "times": 6}}
+    else:
+        await link.around_model(request, answer)
+        noted = "Do not repeat that call" in sent[-1].text
+        assert noted is (outcome == "nudged")
+    for each in ("nudged", "ended"):
+        counted = metrics.registry.get_sample_value("fleetwright_repeated_tool_calls_total", {"outcome": each})
+        assert (counted or 0) == (each == outcome)
+
+
+async def test_a_turn_has_so_many_calls_of_the_model(config):
+    link = LimitsLink(Limits.model_validate({"maxModelCalls": 3}), Metrics(CollectorRegistry()))
+    with pytest.raises(TurnFailed, match="its limit of 3 calls"):
+        await link.around_model(request_of(HumanMessage("x"), *different(3)), Models())
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        pytest.param({}, 100, id="a hundred"),
+        pytest.param({"maxToolCalls": 500}, 520, id="more where more calls of tools are allowed"),
+        pytest.param({"maxToolCalls": 500, "maxModelCalls": 7}, 7, id="what is declared"),
+    ],
+)
+def test_the_limit_of_model_calls_leaves_room_for_those_of_tools(limits, most):
+    assert Limits.model_validate(limits).most_model_calls == most
+
+
+@pytest.mark.parametrize(
+    ("turn", "silent", "asked"),
+    [
+        pytest.param(rounds(1), 2, 2, id="asked to go on until it speaks"),
+        pytest.param(rounds(1), 9, 3, id="three times at most"),
+        pytest.param([], 9, 0, id="a silent answer to the caller is an answer"),
+    ],
+)
+async def test_a_model_that_says_nothing_to_a_result(turn, silent, asked):
+    heard = list[int]()
+
+    async def answer(request: Any) -> Any:
+        heard.append(sum(message.text == CONTINUE for message in request.messages))
+        return ModelResponse([AIMessage("" if len(heard) <= silent else "Well.")])
+
+    await EmptyReplies(Metrics(CollectorRegistry())).around_model(request_of(HumanMessage("x"), *turn), answer)
+    assert heard == list(range(asked + 1))
+
+
+@pytest.mark.parametrize(
+    ("messages", "reads", "outcome"),
+    [
+        pytest.param(
+            [HumanMessage("a\x07b")], lambda texts: "ab" in texts, "answered", id="characters that are refused go"
+        ),
+        pytest.param(
+            rounds(1, result="poison"),
+            lambda texts: not any("poison" in text for text in texts),
+            "answered",
+            id="a result that is refused is withheld",
+        ),
+        pytest.param([HumanMessage("fine")], lambda _: False, "refused", id="what cannot be mended fails as it did"),
+    ],
+)
+async def test_a_refused_request_is_tried_again_without_what_it_may_be(messages, reads, outcome):
+    metrics, calls = Metrics(CollectorRegistry()), list[int]()
+
+    async def answer(request: Any) -> Any:
+        calls.append(1)
+        if reads([message.text for message in request.messages]):
+            return ModelResponse([AIMessage("done")])
+        raise failed("model_refused_request", elsewhere=False)
+
+    work = Mending(metrics).around_model(request_of(*messages), answer)
+    if outcome == "answered":
+        await work
+        assert len(calls) > 1
+    else:
+        with pytest.raises(ModelFailed):
+            await work
+        assert len(calls) == 1, "the same request is not sent twice"
+    counted = metrics.registry.get_sample_value("fleetwright_llm_mended_requests_total", {"outcome": outcome})
+    assert counted == 1
+
+
+def test_a_history_that_is_mended_lacks_nothing_that_a_caller_said():
+    torn = [HumanMessage("one\x00"), asked_for({"a": "\x01b"}, 1)[0], HumanMessage("two"), AIMessage("")]
+    mended = cleaned(torn)
+    assert [message.type for message in mended] == ["human", "ai", "tool", "human"]
+    assert [message.text for message in mended if message.type == "human"] == ["one", "two"]
+    assert mended[1].tool_calls[0]["args"] == {"a": "b"}
+    assert cleaned([HumanMessage("x"), AIMessage("y")])[-1].text == CONTINUE
+    assert withheld(torn) == torn
+
+
+def test_what_another_providers_model_said_is_passed_on_as_its_words():
+    blocks: list[Any] = [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Hi"}]
+    said = AIMessage(blocks, response_metadata={"model_provider": "anthropic"})
+    assert portable([said], Provider.ANTHROPIC) == [said]
+    assert portable([said], Provider.OPENAI)[0].content == "Hi"
+
+
+async def test_a_wait_that_another_model_can_spare_is_not_waited(config, talking, model_port):
+    second = {**SECOND, "baseUrl": f"http://127.0.0.1:{model_port}/v1", "price": None}
+    async with talking(config(model={"fallbacks": [second]})) as talk:
+        said = await talk.say("Hello there [[fail:503@offline]]")
+        again = await talk.say("Hello again")
+    assert said.failure is None
+    (fallback,) = said.of(Fallback)
+    assert (fallback.failed, fallback.following, fallback.reason) == ("offline", "second", "model_error")
+    assert all(wait <= 5 for wait in talk.waits)
+    assert not again.of(Fallback), "the model that failed rests"
+    assert talk.count("llm_calls_total", model="second", outcome="ok") == 2
+    assert talk.count("llm_unpriced_calls_total", model="second") == 2

@@ -1,0 +1,135 @@
+"""Two loops for the same conversation: ours with all that it keeps, and a bare one that keeps nothing."""
+
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.tools import StructuredTool
+from prometheus_client import CollectorRegistry
+from tests.bench.turn.chat import QUESTION, TOOL, Prompt
+
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.layout import Layout
+from fleetwright_agent.memory import schema
+from fleetwright_agent.memory.call_windows import CallWindows
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
+from fleetwright_agent.memory.ledger import Ledger
+from fleetwright_agent.memory.memories import memories
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.security.redaction import Redactor
+from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.telemetry.tracing import UNTOLD
+from fleetwright_agent.tools.offers import Offers
+from fleetwright_agent.trail import audit_trail
+from fleetwright_agent.turn.books import Books
+from fleetwright_agent.turn.frames import Done, TurnRequest
+from fleetwright_agent.turn.graph import GraphTurn
+from fleetwright_agent.turn.links import model_links
+from fleetwright_agent.turn.middleware.auditing import Auditor
+from fleetwright_agent.turn.middleware.enforcement import Enforcement
+from fleetwright_agent.turn.middleware.model_calls import ModelCalls
+from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
+from fleetwright_agent.turn.supplies import Supplies
+from fleetwright_agent.turn.toolbox import Toolbox
+
+INSTRUCTIONS = "You are the desk. Be brief."
+
+
+def configured(**changes: Any) -> AgentConfig:
+    model = {
+        "name": "prompt", "baseUrl": "http://127.0.0.1:9/v1", "contextWindow": 10_000_000, "maxOutputTokens": 1000,
+        "timeoutSeconds": 5, "price": {"inputPerMillion": "1", "outputPerMillion": "2"},
+    }  # fmt: skip
+    document = {
+        "version": 1, "revision": "r1", "name": "desk", "namespace": "bench", "instructions": INSTRUCTIONS,
+        "url": "http://desk", "model": model, "compaction": {"mode": "Off"},
+    }  # fmt: skip
+    return AgentConfig.model_validate(document | changes)
+
+
+@dataclass
+class Ours:
+    turn: GraphTurn
+    told: int = 0
+
+    async def say(self) -> None:
+        self.told += 1
+        request = TurnRequest("client:bench", "c", f"task-{self.told}", QUESTION)
+        async for frame in self.turn.run(request):
+            if isinstance(frame, Done):
+                return
+        raise RuntimeError("the turn has no end")
+
+
+@asynccontextmanager
+async def ours() -> AsyncIterator[Ours]:
+    """On a disk: every step is there before the next begins, with journal, ledger, trail and session."""
+    config, metrics = configured(), Metrics(CollectorRegistry())
+    with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
+        layout = Layout(root=Path(folder))
+        layout.memory.mkdir(parents=True)
+        database = Database(layout.memory / schema.FILE, schema.SCHEMA)
+        supplies = Supplies(
+            config=config,
+            layout=layout,
+            metrics=metrics,
+            conversations=database,
+            knowledge=Knowledge(layout.memory / FOLDER, now=time.time),
+            offers=Offers(),
+            trail=audit_trail(config, layout, metrics, Clock()),
+            books=Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time),
+            tracing=UNTOLD,
+        )
+        turn = _turn(supplies)
+        try:
+            yield Ours(turn)
+        finally:
+            await turn.aclose()
+            await supplies.knowledge.aclose()
+            await supplies.trail.aclose()
+            await database.aclose()
+
+
+def _turn(supplies: Supplies) -> GraphTurn:
+    """As the assembly has it, with another model and a tool."""
+    config, metrics = supplies.config, supplies.metrics
+    remembered = memories(supplies.conversations, supplies.layout.memory, redact=Redactor().text)
+    enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
+    auditor = Auditor(supplies.trail, config.audit.mode)
+    calls = ModelCalls(config.model, metrics, books=supplies.books)
+    chat: Any = Prompt(endpoint=config.model)
+    return GraphTurn(
+        config,
+        chat=chat,
+        links=model_links(supplies, views=remembered.views, calls=calls, chats=[chat]),
+        runner=ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, auditor=auditor),
+        memories=remembered,
+        toolbox=Toolbox(config, tools=(TOOL,), servers=(), views=remembered.views, denies=enforcement.denies),
+        unknown=auditor.unknown,
+    )
+
+
+@dataclass
+class Bare:
+    """LangChain's own loop without a checkpointer: its caller hands the history in each time."""
+
+    history: list[AnyMessage] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        async def order_status(order: int) -> str:
+            """How an order is coming along."""
+            return await TOOL.run(None)  # type: ignore[arg-type]  # it looks at nothing
+
+        tool = StructuredTool.from_function(coroutine=order_status, name=TOOL.name, description=TOOL.description)
+        self._graph: Any = create_agent(Prompt(endpoint=None), tools=[tool], system_prompt=SystemMessage(INSTRUCTIONS))
+
+    async def say(self) -> None:
+        ended = await self._graph.ainvoke({"messages": [*self.history, HumanMessage(QUESTION)]})
+        self.history = ended["messages"]

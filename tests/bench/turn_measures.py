@@ -1,0 +1,210 @@
+"""What `make bench-turn` measures: each part takes a folder for its files and answers with rows."""
+
+import asyncio
+import statistics
+import sys
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from langchain.agents.middleware import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, BaseMessage
+from tests.bench.compaction import fixtures, summarisers
+from tests.bench.compaction.measures import SEED
+from tests.bench.compaction.ours import ours as compacting
+from tests.bench.compaction.provider import Provider
+from tests.bench.compaction.scripted import Script
+from tests.bench.echo import served
+from tests.bench.echo.environment import python_of
+from tests.bench.echo.served import TOKEN, Served
+from tests.bench.echo.wire import Wire, message
+from tests.bench.table import Row
+from tests.bench.turn import loops
+
+from fleetwright_agent.layout import Layout
+from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.frames import TurnRequest
+from fleetwright_agent.turn.middleware.equipment import EquipmentLink
+
+_ROUNDS = 3
+_TURNS = 200
+_NEAR = 10
+"""So many turns up to the tenth, and up to the last, are what a figure is of."""
+
+
+async def durable(_: Path) -> list[Row]:
+    """Turns of one tool, which are two calls of a model that takes no time; ours and the bare loop in turn."""
+    mine: list[list[float]] = []
+    theirs: list[list[float]] = []
+    for _ in range(_ROUNDS):
+        bare, took, took_bare = loops.Bare(), [], []
+        async with loops.ours() as ours:
+            for _ in range(_TURNS):
+                took.append(await _timed(ours))
+                took_bare.append(await _timed(bare))
+        mine.append(took)
+        theirs.append(took_bare)
+    rows = []
+    for name, last in (("10", _NEAR), (str(_TURNS), _TURNS)):
+        our, their = (_median_ms(times, last) for times in (mine, theirs))
+        rows.append(Row(f"durable turn, at turn {name}", our, "ms"))
+        rows.append(Row("… the bare loop, nothing kept", their, "ms"))
+        rows.append(Row("… what durability adds", our - their, "ms", 4.0))
+    growth = _median_ms(mine, _TURNS) - _median_ms(mine, _NEAR)
+    bare_growth = _median_ms(theirs, _TURNS) - _median_ms(theirs, _NEAR)
+    return [*rows, Row("… growth over the bare loop's, 10 to 200", growth - bare_growth, "ms", 1.0)]
+
+
+async def _timed(loop: loops.Ours | loops.Bare) -> float:
+    began = time.perf_counter()
+    await loop.say()
+    return time.perf_counter() - began
+
+
+def _median_ms(rounds: list[list[float]], last: int) -> float:
+    return statistics.median(taken for took in rounds for taken in took[last - _NEAR : last]) * 1000
+
+
+async def first_token(folder: Path) -> list[Row]:
+    """A stream of the whole agent beside the stream of its model, one after the other."""
+    async with _talking(folder) as (model, agent), Wire(agent.port, TOKEN) as wire:
+        for _ in range(20):
+            await _heard(wire)
+        mine, theirs = [], []
+        for _ in range(100):
+            mine.append(await _heard(wire))
+            theirs.append(await _raw(model.port))
+    ours, raw = statistics.median(mine) * 1000, statistics.median(theirs) * 1000
+    return [
+        Row("first token of a stream", ours, "ms"),
+        Row("… of the model alone", raw, "ms"),
+        Row("… what the agent adds, p50", ours - raw, "ms", 10.0),
+    ]
+
+
+@dataclass
+class _talking:  # noqa: N801 - read as a context manager
+    """An agent as it is shipped, on a model server beside it."""
+
+    folder: Path
+
+    async def __aenter__(self) -> tuple[Served, Served]:
+        self._stack = AsyncExitStack()
+        port = served.free_port()
+        words = [sys.executable, "-m", "tests.bench.turn.model", str(port)]
+        model = await self._stack.enter_async_context(Served(words, port, port))
+        agent = served.shipped(python_of("agent"), self.folder, model=f"http://127.0.0.1:{port}/v1")
+        return model, await self._stack.enter_async_context(agent)
+
+    async def __aexit__(self, *about: object) -> None:
+        await self._stack.aclose()
+
+
+async def _heard(wire: Wire) -> float:
+    """Seconds to the first piece of the answer; the rest is read."""
+    began, heard = time.perf_counter(), 0.0
+    async for event in wire.stream(message("Tell me.", method="SendStreamingMessage")):
+        if not heard and b"word0" in event:
+            heard = time.perf_counter() - began
+    if not heard:
+        raise RuntimeError("no piece of an answer came")
+    return heard
+
+
+async def _raw(port: int) -> float:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    body = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"Tell me."}]}'
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+    began = time.perf_counter()
+    writer.write(head % len(body) + b"Connection: close\r\n\r\n" + body)
+    await reader.readuntil(b"word0")
+    heard = time.perf_counter() - began
+    await reader.read()
+    writer.close()
+    return heard
+
+
+async def prompt(folder: Path) -> list[Row]:
+    """What stands before the conversation, built for one call: 50 skills, 100 tools, what ten sessions were about."""
+    skills = [
+        {"name": f"skill-{n}", "description": "How one part of the work is done. " * 4, "digest": "d"}
+        for n in range(50)
+    ]
+    config = loops.configured(skills=skills)
+    layout = Layout(root=folder)
+    tools = {tool.name: tool for tool in map(_tool, range(100))}
+    link = EquipmentLink(config, layout)
+    took = []
+    for _ in range(50):
+        context = TurnContext(TurnRequest("client:bench", "c", "t", "Go."), lambda _: None, tools)
+        request: Any = ModelRequest(
+            model=None,  # type: ignore[arg-type]  # nobody calls it
+            messages=[],
+            state={"messages": []},
+            runtime=SimpleNamespace(context=context),  # type: ignore[arg-type]  # the link uses nothing else of it
+        )
+        began = time.perf_counter()
+        await link.around_model(request, _unasked)
+        took.append(time.perf_counter() - began)
+    return [Row("prompt of 50 skills and 100 tools", statistics.median(took) * 1000, "ms", 2.0)]
+
+
+def _tool(number: int) -> Tool:
+    fields = {f"field_{n}": {"type": "string", "description": "What it is about."} for n in range(6)}
+    schema = {"type": "object", "properties": fields}
+
+    async def run(_: object) -> str:
+        return ""
+
+    return Tool(name=f"tool_{number}", description="Does one thing of many. " * 5, parameters=schema, run=run)
+
+
+async def _unasked(_: object) -> ModelResponse[Any]:
+    return ModelResponse([AIMessage("")])
+
+
+class _Timed(Script):
+    """Knows how long its summaries took."""
+
+    summarising: float = 0.0
+
+    def summary(self, messages: list[BaseMessage], tools: list[Any]) -> AIMessage:  # type: ignore[override]  # as it is called
+        began = time.perf_counter()
+        try:
+            return super().summary(messages, tools)
+        finally:
+            self.summarising += time.perf_counter() - began
+
+
+async def compaction(_: Path) -> list[Row]:
+    """A thousand messages: a call in which nothing is due, and the one that puts a summary in their place."""
+    idle, due = [], []
+    for number in range(3):
+        script = _Timed(fixtures.work(SEED + number, turns=90, calls=6), Provider(), summarisers.brief)
+        policy = {"trigger": {"messages": 1000, "tokens": 10_000_000}, "prune": {"overChars": 100_000_000}}
+        async with compacting(script, policy, window=10_000_000) as system:
+            while not system.compactions():
+                calls, seconds, summarising = script.provider.calls, system.seconds, script.summarising
+                await system.play(1)
+                passed = system.seconds - seconds - (script.summarising - summarising)
+                idle.append(passed / (script.provider.calls - calls))
+            due.append(passed)
+        idle.pop()
+    return [
+        Row("compaction of 1,000 messages, the model aside", statistics.median(due) * 1000, "ms", 20.0),
+        Row("… a call of the model before that", statistics.median(idle[-10:]) * 1000, "ms"),
+    ]
+
+
+async def memory(folder: Path) -> list[Row]:
+    """The process as it is shipped, after its first task."""
+    async with _talking(folder) as (_, agent), Wire(agent.port, TOKEN) as wire:
+        before = agent.pss_kib()
+        await _heard(wire)
+        await asyncio.sleep(1.0)
+        after = agent.pss_kib()
+    return [Row("memory when idle", before / 1024, "MiB"), Row("… after the first task", after / 1024, "MiB", 150.0)]
