@@ -9,6 +9,7 @@ from langchain.agents.middleware import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from prometheus_client import CollectorRegistry
 
+from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.model import Provider
 from fleetwright_agent.config.server import Limits
 from fleetwright_agent.layout import Layout
@@ -24,6 +25,7 @@ from fleetwright_agent.turn.middleware.mending import Mending
 from fleetwright_agent.turn.middleware.model_calls import ModelFailed
 from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
 from fleetwright_agent.turn.models import build_chat, portable
+from fleetwright_agent.turn.supplies import Supplies
 
 SECOND = {
     "name": "second",
@@ -33,7 +35,16 @@ SECOND = {
     "timeoutSeconds": 5,
 }
 USUAL = ["EquipmentLink", "CompactionLink", "LimitsLink", "EmptyReplies", "Mending", "ModelCalls"]
-ALL = [*USUAL[:3], "TypedResultLink", *USUAL[3:5], "ModelFallback", "PromptCache", "ModelCalls"]
+ALL = [
+    *USUAL[:2],
+    "KnowledgeLink",
+    "LimitsLink",
+    "TypedResultLink",
+    *USUAL[3:5],
+    "ModelFallback",
+    "PromptCache",
+    "ModelCalls",
+]
 RESULT = {"skill": "s", "outputSchema": {"type": "object"}}
 
 
@@ -46,7 +57,11 @@ class ModelCalls:
     [
         pytest.param({}, USUAL, id="what is not configured is not there"),
         pytest.param(
-            {"results": [RESULT], "model": {"fallbacks": [SECOND], "promptCache": True}},
+            {
+                "results": [RESULT],
+                "model": {"fallbacks": [SECOND], "promptCache": True},
+                "memory": {"knowledge": {"enabled": True}},
+            },
             ALL,
             id="everything stands in the order that links.py explains",
         ),
@@ -63,8 +78,23 @@ async def test_links_stand_in_one_order(config, tmp_path, changes, order):
         chats = [build_chat(endpoint, layout, client) for endpoint in (wanted.model, *wanted.model.fallbacks)]
         calls: Any = ModelCalls()
         views: Any = None
-        links = model_links(wanted, layout, Metrics(CollectorRegistry()), views=views, calls=calls, chats=chats)
+        links = model_links(_supplies(wanted, layout), views=views, calls=calls, chats=chats)
     assert [type(link).__name__ for link in links] == order
+
+
+def _supplies(config: AgentConfig, layout: Layout) -> Supplies:
+    none: Any = None
+    return Supplies(
+        config=config,
+        layout=layout,
+        metrics=Metrics(CollectorRegistry()),
+        conversations=none,
+        knowledge=none,
+        offers=none,
+        trail=none,
+        books=none,
+        tracing=none,
+    )
 
 
 class Chat:

@@ -7,7 +7,7 @@ from pathlib import Path
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.journal import Journal
-from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.memory.sessions import FOLDER, Sessions
 from fleetwright_agent.memory.spending import Spending
 from fleetwright_agent.memory.views import Views
 
@@ -27,6 +27,6 @@ def memories(conversations: Database, folder: Path, *, redact: Callable[[str], s
         saver=ConversationSaver(conversations),
         journal=Journal(conversations),
         spending=Spending(conversations),
-        sessions=Sessions(folder / "sessions", redact=redact),
+        sessions=Sessions(folder / FOLDER, redact=redact),
         views=Views(conversations),
     )

@@ -4,6 +4,7 @@ The seed systems' order is prompt cache, enforcement, knowledge, tool deferral, 
 compaction, model fallback, message capture. Ours keeps it where a link is one of the model's calls:
 
 - what adds to the prompt (equipment) stands outside compaction, which measures it;
+- what is remembered stands inside compaction: it is looked up for each turn, and no part of the conversation;
 - what mends or repeats a call stands inside compaction, so that nothing it adds is taken for the conversation;
 - the prompt cache stands inside the fallback, because each provider is told in its own way;
 - capture is the innermost: each attempt is heard, counted and charged where it is made.
