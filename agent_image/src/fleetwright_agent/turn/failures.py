@@ -4,8 +4,10 @@ The one place that knows the exceptions of providers' clients. They are made fro
 names, so that no agent imports a client that it does not use. What is said to a caller never quotes them.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx2
@@ -139,7 +141,14 @@ def _overflowed(error: Any) -> bool:
 
 
 def _retry_after(response: Any) -> float | None:
+    """Seconds, or a moment, which is read against the moment that the provider has itself."""
+    headers = getattr(response, "headers", {})
+    said = headers.get("retry-after", "")
     try:
-        return min(_LONGEST_WAIT, max(0.0, float(response.headers["retry-after"])))
-    except (AttributeError, KeyError, ValueError):
-        return None
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(said) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return min(_LONGEST_WAIT, max(0.0, seconds)) if math.isfinite(seconds) else None
