@@ -1,4 +1,4 @@
-"""Agents whose model speaks Anthropic's messages: the same loop, books and failures as with chat completions."""
+"""Agents whose model speaks Anthropic's messages or Google's contents: the same loop, books and failures."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import pytest
 from tests.agent_image.life.test_budgets import cost
 
 
-@pytest.fixture
-def claude(model_port: int) -> dict[str, Any]:
+@pytest.fixture(params=["Anthropic", "Google"])
+def claude(request: Any, model_port: int) -> dict[str, Any]:
     return {
-        "provider": "Anthropic",
+        "provider": request.param,
         "name": "offline-claude",
         "baseUrl": f"http://127.0.0.1:{model_port}",
         "contextWindow": 8000,
@@ -65,11 +65,11 @@ async def test_what_it_uses_is_in_the_books_and_the_cache_has_its_own_price(agen
         assert cost(first)["costUsd"] + cost(second)["costUsd"] == pytest.approx(spent, abs=2e-6)
 
 
-async def test_nothing_is_cached_where_that_is_not_declared(agent, claude):
+async def test_nothing_is_cached_where_that_is_not_declared_but_by_a_provider_that_does_so_unasked(agent, claude):
     async with agent(model={**claude, "promptCache": False}) as guest:
         first = await guest.say("Tell me about " + "the sea and " * 150)
         second = await guest.say("And now?", contextId=first["contextId"])
-        assert "cache_read_input_tokens" not in cost(second)["usage"]
+        assert ("cache_read_input_tokens" in cost(second)["usage"]) is (claude["provider"] == "Google")
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from decimal import Decimal
 
+import anthropic
 import httpx2
 import openai
 import pytest
+from google.genai.errors import ClientError
 from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
@@ -59,6 +61,16 @@ def _status(status, code=None, headers=None, message="m"):
     return openai.APIStatusError(message, response=response, body={"code": code, "message": message})
 
 
+def _in_stream(kind):
+    response = httpx2.Response(200, request=httpx2.Request("POST", "http://m"))
+    body = {"type": "error", "error": {"type": kind, "message": "m"}}
+    return anthropic.APIStatusError("m", response=response, body=body)
+
+
+def _google(status, message):
+    return ClientError(status, {"error": {"code": status, "message": message, "status": "S"}})
+
+
 @pytest.mark.parametrize(
     ("error", "reason", "transient", "overflow"),
     [
@@ -72,6 +84,16 @@ def _status(status, code=None, headers=None, message="m"):
         pytest.param(
             _status(400, None, message="prompt is too long: 9 tokens"), "model_context_overflow", False, True,
             id="words say overflow",
+        ),
+        pytest.param(_in_stream("overloaded_error"), "model_error", True, False, id="Anthropic's error in a stream"),
+        pytest.param(_google(429, "Quota exceeded."), "model_rate_limited", True, False, id="Google's 429 may pass"),
+        pytest.param(
+            _google(400, "API key not valid. Please pass a valid API key."), "model_unauthorized", False, False,
+            id="Google's refused key is a 400",
+        ),
+        pytest.param(
+            _google(400, "The input token count (9) exceeds the maximum number of tokens allowed (8)."),
+            "model_context_overflow", False, True, id="Google's words say overflow",
         ),
         pytest.param(MalformedToolCall("x"), "model_malformed_tool_call", True, False, id="half a call may pass"),
         pytest.param(TimeoutError(), "model_timeout", True, False, id="silence may pass"),
@@ -87,10 +109,25 @@ def test_an_error_of_our_own_has_no_meaning_here():
     assert classify(KeyError("x")) is None
 
 
-def test_a_provider_that_asks_for_an_hour_gets_a_minute():
-    failure = classify(_status(429, headers={"retry-after": "3600"}))
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        pytest.param({"retry-after": "7"}, 7, id="seconds"),
+        pytest.param({"retry-after": "3600"}, 60, id="whoever asks for an hour gets a minute"),
+        pytest.param(
+            {"retry-after": "Sun, 22 Nov 2026 10:00:09 GMT", "date": "Sun, 22 Nov 2026 10:00:00 GMT"}, 9,
+            id="a moment, by the provider's own clock",
+        ),
+        pytest.param({"retry-after": "Sun, 22 Nov 2026 10:00:09 GMT"}, None, id="a moment by no clock is nothing"),
+        pytest.param({"retry-after": "soon"}, None, id="nor is a word"),
+        pytest.param({"retry-after": "inf"}, None, id="nor is for ever"),
+        pytest.param({}, None, id="nor is silence"),
+    ],
+)  # fmt: skip
+def test_how_long_a_provider_asks_to_wait(headers, seconds):
+    failure = classify(_status(429, headers=headers))
     assert failure is not None
-    assert failure.retry_after == 60
+    assert failure.retry_after == seconds
 
 
 def test_waits_grow_and_have_a_ceiling():

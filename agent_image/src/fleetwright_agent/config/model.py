@@ -30,6 +30,7 @@ class Provider(StrEnum):
     OPENAI = "OpenAI"
     """Chat completions, as OpenAI and everybody compatible with it serve them."""
     ANTHROPIC = "Anthropic"
+    GOOGLE = "Google"
 
 
 class Endpoint(Part):

@@ -28,6 +28,7 @@ from fleetwright_agent.extensions import (
     TRIGGER,
     trace_of,
 )
+from fleetwright_agent.server.activity import activity
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, model_fallback, tool_call
@@ -322,26 +323,3 @@ def _of(metadata: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 def _for_programs(outcome: Outcome) -> dict[str, Any]:
     return {**outcome.details, "reason": outcome.reason}
-
-
-def activity(frame: Frame) -> str:
-    """What a frame says has just happened, for whoever asks why nothing does."""
-    match frame:
-        case Text():
-            return "the answer was being written"
-        case Reasoning():
-            return "the model was thinking"
-        case ToolStart(name=name):
-            return f"{name} was called"
-        case ToolEnd(name=name):
-            return f"{name} {'answered' if frame.ok else 'failed'}"
-        case Usage():
-            return "a call of the model ended"
-        case Fallback():
-            return "another model took over"
-        case CompactionStart():
-            return "the conversation was being compacted"
-        case CompactionEnd():
-            return "the conversation was compacted"
-        case _:
-            return ""

@@ -4,17 +4,29 @@ The one place that knows the exceptions of providers' clients. They are made fro
 names, so that no agent imports a client that it does not use. What is said to a caller never quotes them.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx2
 from langchain_core.messages import AIMessage
 
 _OVERFLOW_CODES = {"context_length_exceeded"}
-_OVERFLOW_WORDS = ("context length", "context window", "maximum context", "prompt is too long", "too many tokens")
+_OVERFLOW_WORDS = (
+    "context length",
+    "context window",
+    "maximum context",
+    "prompt is too long",
+    "too many tokens",
+    "exceeds the maximum number of tokens",
+)
+_KEY_WORDS: Final = "API key not valid"
+"""Google's 401 is a 400."""
 _LONGEST_WAIT = 60.0
 _CLIENTS: Final = {"openai", "anthropic"}
+_GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
 
 
@@ -77,7 +89,9 @@ def _known(error: BaseException) -> Failure | None:
     if isinstance(error, UntrustedAuthority):
         return Failure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
     if _is(error, "APIStatusError"):
-        return _status(error)
+        return _status(error.status_code, error)  # type: ignore[attr-defined]  # known by its name
+    if any(each.__module__ == _GOOGLE for each in type(error).__mro__):
+        return _status(getattr(error, "code", 500), error)
     if _is(error, "APITimeoutError") or isinstance(error, httpx2.TimeoutException | TimeoutError):
         return Failure("model_timeout", "The model did not answer in time.", transient=True)
     if _is(error, "APIConnectionError") or isinstance(error, httpx2.TransportError):
@@ -101,13 +115,12 @@ _OVERFLOW = Failure(
 _IN_STREAM = Failure("model_error", "The model reported an error while answering.", transient=True)
 
 
-def _status(error: Any) -> Failure:
-    status: int = error.status_code
+def _status(status: int, error: Any) -> Failure:
     if status < 400:
         return _IN_STREAM
     if status in {400, 413, 422} and _overflowed(error):
         return _OVERFLOW
-    if status == 401:
+    if status == 401 or _KEY_WORDS in str(error.message):
         return Failure("model_unauthorized", "The model refused this agent's key (401).")
     if status == 403:
         return Failure("model_forbidden", "The model refused this agent (403).")
@@ -127,8 +140,15 @@ def _overflowed(error: Any) -> bool:
     return getattr(error, "code", None) in _OVERFLOW_CODES or any(word in text for word in _OVERFLOW_WORDS)
 
 
-def _retry_after(response: httpx2.Response) -> float | None:
+def _retry_after(response: Any) -> float | None:
+    """Seconds, or a moment, which is read against the moment that the provider has itself."""
+    headers = getattr(response, "headers", {})
+    said = headers.get("retry-after", "")
     try:
-        return min(_LONGEST_WAIT, max(0.0, float(response.headers["retry-after"])))
-    except (KeyError, ValueError):
-        return None
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(said) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return min(_LONGEST_WAIT, max(0.0, seconds)) if math.isfinite(seconds) else None

@@ -16,7 +16,7 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.failures import MissingKey
 
 _CONNECT_SECONDS: Final = 10.0
-_CLIENTS: Final = {Provider.OPENAI: "openai", Provider.ANTHROPIC: "anthropic"}
+_CLIENTS: Final = {Provider.OPENAI: "openai", Provider.ANTHROPIC: "anthropic", Provider.GOOGLE: "google"}
 
 
 class Chat(Protocol):
@@ -75,5 +75,6 @@ def portable(messages: Sequence[AnyMessage], provider: Provider) -> list[AnyMess
 
 
 def _of(message: AIMessage) -> str:
-    known = {each.value.lower(): each.value for each in Provider}
-    return known.get(str(message.response_metadata.get("model_provider", "")), "")
+    """LangChain's names for them: `openai`, `anthropic`, `google_genai`."""
+    said = str(message.response_metadata.get("model_provider", ""))
+    return next((each.value for each in Provider if said.startswith(each.value.lower())), "")

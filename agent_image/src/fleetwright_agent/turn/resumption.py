@@ -81,6 +81,7 @@ class Threads:
         begin = start(request, stored)
         if begin.fresh:
             await self._set_aside(request, stored, thread, unfinished=bool(asked(stored)))
+            await self._keep_finished(stored, thread)
             await self._journal.forget(thread)
         elif request.restarted and (calls := await self._journal.begun(thread)):
             await self._unknown(request, calls)
@@ -120,6 +121,12 @@ class Threads:
         if unfinished and other and other != request.task_id:
             target = Aside(request.owner, request.context_id, other).thread
             await self._saver.acopy_thread(thread, target)
+
+    async def _keep_finished(self, stored: StateSnapshot, thread: str) -> None:
+        """What calls had come to beside one that was cut off: a new message would take its place in the graph."""
+        done = [task.result["messages"] for task in stored.tasks if task.result and "messages" in task.result]
+        if messages := [message for found in done for message in found]:
+            await self._graph.aupdate_state(_place(thread), {"messages": messages}, as_node="tools")
 
     async def _state(self, thread: str) -> StateSnapshot:
         found: StateSnapshot = await self._graph.aget_state(_place(thread))

@@ -1,7 +1,7 @@
 """A model server that answers by rules: the same request always gets the same reply.
 
-Chat completions and Anthropic's messages, with and without streaming, tool calls, usage with cached tokens, and
-failures on demand. It sees only the request; nothing in it knows an example or a test.
+Chat completions, Anthropic's messages and Google's contents, with and without streaming, tool calls, usage with cached
+tokens, and failures on demand. It sees only the request; nothing in it knows an example or a test.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from fleetwright_cli.offline import anthropic_messages, chat_completions
+from fleetwright_cli.offline import anthropic_messages, chat_completions, google_contents
 from fleetwright_cli.offline.answers import Answer, answer, submission, text_of, thinking
 from fleetwright_cli.offline.failing import STATUS, Failing, offends, pause
 
@@ -64,6 +64,7 @@ class OfflineModel:
             routes=[
                 Route("/v1/chat/completions", self._complete, methods=["POST"]),
                 Route("/v1/messages", self._message, methods=["POST"]),
+                Route("/v1beta/models/{model}", self._generate, methods=["POST"]),
                 Route("/v1/models", self._models),
                 Route("/healthz", lambda _: Response("ok\n")),
             ]
@@ -78,12 +79,16 @@ class OfflineModel:
     async def _message(self, request: Request) -> Response:
         return await self._answer(request, anthropic_messages)
 
-    async def _answer(self, request: Request, wire: Wire) -> Response:
-        key = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
-        if self._key is not None and key != self._key:
+    async def _generate(self, request: Request) -> Response:
+        model, _, verb = request.path_params["model"].partition(":")
+        body = {**json.loads(await request.body()), "model": model, "stream": verb == "streamGenerateContent"}
+        return await self._answer(request, google_contents, body)
+
+    async def _answer(self, request: Request, wire: Wire, document: dict[str, Any] | None = None) -> Response:
+        if self._key is not None and self._key not in _keys(request):
             return wire.error("401")
         try:
-            body = wire.read(json.loads(await request.body()))
+            body = wire.read(document or json.loads(await request.body()))
             messages = body["messages"]
             asked = next((text_of(m) for m in reversed(messages) if m["role"] == "user"), "")
         except (ValueError, KeyError, TypeError):
@@ -125,6 +130,12 @@ class OfflineModel:
             "total_tokens": tokens_in + tokens_out,
             "prompt_tokens_details": {"cached_tokens": shared // 4 // _CACHE_BLOCK * _CACHE_BLOCK},
         }
+
+
+def _keys(request: Request) -> list[str]:
+    """By each provider's own header."""
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    return [bearer, request.headers.get("x-api-key", ""), request.headers.get("x-goog-api-key", "")]
 
 
 def _reply(body: Mapping[str, Any]) -> Answer:

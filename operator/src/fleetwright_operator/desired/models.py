@@ -17,7 +17,12 @@ Model = Mapping[str, Any]
 DEFAULT_TIMEOUT = "120s"
 OPENAI = "OpenAI"
 ANTHROPIC = "Anthropic"
-_ADDRESSES = {OPENAI: "https://api.openai.com/v1", ANTHROPIC: "https://api.anthropic.com"}
+GOOGLE = "Google"
+_ADDRESSES = {
+    OPENAI: "https://api.openai.com/v1",
+    ANTHROPIC: "https://api.anthropic.com",
+    GOOGLE: "https://generativelanguage.googleapis.com",
+}
 _MANNER = ("temperature", "timeout")
 _PLACE = ("provider", "baseURL", "apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL", "promptCache")
 

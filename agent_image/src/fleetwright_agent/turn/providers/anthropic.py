@@ -10,12 +10,11 @@ from typing import Any, Self
 import anthropic
 import httpx2
 from langchain_anthropic import ChatAnthropic
-from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field, SecretStr
 
 from fleetwright_agent.config.model import Endpoint
-from fleetwright_agent.turn.providers.spoken import Spoken
+from fleetwright_agent.turn.providers.spoken import Spoken, thought_of
 
 _NO_KEY = "none"
 
@@ -62,7 +61,7 @@ class AnthropicChat(Spoken, ChatAnthropic):
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         async for chunk in super()._astream(*args, **kwargs):
-            if self.thought is not None and (text := _thought(chunk.message)):
+            if self.thought is not None and (text := thought_of(chunk.message)):
                 self.thought(text)
             yield chunk
 
@@ -71,11 +70,6 @@ def _choice(wanted: Any) -> Any:
     if wanted == "none":
         return {"type": "none"}
     return {"type": "tool", "name": wanted["function"]["name"]} if isinstance(wanted, dict) else wanted
-
-
-def _thought(message: object) -> str:
-    blocks = message.content if isinstance(message, AIMessageChunk) and isinstance(message.content, list) else []
-    return "".join(str(block.get("thinking", "")) for block in blocks if isinstance(block, dict))
 
 
 def build(

@@ -46,6 +46,12 @@ class Spoken(BaseChatModel):
             require_object("".join(pieces), AIMessage("", usage_metadata=used))
 
 
+def thought_of(message: object) -> str:
+    """Of a piece whose content is in blocks."""
+    blocks = message.content if isinstance(message, AIMessageChunk) and isinstance(message.content, list) else []
+    return "".join(str(block.get("thinking", "")) for block in blocks if isinstance(block, dict))
+
+
 def _with(chunk: ChatGenerationChunk, whole: Whole) -> ChatGenerationChunk:
     """The piece with whole characters only, for the reader and for the memory alike."""
     said = chunk.message.content

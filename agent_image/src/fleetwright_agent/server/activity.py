@@ -1,0 +1,35 @@
+"""What a frame says has just happened, for whoever asks why nothing does any more."""
+
+from fleetwright_agent.turn.frames import (
+    CompactionEnd,
+    CompactionStart,
+    Fallback,
+    Frame,
+    Reasoning,
+    Text,
+    ToolEnd,
+    ToolStart,
+    Usage,
+)
+
+
+def activity(frame: Frame) -> str:
+    match frame:
+        case Text():
+            return "the answer was being written"
+        case Reasoning():
+            return "the model was thinking"
+        case ToolStart(name=name):
+            return f"{name} was called"
+        case ToolEnd(name=name):
+            return f"{name} {'answered' if frame.ok else 'failed'}"
+        case Usage():
+            return "a call of the model ended"
+        case Fallback():
+            return "another model took over"
+        case CompactionStart():
+            return "the conversation was being compacted"
+        case CompactionEnd():
+            return "the conversation was compacted"
+        case _:
+            return ""

@@ -1,0 +1,92 @@
+"""Google's `generateContent`, as its own client speaks it through our transport.
+
+Refuses: a key, a project or credentials of the environment; the stock class would look for them there.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Self
+
+import httpx2
+from google import genai
+from google.genai.types import HttpOptions
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_google_genai import ChatGoogleGenerativeAI
+from pydantic import SecretStr, model_validator
+
+from fleetwright_agent.config.model import Endpoint
+from fleetwright_agent.turn.failures import MalformedToolCall
+from fleetwright_agent.turn.providers.spoken import Spoken, thought_of
+
+_NO_KEY = "none"
+_KEY_HEADER = "x-goog-api-key"
+_ONE_TRY = 1
+_HALF_A_CALL = "MALFORMED_FUNCTION_CALL"
+"""Google itself refuses a call that it cannot read, and ends its answer with this."""
+
+# It says at every call which words of a schema it leaves out.
+logging.getLogger("langchain_google_genai._function_utils").setLevel(logging.ERROR)
+
+
+class GoogleChat(Spoken, ChatGoogleGenerativeAI):
+    @model_validator(mode="after")
+    def validate_environment(self) -> Self:
+        """In place of the stock one, which builds a client with a transport of its own."""
+        return self
+
+    @property
+    def async_client(self) -> Any:
+        assert self.client is not None  # noqa: S101 - `build` sets it
+        return self.client.aio
+
+    def named(self, model: str) -> Self:
+        return self.model_copy(update={"model": model})
+
+    def cap(self, tokens: int) -> dict[str, Any]:
+        return {"max_output_tokens": tokens}
+
+    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Google keeps what begins alike unasked
+        return {}
+
+    def bind_tools(
+        self, tools: Sequence[Any], tool_config: Any = None, *, tool_choice: Any = None, **kwargs: Any
+    ) -> Any:
+        """The loop says its choice as chat completions do."""
+        named = tool_choice["function"]["name"] if isinstance(tool_choice, dict) else tool_choice
+        return super().bind_tools(tools, tool_config, tool_choice=named, **kwargs)
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        async for chunk in super()._astream(*args, **kwargs):
+            if (chunk.generation_info or {}).get("finish_reason") == _HALF_A_CALL:
+                raise MalformedToolCall("the provider could not read the call", _spent(chunk))
+            if self.thought is not None and (text := thought_of(chunk.message)):
+                self.thought(text)
+            yield chunk
+
+
+def _spent(chunk: ChatGenerationChunk) -> AIMessage:
+    used = chunk.message.usage_metadata if isinstance(chunk.message, AIMessageChunk) else None
+    return AIMessage("", usage_metadata=used)
+
+
+def build(
+    endpoint: Endpoint, client: httpx2.AsyncClient, key: Callable[[], Awaitable[str]] | None, timeout: httpx2.Timeout
+) -> GoogleChat:
+    async def keyed(request: httpx2.Request) -> None:
+        request.headers[_KEY_HEADER] = _NO_KEY if key is None else await key()
+
+    # The client of this one endpoint: whatever is sent through it carries the key as it is by then.
+    client.event_hooks = {"request": [keyed]}
+    client.timeout = timeout
+    options = HttpOptions(base_url=endpoint.base_url, httpx_async_client=client)
+    return GoogleChat(
+        endpoint=endpoint,
+        client=genai.Client(vertexai=False, api_key=_NO_KEY, http_options=options),
+        model=endpoint.name,
+        api_key=SecretStr(_NO_KEY),
+        max_tokens=endpoint.max_output_tokens,
+        temperature=endpoint.temperature,
+        retries=_ONE_TRY,
+        streaming=True,
+    )

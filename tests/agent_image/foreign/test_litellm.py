@@ -1,0 +1,142 @@
+"""A LiteLLM proxy, as many installations have one, between an agent and its model: nothing is lost on the way."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+from tests.agent_image.life.conftest import agent, free_port, house, house_port, message, model_port, write  # noqa: F401 - fixtures
+from tests.agent_image.life.test_budgets import cost
+
+KEY = "sk-of-the-gateway"
+KEY_FILE = "secrets/gateway/api-key"
+START_SECONDS = 180.0
+
+
+def settings(model_port: int) -> dict[str, Any]:  # noqa: F811 - the port of the fixture
+    there = {"model": "openai/offline", "api_base": f"http://127.0.0.1:{model_port}/v1", "api_key": "none"}
+    gone = {**there, "api_base": "http://127.0.0.1:9/v1"}
+    return {
+        "model_list": [
+            {"model_name": "offline", "litellm_params": there},
+            {"model_name": "gone", "litellm_params": gone},
+            {"model_name": "rescued", "litellm_params": gone},
+        ],
+        "router_settings": {"disable_cooldowns": True, "num_retries": 0, "fallbacks": [{"rescued": ["offline"]}]},
+        "litellm_settings": {"telemetry": False, "num_retries": 0},
+        "general_settings": {"master_key": KEY},
+    }
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory,
+    python_environment: Callable[[str], Path],
+    model_port: int,  # noqa: F811 - the fixture
+) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("litellm")
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings(model_port)))
+    port = free_port()
+    programs = python_environment("litellm")
+    # It would fetch its table of prices from the network.
+    alone = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    command = [programs / "litellm", "--config", folder / "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=alone, cwd=folder, stdout=log, stderr=log)
+    try:
+        _await(process, f"http://127.0.0.1:{port}", folder / "log")
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        assert process.poll() is None, log.read_text()[-4000:]
+        try:
+            if httpx.get(f"{url}/health/liveliness", timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.2)
+    raise AssertionError(log.read_text()[-4000:])
+
+
+@pytest.fixture
+def through(gateway: str, mounted: Any) -> Callable[..., dict[str, Any]]:
+    """A model of the gateway, as an agent declares it."""
+    file = mounted.layout.secret(KEY_FILE)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(KEY)
+
+    def model(name: str = "offline", **changes: Any) -> dict[str, Any]:
+        limits = {"contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30}
+        price = {"inputPerMillion": "1", "outputPerMillion": "2"}
+        return {"name": name, "baseUrl": gateway, "apiKeyFile": KEY_FILE, "price": price, **limits, **changes}
+
+    return model
+
+
+def answer(task: dict[str, Any]) -> str:
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task["status"]
+    return "".join(part.get("text", "") for part in task["artifacts"][0]["parts"])
+
+
+pytestmark = pytest.mark.timeout(600)
+"""The first run of a machine fetches a hundred packages."""
+
+
+async def test_streaming_tools_usage_and_cost_come_through(agent, house, message, through):  # noqa: F811 - fixtures
+    async with agent(model=through()) as guest:
+        asked = message("Tell me a story [[long:60]] [[pause:0.02]]")
+        events = [event async for event in guest.events("SendStreamingMessage", asked)]
+        assert len([event for event in events if "artifactUpdate" in event]) > 2, "in pieces, as they come"
+        booked = await guest.say("Book table for 2; charge card 5 [[together]]")
+        assert "A table for 2 is booked" in answer(booked)
+        usage = cost(booked)["usage"]
+        assert usage["input_tokens"] > 0
+        dollars = (usage["input_tokens"] + 2 * usage["output_tokens"]) / 1e6
+        assert cost(booked)["costUsd"] == pytest.approx(dollars, abs=1e-6)
+        assert await guest.metric('llm_calls_total{model="offline",outcome="ok"}') == 3
+    assert sorted(house.ledger) == ["charged 5", "table for 2"]
+
+
+@pytest.mark.parametrize(
+    ("marker", "reason"),
+    [
+        pytest.param("429", "model_rate_limited", id="a rate limit"),
+        pytest.param("503", "model_error", id="an overloaded provider"),
+        pytest.param("overflow", "model_context_overflow", id="a prompt that is too long"),
+        pytest.param("malformed", "model_malformed_tool_call", id="half a call of a tool"),
+    ],
+)
+async def test_failures_keep_their_meaning(agent, house, through, marker, reason):  # noqa: F811 - fixtures
+    async with agent(model=through()) as guest:
+        failed = await guest.say(f"Book table for 2 [[fail:{marker}]]")
+        assert failed["status"]["message"]["metadata"]["reason"] == reason
+    assert house.ledger == []
+
+
+async def test_a_rate_limit_that_passes_is_waited_for(agent, through):  # noqa: F811 - fixtures
+    async with agent(model=through()) as guest:
+        assert "Hello" in answer(await guest.say("Hello my friend [[fail:429*1]]"))
+        assert await guest.metric('llm_calls_total{model="offline",outcome="model_rate_limited"}') == 1
+
+
+async def test_a_fallback_of_the_gateway_and_one_of_the_agent_both_answer(agent, through):  # noqa: F811 - fixtures
+    async with agent(model=through("rescued")) as guest:
+        assert "Hello" in answer(await guest.say("Hello"))
+        assert await guest.metric("model_fallbacks_total") == 0, "the gateway's own is its own affair"
+    async with agent(model=through("gone", fallbacks=[through()])) as guest:
+        assert "Hello" in answer(await guest.say("Hello"))
+        assert await guest.metric('model_fallbacks_total{from="gone"') == 1
