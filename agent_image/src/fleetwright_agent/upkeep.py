@@ -30,6 +30,7 @@ class Upkeep:
             log=parts.log,
             tasks=parts.tasks,
             runs=parts.runs,
+            turns=parts.turns,
             conversations=parts.conversations,
             clock=parts.clock,
         )

@@ -16,7 +16,7 @@ from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.books import Books
-from fleetwright_agent.turn.frames import Turn
+from fleetwright_agent.turn.frames import Leaving, Turn
 
 
 class Turns:
@@ -37,6 +37,12 @@ class Turns:
             if self._building is building:
                 self._building = None
             raise
+
+    async def over(self, owner: str, task_id: str) -> None:
+        """The task goes on no more, and no turn of it said so."""
+        turn = await self.get()
+        if isinstance(turn, Leaving):
+            turn.over(owner, task_id)
 
     async def aclose(self) -> None:
         building, self._building = self._building, None

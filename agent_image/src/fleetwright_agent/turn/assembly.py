@@ -10,6 +10,7 @@ from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.journal import Journal
+from fleetwright_agent.memory.open_questions import OpenQuestions
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.memory.spending import Spending
 from fleetwright_agent.memory.views import Views
@@ -43,7 +44,14 @@ def build_turn(
     """Opens the HTTP clients; nothing is sent yet. Whoever opened the conversations and the trail closes them."""
     model_client = httpx2.AsyncClient(transport=ModelTransport(config.model, layout))
     peers_client = peer_client(config.peers, denied=config.denied_ranges)
-    peers = PeerCalls(f"{config.namespace}/{config.name}", config.peers, layout, peers_client)
+    peers = PeerCalls(
+        f"{config.namespace}/{config.name}",
+        config.peers,
+        layout,
+        peers_client,
+        OpenQuestions(conversations),
+        outlived=not config.ephemeral_memory,
+    )
     return GraphTurn(
         config,
         layout=layout,

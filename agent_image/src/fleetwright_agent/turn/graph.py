@@ -78,10 +78,12 @@ class GraphTurn:
         auditor: Auditor,
         model_calls: ModelCalls,
         closing: Sequence[Closing] = (),
-        over: Callable[[TurnRequest], None] = lambda _: None,
+        over: Callable[[str, str], None] = lambda *_: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Args: `over` is told of every turn that has come to its end; one that waits for a person has not."""
+        """Args: `over` is told of the owner and the task of every turn that has come to its end; one that waits for a
+        person, or that another process goes on with, has not.
+        """
         self._config = config
         self._sessions = sessions
         self._bills = Bills(spending)
@@ -137,8 +139,12 @@ class GraphTurn:
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
                 await self._tell_late(request, frames)
-            if work.cancelled() or work.exception() or isinstance(work.result(), Done):
-                self._over(request)
+            left = work.cancelled() and request.left()
+            if not left and (work.cancelled() or work.exception() or isinstance(work.result(), Done)):
+                self.over(request.owner, request.task_id)
+
+    def over(self, owner: str, task_id: str) -> None:
+        self._over(owner, task_id)
 
     async def _tell_late(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> None:
         """What was used up to the moment in which somebody stopped listening belongs on the bill."""
