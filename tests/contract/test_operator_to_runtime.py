@@ -17,6 +17,9 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.extensions import ASK
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.open_questions import OpenQuestions
+from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.seal import parse_keys
 from fleetwright_agent.tools.peers import PeerCalls
@@ -172,7 +175,8 @@ def _mounted_files(golden: str) -> Iterator[Path]:
             yield from (below / key for key in secret["data"])
 
 
-def test_the_tool_of_a_peer_has_one_name_on_both_sides():
+def test_the_tool_of_a_peer_has_one_name_on_both_sides(tmp_path):
     peer = Peer(name="night-desk", namespace="shop", url="http://night-desk")
-    (tool,) = PeerCalls("shop/desk", [peer], Layout(), httpx.AsyncClient()).tools()
+    memory = Database(tmp_path / "conversations.db", SCHEMA)
+    (tool,) = PeerCalls("shop/desk", [peer], Layout(), httpx.AsyncClient(), OpenQuestions(memory)).tools()
     assert peer_tool("night-desk") == tool.name

@@ -31,6 +31,7 @@ class Upkeep:
             log=parts.log,
             tasks=parts.tasks,
             runs=parts.runs,
+            turns=parts.turns,
             conversations=parts.conversations,
             clock=parts.clock,
         )

@@ -1,5 +1,6 @@
 """Two agents, of which one asks the other before it goes on: answered by a model, given up, or a matter for people."""
 
+import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
@@ -28,13 +29,22 @@ class Cook:
 @pytest.fixture
 def desk(agent, mounted):
     """The agent that people talk to, with a peer."""
+    return _desk(agent, mounted)
 
+
+@pytest.fixture
+def desk_process(agent_process, mounted):
+    """The same as a process of its own."""
+    return _desk(agent_process, mounted)
+
+
+def _desk(agent, mounted):
     @asynccontextmanager
-    async def start(cook):
+    async def start(cook, **changes):
         token = mounted.layout.peer_token_file("team", "cook")
         token.parent.mkdir(parents=True, exist_ok=True)
         token.write_text("self")
-        async with agent(peers=[{"name": "cook", "namespace": "team", "url": cook.url}]) as guest:
+        async with agent(peers=[{"name": "cook", "namespace": "team", "url": cook.url}], **changes) as guest:
             yield guest
 
     return start
@@ -97,3 +107,80 @@ async def test_what_a_person_must_allow_is_passed_on_and_not_allowed_by_the_agen
         (only,) = await listed(cook)
     assert states(only) == "canceled"
     assert house.ledger == []
+
+
+ENDS = pytest.mark.parametrize("end", ["kill", "leave"], ids=["killed", "told to leave"])
+
+
+@ENDS
+async def test_a_question_outlives_the_process_and_is_given_up_with_its_turn(desk_process, peer, states, end):
+    async with peer(turn=Cook()) as cook:
+        async with desk_process(cook) as guest:
+            task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
+            assert states(task) == "input-required"
+            await getattr(guest, end)()
+        (only,) = await listed(cook)
+        assert states(only) == "input-required"
+        async with desk_process(cook) as guest:
+            assert states(await guest.say("no", taskId=task["id"])) == "completed"
+            assert states(await ended(cook, only)) == "canceled"
+
+
+@ENDS
+async def test_a_question_is_answered_by_the_process_after_the_one_that_heard_it(desk_process, peer, states, end):
+    guarded = {"approvals": {"tools": ["ask_cook"]}}
+    turn = Cook()
+    async with peer(turn=turn) as cook:
+        async with desk_process(cook, **guarded) as guest:
+            task = await guest.say("The guests eat two eggs. Ask the cook to boil them.")
+            task = await guest.say("yes", taskId=task["id"])
+            assert states(task) == "input-required", "its answer to the cook needs approval too"
+            await getattr(guest, end)()
+        async with desk_process(cook, **guarded) as guest:
+            done = await guest.say("yes", taskId=task["id"])
+        assert states(done) == "completed"
+        assert "Boiled what was wanted: The guests eat two eggs." in text_of(done)
+        assert len(turn.requests) == 2
+
+
+async def test_a_question_that_a_running_turn_was_left_with_stays_open_until_the_turn_is_over(
+    desk_process, peer, states
+):
+    async with peer(turn=Cook()) as cook:
+        async with desk_process(cook) as guest:
+            task = await guest.say("Ask the cook to boil them. [[pause:0.5]]", now=True)
+            await asked_by(cook)
+            await guest.leave()
+        (only,) = await listed(cook)
+        assert states(only) == "input-required"
+        async with desk_process(cook) as guest:
+            await speaking(guest, task)
+            await guest.call("CancelTask", {"id": task["id"]})
+            assert states(await ended(cook, only)) == "canceled"
+
+
+async def test_what_nobody_will_answer_after_a_task_was_cancelled_is_given_up_at_the_next_start(
+    desk_process, peer, states
+):
+    async with peer(turn=Cook()) as cook:
+        async with desk_process(cook) as guest:
+            task = await guest.say('Ask the cook to boil them. Then ask the human the question "Anything else?"')
+            await guest.call("CancelTask", {"id": task["id"]})
+        (only,) = await listed(cook)
+        assert states(only) == "input-required"
+        async with desk_process(cook):
+            assert states(await ended(cook, only)) == "canceled"
+
+
+async def speaking(guest, task):
+    """Returns once the turn says something."""
+    async for event in guest.events("SubscribeToTask", {"id": task["id"]}):
+        if "artifactUpdate" in event:
+            return
+
+
+async def asked_by(cook):
+    """Returns once the cook has asked."""
+    async with asyncio.timeout(30):
+        while [task["status"]["state"] for task in await listed(cook)] != ["TASK_STATE_INPUT_REQUIRED"]:  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)

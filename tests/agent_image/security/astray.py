@@ -25,6 +25,9 @@ from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.tools import McpServer, Peer
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.open_questions import OpenQuestions
+from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.server.push.pushes import Times
 from fleetwright_agent.tools.mcp_session import opened
 from fleetwright_agent.tools.mcp_wire import McpUnreachable
@@ -172,10 +175,11 @@ async def pushed(folder: Path) -> dict[str, Any]:
 async def asked(folder: Path) -> list[str]:
     """What a peer's and an MCP server's name come to that leads astray."""
     said = []
+    memory = Database(folder / "conversations.db", SCHEMA)
     for name in ("metadata.test", "loopback.test", "mapped.test"):
         peer = Peer(name="p", namespace="n", url=f"http://{name}")
         client = peer_client([peer])
-        (tool,) = PeerCalls("n/a", [peer], Layout(root=folder), client).tools()
+        (tool,) = PeerCalls("n/a", [peer], Layout(root=folder), client, OpenQuestions(memory)).tools()
         request = TurnRequest(owner="o", context_id="c", task_id="t", text="x", call_path=(), metadata={})
         try:
             await tool.run(ToolCall(arguments={"message": "x"}, turn=request, emit=lambda _: None))

@@ -15,13 +15,17 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.extensions import ASK, CALL_PATH, COST
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.open_questions import OpenQuestions, Place, Question
+from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.security.bounded import BoundedTransport
 from fleetwright_agent.tools.heard import MOST_CHARACTERS, Heard, TooMuchSaid
 from fleetwright_agent.tools.peers import PeerCalls
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.tools.questions import Place, Question, Questions
+from fleetwright_agent.tools.questions import Questions
 from fleetwright_agent.turn.frames import Ask, AskKind, Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
 
+EGG_BOILER = Peer.model_validate({"name": "boiler", "namespace": "n", "url": "http://boiler"})
 COOK = Peer.model_validate({"name": "cook", "namespace": "n", "url": "http://cook", "description": "cooks"})
 
 
@@ -118,12 +122,15 @@ async def _kitchen(folder, *, token="t" * 43, card_url="http://cook", card=10_00
     await app.start()
     transport = BoundedTransport(httpx.ASGITransport(app.a2a), document=card, stream=stream)
     async with httpx.AsyncClient(transport=transport) as client:
-        calls = PeerCalls("n/desk", [COOK], ours, client)
+        memory = Database(folder / "conversations.db", SCHEMA)
+        calls = PeerCalls("n/desk", [COOK], ours, client, OpenQuestions(memory))
         (tool,) = calls.tools()
         cook.client = client
         cook.calls = calls
+        cook.memory = memory
         yield cook, tool
         await calls.aclose()
+        await memory.aclose()
     await app.drain()
     await app.aclose()
 
@@ -208,7 +215,8 @@ async def test_what_a_peer_cost_before_it_asked_is_counted_once_after_a_restart_
     frames = []
     async with _kitchen(tmp_path) as (cook, tool):
         await tool.run(_call("something", frames))
-        (other,) = PeerCalls("n/desk", [COOK], Layout(root=tmp_path / "desk"), cook.client).tools()
+        desk = Layout(root=tmp_path / "desk")
+        (other,) = PeerCalls("n/desk", [COOK], desk, cook.client, OpenQuestions(cook.memory)).tools()
         await other.run(_call("two", frames, answers=cook.heard[0].task_id))
     told = [frame.cost_usd for frame in frames if isinstance(frame, PeerCost)]
     assert sum(told) == Decimal("0.000028")
@@ -266,7 +274,8 @@ async def test_an_answer_goes_on_with_the_task_that_asked(tmp_path):
         assert await tool.run(_call("two", frames, answers=asked.task_id)) == "two eggs, boiled"
         assert (cook.heard[1].task_id, cook.heard[1].context_id) == (asked.task_id, asked.context_id)
         assert cook.heard[1].metadata[ASK] == {"id": "1"}, "it answers that question and no other"
-        cook.calls.over(_call("", []).turn)
+        cook.calls.over("client:a", "t1")
+        await cook.calls.aclose()
         assert await cook.state(0) == "TASK_STATE_COMPLETED"
     assert frames == [PeerCost("cook", Decimal("0.000014"))] * 2, "each part is counted once"
 
@@ -315,32 +324,57 @@ async def test_one_question_of_a_peer_waits_in_a_conversation_and_goes_with_its_
         for task in ("t1", "t1", "t2"):
             await tool.run(_call("something", [], task=task))
         await tool.run(_call("something", [], context="c2", task="t3"))
-        cook.calls.over(_call("", [], task="t1").turn)
+        cook.calls.over("client:a", "t1")
         open_, gone = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_CANCELED"
         async with asyncio.timeout(10):
             while [await cook.state(n) for n in range(4)] != [gone, gone, open_, open_]:  # noqa: ASYNC110 - from outside
                 await asyncio.sleep(0.01)
-        cook.calls.over(_call("", [], task="t2").turn)
+        cook.calls.over("client:a", "t2")
         await cook.calls.aclose()
-        assert [await cook.state(n) for n in range(4)] == [gone] * 4
+        assert [await cook.state(n) for n in range(4)] == [gone, gone, gone, open_]
 
 
-async def test_of_too_many_questions_the_oldest_is_given_up():
+@pytest.mark.parametrize(
+    ("outlived", "state"),
+    [
+        pytest.param(True, "TASK_STATE_INPUT_REQUIRED", id="the next process may answer it"),
+        pytest.param(False, "TASK_STATE_CANCELED", id="nobody will know of it"),
+    ],
+)
+async def test_a_question_that_is_open_at_the_end_of_the_process(tmp_path, outlived, state):
+    async with _kitchen(tmp_path) as (cook, _):
+        desk, kept = Layout(root=tmp_path / "desk"), OpenQuestions(cook.memory)
+        calls = PeerCalls("n/desk", [COOK], desk, cook.client, kept, outlived=outlived)
+        await calls.tools()[0].run(_call("something", []))
+        await calls.aclose()
+        assert await cook.state(0) == state
+        assert len(await kept.all()) == (1 if outlived else 0)
+
+
+async def test_a_peer_that_is_none_any_more_keeps_nobody_from_the_end(tmp_path):
+    async with _kitchen(tmp_path) as (cook, tool):
+        await tool.run(_call("something", []))
+        kept = OpenQuestions(cook.memory)
+        without = PeerCalls("n/desk", [EGG_BOILER], Layout(root=tmp_path / "desk"), cook.client, kept)
+        without.over("client:a", "t1")
+        await without.aclose()
+        assert await kept.all() == []
+
+
+async def test_of_too_many_questions_the_oldest_is_given_up(tmp_path):
     given_up = []
 
-    def question(name):
-        async def give_up():
-            given_up.append(name)
+    async def give_up(question):
+        given_up.append(question.place.context_id)
 
-        return Question(name, "t", give_up)
-
-    questions = Questions(most=2)
-    for name in ("first", "second", "third"):
-        questions.put(Place("o", name, "p"), question(name))
-    await asyncio.sleep(0)
-    assert given_up == ["first"]
+    memory = Database(tmp_path / "conversations.db", SCHEMA)
+    questions = Questions(OpenQuestions(memory), give_up, most=2)
+    for name in ("third", "second", "first"):
+        await questions.put(Question(Place("o", name, "p"), f"{name} task", "t"))
     await questions.aclose()
-    assert given_up == ["first", "second", "third"]
+    assert given_up == ["third"]
+    assert [each.place.context_id for each in await OpenQuestions(memory).all()] == ["second", "first"]
+    await memory.aclose()
 
 
 @pytest.mark.parametrize(

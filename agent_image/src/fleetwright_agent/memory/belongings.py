@@ -14,6 +14,7 @@ from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.erasures import Target
 from fleetwright_agent.memory.ledger import disown
 
+_FORGET_QUESTIONS: Final = "DELETE FROM questions WHERE owner = :owner AND :context IN ('', context)"
 _HEARSAY: Final = "fleetwright_agent.memory.hearsay"
 
 
@@ -46,6 +47,7 @@ async def erase(database: Database, target: Target, *, tasks: Collection[str]) -
         else:
             threads.delete_owner(db, target.owner)
             disown(db, target.owner)
+        db.execute(_FORGET_QUESTIONS, {"owner": target.owner, "context": target.context_id})
         db.executemany("DELETE FROM spent WHERE owner = ? AND task = ?", [(target.owner, task) for task in tasks])
 
     await database.run(write)

@@ -32,6 +32,9 @@ CREATE TABLE IF NOT EXISTS ledger (
   cache_write INTEGER NOT NULL, unpriced INTEGER NOT NULL, picos INTEGER NOT NULL,
   PRIMARY KEY (life, hour, model, purpose, caller)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS ledger_by_hour ON ledger (hour);
+CREATE TABLE IF NOT EXISTS questions (
+  owner TEXT NOT NULL, context TEXT NOT NULL, peer TEXT NOT NULL, task TEXT NOT NULL, asked_in TEXT NOT NULL,
+  PRIMARY KEY (owner, context, peer));
 CREATE TABLE IF NOT EXISTS views (thread TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS archived (
   thread TEXT NOT NULL, message TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (thread, message)) WITHOUT ROWID;

@@ -176,6 +176,7 @@ class FrameWork:
             metadata=self._metadata(),
             reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,
             late=self._bill.add,
+            left=self._job.pulse.is_left,
             restarted=self._restarted,
         )
 

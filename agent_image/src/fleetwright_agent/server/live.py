@@ -27,8 +27,7 @@ class Live:
         self.taken_up = stored.taken_up
         """How many processes have taken it up, this one counted."""
         self.updated_ns = stored.updated_ns
-        self.began_ns = stored.began_ns
-        """When the work for its newest message began, as far as that is known."""
+        self._began_ns = stored.began_ns
         self._n = stored.n
         self._told = told
         self._seq = stored.seq
@@ -87,11 +86,12 @@ class Live:
         self._log.leave(self._n)
         self._sealed = self._left = True
 
-    def begin(self) -> None:
-        """The work for its newest message begins, or goes on."""
-        if self.began_ns is None:
-            self.began_ns = self._clock.now_ns()
-            self._log.began(self._n, self.began_ns)
+    def begin(self) -> int:
+        """The work for its newest message begins, or goes on; returns since when, in work."""
+        if self._began_ns is None:
+            self._began_ns = self._clock.now_ns()
+            self._log.began(self._n, self._began_ns)
+        return self._began_ns
 
     async def resume(self, claim: Claim, message: Message) -> Accepted | Known | NotResting:
         """Goes on with an interrupted task: from the commit on it works, and nobody sees the question as open."""
@@ -101,7 +101,7 @@ class Live:
         answer = await self._log.resume(claim, self.stored(), records)
         if isinstance(answer, Accepted):
             self._busy, self._sealed = True, False
-            self.began_ns = None
+            self._began_ns = None
             self._asked = records[-1].seq
             for record in records:
                 self._publish(record)

@@ -74,6 +74,7 @@ class Run:
 
     def leave(self) -> None:
         """Cancels the work, and leaves the task as it is in the log: the next process takes it up."""
+        self._pulse.left = self._outcome is None
         if not self._stopped.done():
             self._stopped.set_result(None)
 
@@ -112,8 +113,10 @@ class Run:
     async def _timed(self) -> Sequence[Event]:
         limit, stall = self._timing.limit, self._timing.stall
         self._pulse.beat()
-        self._live.begin()
-        deadline = asyncio.get_running_loop().call_later(self._left(), self.stop, too_long(limit))
+        used = (self._clock.now_ns() - self._live.begin()) / 1e9
+        # What processes before this one have used is gone; a clock that was set back gives no more than the whole.
+        left = min(max(limit - used, 0), limit)
+        deadline = asyncio.get_running_loop().call_later(left, self.stop, too_long(limit))
         self._watch(stall)
         try:
             return await self._work.run()
@@ -121,11 +124,6 @@ class Run:
             deadline.cancel()
             if self._watching is not None:
                 self._watching.cancel()
-
-    def _left(self) -> float:
-        """Of the time that the work may take; what processes before this one have used of it is gone."""
-        began = self._live.began_ns or 0
-        return min(max(self._timing.limit - (self._clock.now_ns() - began) / 1e9, 0), self._timing.limit)
 
     def _let_go(self) -> None:
         """The next message of the conversation may be worked on."""

@@ -7,6 +7,11 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Final
 
+from fleetwright_agent.server import sqlite_statements as sql
+from fleetwright_agent.server.events import TERMINAL
+from fleetwright_agent.server.log import Stored
+from fleetwright_agent.server.push.sqlite_store import post_rest
+
 SCHEMA: Final = """
 CREATE TABLE damaged (
   n INTEGER NOT NULL,
@@ -40,6 +45,26 @@ _BOUND = (
 _FORGET_TASK = "DELETE FROM damaged WHERE n = ?"
 _FORGET_OWNER = "DELETE FROM damaged WHERE owner = ?"
 _FORGET = "DELETE FROM damaged WHERE found_ns < ?"
+
+
+def lose(connection: sqlite3.Connection, *, stored: Stored, now_ns: int) -> tuple[bool, int]:
+    """Ends what is lost, unless it runs: a run has its own end to write, and so has the next start.
+
+    Returns whether it was not told before, and of how many such tasks what was written is kept.
+    """
+    kept = keep(connection, stored.n, updated_ns=stored.updated_ns, found_ns=now_ns)
+    return stored.busy or _end(connection, stored), kept
+
+
+def _end(connection: sqlite3.Connection, stored: Stored) -> bool:
+    """Whoever wants to hear of it had heard of its end, if it had one; of this one nobody has."""
+    task, snapshot = stored.task, stored.task.SerializeToString()
+    row = connection.execute(sql.FIND_STATE, (stored.n,)).fetchone()
+    if connection.execute(sql.LOSE_TASK, (task.status.state, snapshot, stored.n, stored.seq)).rowcount != 1:
+        return False
+    if row[0] not in TERMINAL:
+        post_rest(connection, stored.n, at_ns=task.status.timestamp.ToNanoseconds(), snapshot=snapshot)
+    return True
 
 
 def keep(connection: sqlite3.Connection, n: int, *, updated_ns: int, found_ns: int, most: int = MOST_BYTES) -> int:

@@ -19,7 +19,6 @@ from a2a.types.a2a_pb2 import Task, TaskArtifactUpdateEvent, TaskStatusUpdateEve
 from fleetwright_agent.server import sqlite_damaged as damaged
 from fleetwright_agent.server import sqlite_erasure as erasure
 from fleetwright_agent.server import sqlite_statements as sql
-from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.log import (
     Accepted,
     AtRest,
@@ -191,8 +190,7 @@ class SqliteTaskLog:
         return page
 
     async def _lose(self, stored: Stored) -> None:
-        """Ends what cannot be read, unless it runs: a run has its own end to write, and so has the next start."""
-        lost, self.damaged = await self._commit(partial(_lose, stored=stored, now_ns=self._now_ns()))
+        lost, self.damaged = await self._commit(partial(damaged.lose, stored=stored, now_ns=self._now_ns()))
         if lost:
             _logger.error("a task in the log cannot be read", extra={"task": stored.task.id, "number": stored.n})
             self._lost()
@@ -296,23 +294,6 @@ def _rest(
         raise AtRest(f"task number {n} is at rest already")
     connection.execute(sql.FORGET_EVENTS, (n,))
     post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
-
-
-def _lose(connection: sqlite3.Connection, *, stored: Stored, now_ns: int) -> tuple[bool, int]:
-    """Whether it was not told before, and of how many such tasks what was written is kept."""
-    kept = damaged.keep(connection, stored.n, updated_ns=stored.updated_ns, found_ns=now_ns)
-    return stored.busy or _end_lost(connection, stored), kept
-
-
-def _end_lost(connection: sqlite3.Connection, stored: Stored) -> bool:
-    """Whoever wants to hear of it had heard of its end, if it had one; of this one nobody has."""
-    task, snapshot = stored.task, stored.task.SerializeToString()
-    row = connection.execute(sql.FIND_STATE, (stored.n,)).fetchone()
-    if connection.execute(sql.LOSE_TASK, (task.status.state, snapshot, stored.n, stored.seq)).rowcount != 1:
-        return False
-    if row[0] not in TERMINAL:
-        post_rest(connection, stored.n, at_ns=task.status.timestamp.ToNanoseconds(), snapshot=snapshot)
-    return True
 
 
 def _done(connection: sqlite3.Connection, statement: str, values: tuple[int, ...]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
-from fleetwright_agent.turn.frames import Turn
+from fleetwright_agent.turn.frames import Leaving, Turn
 from fleetwright_agent.turn.supplies import Supplies
 
 
@@ -31,6 +31,12 @@ class Turns:
             if self._building is building:
                 self._building = None
             raise
+
+    async def over(self, owner: str, task_id: str) -> None:
+        """The task goes on no more, and no turn of it said so."""
+        turn = await self.get()
+        if isinstance(turn, Leaving):
+            turn.over(owner, task_id)
 
     async def aclose(self) -> None:
         building, self._building = self._building, None

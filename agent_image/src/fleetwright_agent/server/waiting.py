@@ -7,19 +7,31 @@ from contextlib import suppress
 
 from fleetwright_agent.memory import threads
 from fleetwright_agent.memory.database import Database, MemoryUnusable
+from fleetwright_agent.memory.open_questions import OpenQuestions
 from fleetwright_agent.memory.spending import Spending
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import TERMINAL
 from fleetwright_agent.server.live import LiveTasks
 from fleetwright_agent.server.log import TaskLog
 from fleetwright_agent.server.runs import Runs
+from fleetwright_agent.server.turns import Turns
 
 
 class Waiting:
-    def __init__(self, *, log: TaskLog, tasks: LiveTasks, runs: Runs, conversations: Database, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        log: TaskLog,
+        tasks: LiveTasks,
+        runs: Runs,
+        turns: Turns,
+        conversations: Database,
+        clock: Clock,
+    ) -> None:
         self._log = log
         self._tasks = tasks
         self._runs = runs
+        self._turns = turns
         self._conversations = conversations
         self._clock = clock
 
@@ -35,14 +47,20 @@ class Waiting:
                 await self._runs.expire(live)
 
     async def tidy(self) -> None:
-        """Drops what was set aside, and noted of their costs, for tasks that will not go on."""
+        """Drops what was set aside, noted of their costs, and asked by peers, for tasks that will not go on."""
         with suppress(MemoryUnusable):
             for aside in await threads.asides(self._conversations):
-                stored = await self._log.find(aside.owner, aside.task_id)
-                if stored is None or stored.task.status.state in TERMINAL:
+                if await self._is_over(aside.owner, aside.task_id):
                     await threads.forget(self._conversations, aside)
             spending = Spending(self._conversations)
             for owner, task_id in await spending.tasks():
-                stored = await self._log.find(owner, task_id)
-                if stored is None or stored.task.status.state in TERMINAL:
+                if await self._is_over(owner, task_id):
                     await spending.forget(owner, task_id)
+            asked = await OpenQuestions(self._conversations).all()
+            for owner, task_id in {(each.place.owner, each.asked_in) for each in asked}:
+                if await self._is_over(owner, task_id):
+                    await self._turns.over(owner, task_id)
+
+    async def _is_over(self, owner: str, task_id: str) -> bool:
+        stored = await self._log.find(owner, task_id)
+        return stored is None or stored.task.status.state in TERMINAL

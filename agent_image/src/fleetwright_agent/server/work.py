@@ -20,6 +20,11 @@ class Pulse:
         self._clock = clock
         self.at = clock()
         self.what = "the turn began"
+        self.left = False
+        """Whether the work is left to the next process, and not at its end."""
+
+    def is_left(self) -> bool:
+        return self.left
 
     def beat(self, what: str = "") -> None:
         self.at = self._clock()

@@ -13,7 +13,6 @@ import contextlib
 import uuid
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 import httpx
@@ -38,6 +37,7 @@ from google.protobuf.json_format import MessageToDict
 from fleetwright_agent.config.tools import Peer
 from fleetwright_agent.extensions import ASK, CALL_PATH, MAX_CALLS, TRACE, labels_of, trace_of
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.memory.open_questions import OpenQuestions, Place, Question
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
 from fleetwright_agent.security.egress import EgressPolicy
@@ -45,8 +45,8 @@ from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 from fleetwright_agent.telemetry.tracing import here
 from fleetwright_agent.tools.heard import Heard, TooMuchSaid, wants_approval
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
-from fleetwright_agent.tools.questions import Place, Question, Questions
-from fleetwright_agent.turn.frames import PeerCost, TurnRequest
+from fleetwright_agent.tools.questions import Questions
+from fleetwright_agent.turn.frames import PeerCost
 
 _MOST_OF_CARD = 1024 * 1024
 _MOST_OF_STREAM = 32 * 1024 * 1024
@@ -58,25 +58,44 @@ _READ_SECONDS = 300.0
 _ENDED = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}
 _OVER = {*_ENDED, TaskState.TASK_STATE_COMPLETED}
 _GIVE_UP_SECONDS = 2.0
+_LEAVE_SECONDS = 5.0
+"""Its card is asked for first."""
 
 
 class PeerCalls:
     """The callable peers of one agent, over one HTTP client."""
 
-    def __init__(self, me: str, peers: Sequence[Peer], layout: Layout, client: httpx.AsyncClient) -> None:
+    def __init__(
+        self,
+        me: str,
+        peers: Sequence[Peer],
+        layout: Layout,
+        client: httpx.AsyncClient,
+        kept: OpenQuestions,
+        *,
+        outlived: bool = True,
+    ) -> None:
+        """Args: `kept` is what peers have asked, and `outlived` whether the next process knows it too."""
         self._me = me
         self._peers = tuple(peers)
         self._layout = layout
         self._client = client
-        self._questions = Questions()
+        self._questions = Questions(kept, self._give_up, outlived=outlived)
 
-    def over(self, request: TurnRequest) -> None:
-        """The turn has ended: what peers asked in it stays unanswered."""
-        self._questions.over(request)
+    def over(self, owner: str, task_id: str) -> None:
+        """The task goes on no more: what peers asked in it stays unanswered."""
+        if self._peers:
+            self._questions.over(owner, task_id)
 
     async def aclose(self) -> None:
-        """Takes leave of peers that still wait."""
         await self._questions.aclose()
+
+    async def _give_up(self, question: Question) -> None:
+        peer = next((each for each in self._peers if _name(each) == question.place.peer), None)
+        with contextlib.suppress(Exception):
+            if peer is not None:
+                async with asyncio.timeout(_LEAVE_SECONDS):
+                    await _cancel(*await self._reached(peer), question.task_id)
 
     def tools(self) -> tuple[Tool, ...]:
         return tuple(self._tool(peer) for peer in self._peers)
@@ -95,7 +114,7 @@ class PeerCalls:
 
     async def _ask(self, peer: Peer, call: ToolCall) -> str:
         path = (*call.turn.call_path, self._me)
-        if f"{peer.namespace}/{peer.name}" in path:
+        if _name(peer) in path:
             raise ToolError(f"{peer.name} is already part of this request ({' > '.join(path)}); asking it would loop")
         if len(path) > MAX_CALLS:
             raise ToolError(f"this request already went through {len(path)} agents; answer without asking further")
@@ -107,6 +126,20 @@ class PeerCalls:
             raise ToolError(f"{peer.name} could not be asked: {_meaning(error)}") from error
 
     async def _converse(self, peer: Peer, call: ToolCall, path: tuple[str, ...]) -> str:
+        client, context = await self._reached(peer)
+        place = Place(call.turn.owner, call.turn.context_id, _name(peer))
+        answered = call.arguments.get("task_id", "")
+        ask, told = await _question(peer, client, context, answered, place) if answered else ({}, Decimal(0))
+        await self._questions.end(place, answered=answered)
+        heard = await _follow(client, _request(place, call, path, ask), context)
+        if _asks(heard):
+            await self._questions.put(Question(place, heard.task_id, call.turn.task_id))
+        # What a task costs is told of all of it, also of what it cost before it asked, which is on the bill already.
+        if (since := sum(heard.costs, Decimal(0)) - told) > 0:
+            call.emit(PeerCost(peer.name, since))
+        return _outcome(peer, heard)
+
+    async def _reached(self, peer: Peer) -> tuple[Client, ClientCallContext]:
         card = await A2ACardResolver(self._client, peer.url).get_agent_card()
         config = ClientConfig(httpx_client=self._client, supported_protocol_bindings=["JSONRPC"])
         client = ClientFactory(config).create(_at_its_declared_address(card, peer))
@@ -114,19 +147,11 @@ class PeerCalls:
             token = self._layout.peer_token_file(peer.namespace, peer.name).read_text().strip()
         except OSError:
             raise ToolError(f"this agent holds no credential for {peer.name}; it is not among its callers") from None
-        context = ClientCallContext(service_parameters={"Authorization": f"Bearer {token}"})
-        place = Place(call.turn.owner, call.turn.context_id, f"{peer.namespace}/{peer.name}")
-        answered = call.arguments.get("task_id", "")
-        ask, told = await _question(peer, client, context, answered, place) if answered else ({}, Decimal(0))
-        self._questions.end(place, answered=answered)
-        heard = await _follow(client, _request(place, call, path, ask), context)
-        if _asks(heard):
-            give_up = partial(_cancel, client, context, heard.task_id)
-            self._questions.put(place, Question(heard.task_id, call.turn.task_id, give_up))
-        # What a task costs is told of all of it, also of what it cost before it asked, which is on the bill already.
-        if (since := sum(heard.costs, Decimal(0)) - told) > 0:
-            call.emit(PeerCost(peer.name, since))
-        return _outcome(peer, heard)
+        return client, ClientCallContext(service_parameters={"Authorization": f"Bearer {token}"})
+
+
+def _name(peer: Peer) -> str:
+    return f"{peer.namespace}/{peer.name}"
 
 
 async def _follow(client: Client, request: SendMessageRequest, context: ClientCallContext) -> Heard:

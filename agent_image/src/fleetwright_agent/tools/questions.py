@@ -1,71 +1,71 @@
 """What peers ask before they go on, and who may answer: one question of each peer in a conversation waits at most.
 
-A question waits as long as the turn in which it was asked; what nobody will answer any more is given up, and the peer
-told. Refuses: more than so many questions, and to know a protocol.
+A question waits as long as the turn in which it was asked, over restarts too; what nobody will answer any more is given
+up, and the peer told. Refuses: more than so many questions, and to know a protocol.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Final
 
-from fleetwright_agent.turn.frames import TurnRequest
+from fleetwright_agent.memory.database import MemoryUnusable
+from fleetwright_agent.memory.open_questions import OpenQuestions, Place, Question
 
 _MOST: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a peer may have one question open."""
-
-    owner: str
-    context_id: str
-    peer: str
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    task_id: str
-    """The peer's."""
-    asked_in: str
-    """The task of this agent's caller."""
-    give_up: Callable[[], Awaitable[None]]
-
-
 class Questions:
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(
+        self,
+        kept: OpenQuestions,
+        give_up: Callable[[Question], Awaitable[None]],
+        *,
+        outlived: bool = True,
+        most: int = _MOST,
+    ) -> None:
+        """Args: `give_up` tells the peer, as far as it can be told; `outlived` says whether the next process knows what
+        is open.
+        """
+        self._outlived = outlived
+        self._kept = kept
+        self._give_up = give_up
         self._most = most
-        self._open: dict[Place, Question] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
-    def put(self, place: Place, question: Question) -> None:
+    async def put(self, question: Question) -> None:
         """In the place of the one that is there, if there is one; of too many the oldest goes."""
-        self.end(place, answered=question.task_id)
-        self._open[place] = question
-        if len(self._open) > self._most:
-            self.end(next(iter(self._open)))
+        await self.end(question.place, answered=question.task_id)
+        await self._kept.put(question)
+        others = [each for each in await self._kept.all() if each.place != question.place]
+        if len(others) >= self._most:
+            await self.end(others[0].place)
 
-    def end(self, place: Place, *, answered: str = "") -> Question | None:
+    async def end(self, place: Place, *, answered: str = "") -> None:
         """Nothing waits in that place any more: the question that is answered, and given up is any other."""
-        former = self._open.pop(place, None)
-        if former is None or former.task_id == answered:
-            return former
-        self._give_up(former)
-        return None
+        former = await self._kept.take(place)
+        if former is not None and former.task_id != answered:
+            self._beside(self._give_up(former))
 
-    def over(self, request: TurnRequest) -> None:
-        """The turn has come to its end: what was asked in it is not answered any more."""
-        for place, question in list(self._open.items()):
-            if (place.owner, question.asked_in) == (request.owner, request.task_id):
-                self.end(place)
+    def over(self, owner: str, task_id: str) -> None:
+        """The task goes on no more: what was asked in it is not answered. Beside whoever says so, who need not wait."""
+        self._beside(self._end_all(owner, task_id))
 
     async def aclose(self) -> None:
-        for place in list(self._open):
-            self.end(place)
-        await asyncio.gather(*self._leaving)
+        """What is open stays so for the next process, where there is one that knows of it."""
+        if not self._outlived:
+            with suppress(MemoryUnusable):
+                for question in await self._kept.all():
+                    await self.end(question.place)
+        while self._leaving:
+            await asyncio.gather(*self._leaving)
 
-    def _give_up(self, question: Question) -> None:
-        """Beside the turn, whose answer must not wait for it."""
-        task = asyncio.ensure_future(question.give_up())
+    async def _end_all(self, owner: str, task_id: str) -> None:
+        with suppress(MemoryUnusable):  # Readiness tells it; upkeep finds what was left.
+            for question in await self._kept.of(owner, task_id):
+                await self.end(question.place)
+
+    def _beside(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)

@@ -8,6 +8,7 @@ import httpx2
 
 from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.memories import memories
+from fleetwright_agent.memory.open_questions import OpenQuestions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.breaker import Breaker
 from fleetwright_agent.tools.knowledge import knowledge_tools
@@ -47,7 +48,14 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
         for endpoint, client in zip((config.model, *config.model.fallbacks), clients, strict=True)
     ]
     peers_client = peer_client(config.peers, denied=config.denied_ranges)
-    peers = PeerCalls(f"{config.namespace}/{config.name}", config.peers, layout, peers_client)
+    peers = PeerCalls(
+        f"{config.namespace}/{config.name}",
+        config.peers,
+        layout,
+        peers_client,
+        OpenQuestions(supplies.conversations),
+        outlived=not config.ephemeral_memory,
+    )
     enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = Auditor(supplies.trail, config.audit.mode)
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep)

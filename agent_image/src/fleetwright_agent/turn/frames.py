@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +200,18 @@ class TurnRequest:
     """The message answers an ask of the same task: the turn goes on exactly where it stopped."""
     late: "Callable[[Usage | PeerCost], None]" = field(default=lambda _: None, compare=False)
     """Hears what was used by work that was cancelled, once it has ended: nobody reads its frames any more."""
+    left: "Callable[[], bool]" = field(default=lambda: False, compare=False)
+    """Whether work that was cancelled goes on in the next process."""
     restarted: bool = False
     """The process ended while this message was worked on: what was done is kept, and no tool call is made twice."""
+
+
+@runtime_checkable
+class Leaving(Protocol):
+    """A turn that leaves something open in tasks, with others."""
+
+    def over(self, owner: str, task_id: str) -> None:
+        """The task goes on no more."""
 
 
 class Turn(Protocol):

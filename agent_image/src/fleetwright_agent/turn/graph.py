@@ -53,13 +53,14 @@ class GraphTurn:
         toolbox: Toolbox,
         unknown: Callable[[TurnRequest, Sequence[Begun]], Awaitable[None]],
         closing: Sequence[Closing] = (),
-        over: Callable[[TurnRequest], None] = lambda _: None,
+        over: Callable[[str, str], None] = lambda *_: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Args:
         unknown: Is told of calls that a process which died had begun.
         closing: What to close at the end, beside the tools.
-        over: Is told of every turn that has come to its end; one that waits for a person has not.
+        over: Is told of the owner and the task of every turn that has come to its end; one that waits for a person,
+            or that another process goes on with, has not.
         """
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
@@ -99,8 +100,12 @@ class GraphTurn:
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
                 await self._tell_late(request, frames)
-            if work.cancelled() or work.exception() or isinstance(work.result(), Done):
-                self._over(request)
+            left = work.cancelled() and request.left()
+            if not left and (work.cancelled() or work.exception() or isinstance(work.result(), Done)):
+                self.over(request.owner, request.task_id)
+
+    def over(self, owner: str, task_id: str) -> None:
+        self._over(owner, task_id)
 
     async def _tell_late(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> None:
         """What was used up to the moment in which somebody stopped listening belongs on the bill."""
