@@ -83,6 +83,7 @@ class Application:
         self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
+        self._parts.tasks.let_go()
         if self._parts.pushes:
             await self._parts.pushes.flush()
 

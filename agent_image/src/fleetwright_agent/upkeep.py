@@ -65,7 +65,7 @@ class Upkeep:
 
     def _taken_up(self, live: Live) -> bool:
         try:
-            return self._parts.runs.recover(live)
+            return self._parts.runs.recover(live, share=self._parts.intake.again)
         except Exception:
             # Of all tasks only this one: raised here, it would end every start.
             _logger.exception("a task could not be taken up", extra={"task": live.task_id})

@@ -267,6 +267,17 @@ async def test_a_yes_to_an_ask_that_is_over_approves_nothing(gated_agent, states
     assert house.ledger == []
 
 
+async def test_an_answer_that_names_its_ask_and_is_sent_again_finds_its_task(gated_agent, states, house):
+    guest = gated_agent
+    task = await guest.say("Charge the card 30")
+    ask = {ASK: {"id": task["status"]["message"]["metadata"][ASK]["id"]}}
+    answer = {"message": said_to(task, "yes") | {"metadata": ask}}
+    for _ in range(2):
+        told = await guest.call("SendMessage", answer)
+        assert states(told["result"]["task"]) == "completed"
+    assert house.ledger == ["charged 30"]
+
+
 async def test_what_a_task_cost_before_it_asked_is_in_its_bill(gated_agent):
     guest = gated_agent
     task = await guest.say("Charge the card 30")

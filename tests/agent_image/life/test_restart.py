@@ -220,6 +220,21 @@ async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times(ag
         assert states(await guest.say("Hello", contextId=task["contextId"])) == "completed"
 
 
+async def test_a_task_that_never_began_is_not_given_up_with_the_one_before_it(agent_process, states):
+    async with agent_process() as guest:
+        task = await guest.say("Hello there, my friend. [[pause:20]]", now=True)
+        await told(guest, task)
+        behind = await guest.say("Hello", contextId=task["contextId"], now=True)
+        await guest.kill()
+    for _ in range(3):
+        async with agent_process() as guest:
+            assert states(await guest.get(task)) == "working"
+            await guest.kill()
+    async with agent_process() as guest:
+        assert states(await guest.rested(task)) == "failed"
+        assert states(await guest.rested(behind)) == "completed"
+
+
 def shifted(mounted, change):
     with closing(sqlite3.connect(mounted.layout.memory / "tasks.db", timeout=10)) as connection:
         (began,) = connection.execute("SELECT began_ns FROM tasks").fetchone()

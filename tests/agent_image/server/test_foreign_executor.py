@@ -226,6 +226,21 @@ async def test_an_executor_may_say_anything_where_ours_says_what_it_asks(open_do
     assert (await door.say("four", taskId=task["id"]))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+@pytest.mark.parametrize("where", ["status", "artifact"])
+async def test_what_nobody_could_be_told_ends_the_task_and_not_its_caller(open_door: Open, where: str) -> None:
+    async def poisons(context: RequestContext, queue: EventQueue) -> None:
+        on = updater(context, queue)
+        if where == "artifact":
+            await on.add_artifact([Part(text="x")], metadata={"much": float("inf")})
+        question = on.new_agent_message([Part(text="For how many?")])
+        question.metadata.update({"much": float("inf")})
+        await on.requires_input(question)
+
+    door = await open_door(executor=Scripted(poisons))
+    assert (await door.say("a table"))["status"]["state"] == "TASK_STATE_FAILED"
+    assert "result" in await door.call("ListTasks", {})
+
+
 async def test_a_cancelled_task_stops_its_executor_and_tells_it(open_door: Open) -> None:
     stopped = asyncio.Event()
 

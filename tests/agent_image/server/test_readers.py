@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from a2a.types.a2a_pb2 import Artifact, Message, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
+from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, fold, status_event
-from fleetwright_agent.server.live import LiveTasks
+from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Accepted, Claim, Stored
 from fleetwright_agent.server.memory_log import MemoryTaskLog
 from fleetwright_agent.server.outcomes import CANCELED
@@ -160,8 +160,77 @@ async def test_a_task_can_be_cancelled_before_it_is_taken_up_again() -> None:
     runs = Runs(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
     await runs.cancel(live)
     assert (await live.rested()).status.state == TaskState.TASK_STATE_CANCELED
-    assert runs.recover(live)
+    assert runs.recover(live, share=lambda _: lambda: None)
     assert (len(runs), live.state) == (0, TaskState.TASK_STATE_CANCELED)
+
+
+async def test_a_task_that_is_taken_up_counts_among_those_of_its_caller() -> None:
+    _, live = await live_task(MemoryTaskLog())
+    held: list[str] = []
+
+    def share(taken: Live) -> Callable[[], None]:
+        held.append(taken.owner)
+        return lambda: held.remove(taken.owner)
+
+    runs = Runs(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    assert not runs.recover(live, share=share), "nobody can take it up"
+    assert held == []
+
+    class Recovering(Counting):
+        recovers = True
+
+        def recover(self, job: Job, emit: Emit) -> "Counted":
+            return Counted(self, job)
+
+    live.append(Message(message_id="m", role=Role.ROLE_USER))
+    runs = Runs(Recovering(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
+    assert runs.recover(live, share=share)
+    assert held == ["o"]
+    await live.rested()
+    await asyncio.sleep(0)
+    assert held == []
+
+
+async def test_a_task_that_ended_while_it_was_read_is_not_found_at_work() -> None:
+    class Slow(MemoryTaskLog):
+        """Its first read is answered with what was there when it began."""
+
+        async def find(self, owner: str, task_id: str) -> Stored | None:
+            if reading.is_set():
+                return await super().find(owner, task_id)
+            reading.set()
+            await ended.wait()
+            return Stored(n=1, owner="o", seq=1, busy=True, task=Task(id="t", context_id="c"))
+
+    log, reading, ended = Slow(), asyncio.Event(), asyncio.Event()
+    tasks = LiveTasks(log, Clock())
+    finding = asyncio.create_task(tasks.find("o", "t"))
+    await reading.wait()
+    live = await another_task(log, tasks, "t")
+    await live.rest((status_event("t", "c", COMPLETED, at_ns=2),))
+    del live
+    ended.set()
+    found = await finding
+    assert found is not None
+    assert found.resting
+
+
+async def test_who_waits_for_an_answer_to_a_question_is_let_go_of_when_the_process_ends() -> None:
+    tasks, live = await live_task(MemoryTaskLog())
+    await live.rest((status_event("t", "c", TaskState.TASK_STATE_INPUT_REQUIRED, at_ns=2),))
+    heard: list[Any] = []
+
+    async def listen() -> None:
+        heard.extend([event async for event in live.read()])
+
+    listening = asyncio.create_task(listen())
+    await asyncio.sleep(0.01)
+    assert not listening.done()
+    tasks.let_go()
+    async with asyncio.timeout(2):
+        await listening
+        assert [event async for event in live.read()] == heard, "nor does anybody begin to wait"
+    assert len(heard) == 1
 
 
 async def test_messages_of_a_conversation_begin_in_the_order_of_their_acceptance() -> None:

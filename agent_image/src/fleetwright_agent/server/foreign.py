@@ -23,6 +23,8 @@ from a2a.types.a2a_pb2 import (
     TaskState,
     TaskStatusUpdateEvent,
 )
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
 
 from fleetwright_agent.extensions import DIRECT_REPLY
 from fleetwright_agent.server.clock import Clock
@@ -108,6 +110,15 @@ class ForeignWork:
         )
 
 
+def _check_tellable(event: Event | Task) -> None:
+    """Raises: ValueError, for what could be kept or told to nobody afterwards."""
+    try:
+        type(event).FromString(event.SerializeToString())
+        MessageToDict(event)
+    except (DecodeError, ValueError):
+        raise ValueError("an event holds a number that JSON has no word for, or nests too deep") from None
+
+
 class _Events(EventQueue):
     """What the executor enqueues: shown at once, but for the status in which it rests, which waits for its return."""
 
@@ -124,6 +135,7 @@ class _Events(EventQueue):
         Raises: ValueError, for what the SDK's rules do not allow.
         """
         event = deepcopy(event)
+        _check_tellable(event)
         if self.last is not None and self.last.status.state in TERMINAL:
             return
         if isinstance(event, Message):

@@ -28,7 +28,7 @@ from fleetwright_agent.server.messages import addressed, check_message, claim_of
 from fleetwright_agent.server.output_modes import check_output_modes
 from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs
-from fleetwright_agent.server.shares import Shares
+from fleetwright_agent.server.shares import Release, Shares
 from fleetwright_agent.server.sizes import is_full
 from fleetwright_agent.server.watched import Watched
 from fleetwright_agent.server.work import Job
@@ -113,6 +113,10 @@ class Intake:
         job = replace(job, requested=frozenset(requested), accepted=accepted)
         return live, self._runs.take_up(live, job, then=release)
 
+    def again(self, live: Live) -> Release:
+        """The share of a task that goes on in this process, whoever has how many."""
+        return self._shares.take(live.owner, beyond=True)
+
     async def _waits(self, owner: str, task_id: str) -> bool:
         live = await self._tasks.find(owner, task_id) if task_id else None
         return live is not None and _waiting(live)
@@ -185,6 +189,9 @@ class Intake:
             raise TaskNotFoundError
         if message.context_id not in ("", live.task.context_id):
             raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
+        if known := await self._log.known(claim):
+            # It was answered with this very message: what it says fits what the task was then.
+            return await self._again(claim.owner, known)
         former = live.task
         if is_full(former, message):
             raise UnsupportedOperationError(f"The task is as long as a task may be; {_ADVICE_ENDED}")

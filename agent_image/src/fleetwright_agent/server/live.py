@@ -22,7 +22,7 @@ _TAIL = 512
 
 
 class Live:
-    def __init__(self, stored: Stored, *, log: TaskLog, clock: Clock, told: "Told") -> None:
+    def __init__(self, stored: Stored, *, log: TaskLog, clock: Clock, told: "Told", left: bool = False) -> None:
         self.owner = stored.owner
         self.taken_up = stored.taken_up
         """How many processes have taken it up, this one counted."""
@@ -37,7 +37,7 @@ class Live:
         self._clock = clock
         self._busy = stored.busy
         self._sealed = not stored.busy
-        self._left = False
+        self._left = left
         self._tail: deque[tuple[int, Event]] = deque(maxlen=_TAIL)
         self._unwritten: Record | None = None
         self._readers = 0
@@ -85,6 +85,11 @@ class Live:
         self.append(event)
         self._log.leave(self._n)
         self._sealed = self._left = True
+
+    def let_go(self) -> None:
+        """Lets go of who waits for what its caller may say: this process will not hear it."""
+        self._left = True
+        self._wake()
 
     def begin(self) -> int:
         """The work for its newest message begins, or goes on; returns since when, in work."""
@@ -187,6 +192,8 @@ class Live:
             ended = self._left
             while not ended:
                 if cursor == self._seq:
+                    if self._left:
+                        return
                     await self._changed()
                     continue
                 events, cursor, ended = self._since(cursor), self._seq, self.resting or self._left
@@ -210,11 +217,14 @@ class Live:
         self.updated_ns = record.at_ns
         if self._readers:
             self._tail.append((record.seq, record.event))
+        self._wake()
+        self._told(self)
+
+    def _wake(self) -> None:
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
         self._waiting.clear()
-        self._told(self)
 
     async def _changed(self) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -241,6 +251,15 @@ class LiveTasks:
         self._log = log
         self._clock = clock
         self._known: WeakValueDictionary[tuple[str, str], Live] = WeakValueDictionary()
+        self._leaving = False
+        self._added = 0
+
+    def let_go(self) -> None:
+        """From now on nobody waits for what callers may say to tasks at rest; the process is about to end."""
+        self._leaving = True
+        for live in tuple(self._known.values()):
+            if not live.busy:
+                live.let_go()
 
     def known(self, owner: str, task_id: str) -> Live | None:
         return self._known.get((owner, task_id))
@@ -249,12 +268,17 @@ class LiveTasks:
         """One task has one live object, whoever asked for it first."""
         live = self._known.get((stored.owner, stored.task.id))
         if live is None:
-            live = Live(stored, log=self._log, clock=self._clock, told=self._told)
+            live = Live(stored, log=self._log, clock=self._clock, told=self._told, left=self._leaving)
             self._known[stored.owner, stored.task.id] = live
+            self._added += 1
         return live
 
     async def find(self, owner: str, task_id: str) -> Live | None:
         if live := self._known.get((owner, task_id)):
             return live
+        before = self._added
         stored = await self._log.find(owner, task_id)
+        if stored is not None and stored.busy and self._added != before and (owner, task_id) not in self._known:
+            # It may have been begun, worked on and ended while it was read: what has ended is read as ended.
+            stored = await self._log.find(owner, task_id)
         return None if stored is None else self.add(stored)

@@ -95,11 +95,19 @@ class Run:
         if not _rests(events):
             _logger.error("work ended without an end", extra={"task": self._live.task_id})
             events = (*events, ending(self._live.task, BROKE, at_ns=self._clock.now_ns()))
-        try:
-            await self._live.rest(events)
-        except LogUnusable:
-            _logger.exception("a task's end could not be stored", extra={"task": self._live.task_id})
-            self._live.rest_unwritten(ending(self._live.task, UNWRITTEN, at_ns=self._clock.now_ns()))
+        broke = ending(self._live.task, BROKE, at_ns=self._clock.now_ns())
+        for words in (events, (broke,)):
+            try:
+                await self._live.rest(words)
+                return
+            except LogUnusable:
+                _logger.exception("a task's end could not be stored", extra={"task": self._live.task_id})
+                broke = ending(self._live.task, UNWRITTEN, at_ns=self._clock.now_ns())
+                break
+            except Exception:
+                # What an executor of others says may be what nothing can keep.
+                _logger.exception("a task's end could not be told", extra={"task": self._live.task_id})
+        self._live.rest_unwritten(broke)
 
     async def _in_turn(self) -> Sequence[Event]:
         await self._turn.acquire()

@@ -134,8 +134,11 @@ class Runs:
         if await live.end(ending(live.task, unanswered(pause.tool), at_ns=now)):
             _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
 
-    def recover(self, live: Live) -> bool:
-        """Takes up a task whose run died with the process before this one; whether it goes on."""
+    def recover(self, live: Live, *, share: Callable[[Live], Callable[[], None]]) -> bool:
+        """Takes up a task whose run died with the process before this one; whether it goes on.
+
+        Args: `share` counts it among those of its caller, until what it gives is called.
+        """
         if self._run_of(live) or live in self._ending or not live.busy:
             return True  # Since an attempt to open the log that failed after it; or it is cancelled meanwhile.
         job, executor = _interrupted(live), self._executor
@@ -143,7 +146,11 @@ class Runs:
             return False
         gate = asyncio.Event()
         gate.set()
-        return self._run(live, job, executor.recover, gate)
+        release = share(live)
+        goes_on = self._run(live, job, executor.recover, gate, then=release)
+        if not goes_on:
+            release()
+        return goes_on
 
     async def lose(self, live: Live) -> None:
         """Ends a task that nobody can take up.

@@ -32,9 +32,13 @@ FIND_REUSE = "SELECT 1 FROM claims WHERE owner = ? AND message_id = ? AND digest
 _ROW = "SELECT n, owner, id, context_id, busy, taken_up, began_ns, snapshot_seq, updated_ns, snapshot FROM tasks"
 TAKE_UP = (
     "UPDATE tasks SET taken_up = taken_up + 1, began_ns = began_ns"
-    " + max(0, :now - max(began_ns, updated_ns, (SELECT alive_ns FROM numbers))) WHERE busy = 1"
+    " + max(0, :now - max(began_ns, updated_ns, (SELECT alive_ns FROM numbers)))"
+    " WHERE busy = 1 AND began_ns IS NOT NULL"
 )
-"""The time since the former process, or the task itself, gave its last sign of life is left out."""
+"""What no process ever began to work on has ended none.
+
+The time since the former process, or the task itself, gave its last sign of life is left out.
+"""
 LIVE = "UPDATE numbers SET alive_ns = ?"
 BEGIN_TASK = "UPDATE tasks SET began_ns = ? WHERE n = ? AND busy = 1 AND began_ns IS NULL"
 LEAVE_TASK = "UPDATE tasks SET taken_up = 0 WHERE n = ?"
