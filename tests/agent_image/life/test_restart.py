@@ -248,7 +248,7 @@ HOUR_NS = 3600 * 1_000_000_000
 async def test_the_time_limit_of_a_turn_holds_over_restarts(agent_process, mounted, states):
     limits = {"maxTurnSeconds": 3600}
     async with agent_process(limits=limits) as guest:
-        task = await guest.say("Hello there, my friend. [[pause:20]]", now=True)
+        task = await guest.say("Hello there, my friend. [[pause:2]]", now=True)
         await told(guest, task)
         await guest.kill()
     shifted(mounted, f"UPDATE tasks SET began_ns = began_ns - {HOUR_NS}")
