@@ -13,8 +13,11 @@ from fleetwright_agent.turn.frames import (
     Text,
     ToolEnd,
     ToolStart,
+    TurnRequest,
     Usage,
 )
+
+HELLO = TurnRequest("client:default", "c", "t", "Hi")
 
 
 async def test_a_plain_question_streams_its_answer_and_reports_its_usage(config, talking):
@@ -137,7 +140,7 @@ async def test_a_skill_is_read_and_a_tool_is_called(config, talking, tmp_path, o
 async def test_tools_are_offered_by_list(config, talking, orders_port, server, offered):
     url = f"http://127.0.0.1:{orders_port}/mcp"
     async with talking(config(mcpServers=[{"name": "orders", "url": url, **server}])) as talk:
-        found = await talk.turn._toolbox.equipment("client:default")
+        found = await talk.turn._toolbox.equipment(HELLO)
     assert {name.removeprefix("orders__") for name in found.tools} == offered
     assert not found.unreachable
 
@@ -146,7 +149,7 @@ async def test_a_tool_that_asks_people_and_is_denied_is_not_offered_either(confi
     names = []
     for deny in ([], ["ask_human"]):
         async with talking(config(askHuman=True, enforcement={"deny": deny})) as talk:
-            names.append(set((await talk.turn._toolbox.equipment("client:default")).tools))
+            names.append(set((await talk.turn._toolbox.equipment(HELLO)).tools))
     assert names[0] - names[1] == {"ask_human"}
 
 
