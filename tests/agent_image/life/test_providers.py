@@ -132,4 +132,7 @@ async def test_an_answer_in_a_shape_and_a_compaction_are_made_by_it_too(agent, c
         for number in range(5):
             await guest.say(f"Tell me a story, number {number} [[long:250]]", contextId=context)
         assert await guest.metric("compactions_total") > 0
+        assert await guest.metric('compaction_llm_tokens_total{cached="true",direction="input"}') > 0, (
+            "by its own model"
+        )
         assert "Rex" in answer(await guest.say("What is my dog called?", contextId=context))

@@ -5,9 +5,8 @@ Refuses: a view that loses a pin, the request under way or the pairing of a call
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 
 from fleetwright_agent.config.compaction import Compaction
@@ -68,16 +67,24 @@ class Maker:
         return Made(view, "prune", before, after, batch.after, payback=batch.payback)
 
     async def summarised(
-        self, prompt: Prompt, ask: Ask, *, chat: BaseChatModel, cold: bool, refused: int | None = None
+        self,
+        prompt: Prompt,
+        ask: Ask,
+        *,
+        chat: Any,
+        cold: bool,
+        refused: int | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Made:
         """A view with a summary.
 
         Args:
             prompt: As it is.
             ask: How a model is asked.
-            chat: The agent's own model.
+            chat: The agent's own model, of the port in turn/models.py.
             cold: Whether the provider's cache has forgotten the prompt.
             refused: The size that the provider has just refused: then everything shorter is welcome.
+            settings: What a call that begins as the conversation does says of its prompt to the provider.
 
         Raises:
             SummaryFailed: There is no better view; the old one stands.
@@ -86,6 +93,7 @@ class Maker:
         if until is None:
             return self._forced(prompt, refused)
         material = self._material(prompt, until, chat=chat, cold=cold, refused=refused)
+        material = replace(material, settings=settings or {})
         method, written = await self._summariser.write(material, ask)
         view, missing = self._view(prompt, until, written, forced=refused is not None)
         made = self._checked(prompt, view, method, missing, min_gain=0.0 if refused is not None else None)
@@ -115,9 +123,7 @@ class Maker:
             return view, 0
         return replace(view, pinned=found.text, digest=found.digest), found.missing
 
-    def _material(
-        self, prompt: Prompt, until: int, *, chat: BaseChatModel, cold: bool, refused: int | None
-    ) -> Material:
+    def _material(self, prompt: Prompt, until: int, *, chat: Any, cold: bool, refused: int | None) -> Material:
         before = prompt.before(until)
         return Material(
             chat=chat,

@@ -6,9 +6,9 @@ in pieces where it has to be. Refuses: giving anything but a usable summary.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -71,6 +71,8 @@ class Material:
     cold: bool = False
     refused: int | None = None
     """The size that the provider has just refused."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Without what the conversation's own calls say of their prompt, its cache is not found."""
 
 
 class Summariser:
@@ -126,7 +128,7 @@ class Summariser:
             *material.leaving,
             instruction(self._settings.instructions),
         ]
-        capped = self._capped(model, chat)
+        capped = self._capped(model, chat).bind(**material.settings)
         return self._read(await ask(prompt, model=capped, name=self._model.name, price=self._model.price))
 
     async def _of_transcript(self, material: Material, ask: Ask) -> Written:

@@ -34,6 +34,8 @@ from fleetwright_agent.turn.frames import CompactionStart, Purpose, TurnFailed
 from fleetwright_agent.turn.middleware.compaction_counts import Counts
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls, ModelFailed, answer_of
+from fleetwright_agent.turn.middleware.prompt_cache import cache_settings
+from fleetwright_agent.turn.models import Chat
 
 _LONGEST_PAUSE: Final = 4
 """As a power of two, in calls of the model."""
@@ -172,7 +174,12 @@ class CompactionLink:
         context.emit(CompactionStart(tokens))
         try:
             made = await self._maker.summarised(
-                prompt, self._asking(context), chat=request.model, cold=self._cold(context), refused=refused
+                prompt,
+                self._asking(context),
+                chat=request.model,
+                settings=cache_settings(cast("Chat", request.model), context),
+                cold=self._cold(context),
+                refused=refused,
             )
         except SummaryFailed as failed:
             await self._failed(context)

@@ -5,7 +5,7 @@ provider is asked is known only there.
 """
 
 import hashlib
-from typing import cast
+from typing import Any, cast
 
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
@@ -14,10 +14,13 @@ from fleetwright_agent.turn.models import Chat
 
 class PromptCache:
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
-        chat = cast("Chat", request.model)
-        if not chat.endpoint.prompt_cache:
-            return await call(request)
-        context: TurnContext = request.runtime.context
-        # The thread names the caller, which is nothing for a provider to read.
-        key = hashlib.sha256(context.thread.encode()).hexdigest()[:32]
-        return await call(request.override(model_settings={**request.model_settings, **chat.cached(key)}))
+        settings = cache_settings(cast("Chat", request.model), request.runtime.context)
+        return await call(request.override(model_settings={**request.model_settings, **settings}))
+
+
+def cache_settings(chat: Chat, context: TurnContext) -> dict[str, Any]:
+    """What a call of this conversation says of its prompt; nothing where the model is not declared to understand."""
+    if not chat.endpoint.prompt_cache:
+        return {}
+    # The thread names the caller, which is nothing for a provider to read.
+    return chat.cached(hashlib.sha256(context.thread.encode()).hexdigest()[:32])
