@@ -106,6 +106,15 @@ async def test_no_caller_sees_what_another_had_remembered_and_agents_have_no_mem
         assert not tools(recorder) & {"remember", "recall_memory", "forget"}
 
 
+async def test_an_incognito_request_is_told_no_fact_and_can_leave_none(agent, model):
+    recorder, document = model
+    async with agent(model=document, **KNOWING) as guest:
+        await guest.say('Always remember the fact "Prices are in crowns"')
+        await guest.say("What are prices in?", metadata={"incognito": True})
+        assert shown(recorder.newest, "crowns") == []
+        assert not tools(recorder) & {"remember", "recall_memory", "forget"}
+
+
 async def test_asi06_a_poisoned_memory_stays_data(agent, model, house):
     """Whatever is remembered comes back in the user's role, within a fence that it cannot end, and changes nothing."""
     recorder, document = model
