@@ -10,7 +10,7 @@ from e2e.faults.reference import References, StepReference, difference, settled
 from e2e.plane.essence import Essence, Reader
 from e2e.plane.installation import make_namespace
 
-_SECONDS = 120.0
+_SECONDS = 300.0
 _LATE_SECONDS = 5.0
 """For how long a fault may still strike after everything is as it should be."""
 

@@ -35,7 +35,7 @@ async def install_crds(client: Client, folder: Path = CHECKOUT / "crds") -> None
 async def make_namespace(client: Client, name: str) -> None:
     """With Pod Security in force, and ready for pods."""
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": _RESTRICTED}})
-    for _ in range(600):
+    for _ in range(2400):
         if await client.find("ServiceAccount", name, "default"):
             return
         await asyncio.sleep(0.05)

@@ -120,10 +120,10 @@ class Stand:
                 return dict(found)
         return {}
 
-    async def until(self, space: str, holds: Any, what: str, *, seconds: float = 60) -> None:
+    async def until(self, space: str, holds: Any, what: str, *, seconds: float = 180) -> None:
         assert await self.mirror.until(space, holds, seconds=seconds, pause=0.02), f"not in {seconds} s: {what}"
 
-    async def programmed(self, space: str, *names: str, kind: str = "Agent", seconds: float = 60) -> None:
+    async def programmed(self, space: str, *names: str, kind: str = "Agent", seconds: float = 180) -> None:
         def all_are() -> bool:
             return all(self.condition(kind, space, name, "Programmed").get("status") == "True" for name in names)
 
@@ -145,7 +145,7 @@ class Stand:
         found = self.mirror.objects(space).values()
         return [body for body in found if body["metadata"].get("labels", {}).get("fleetwright.dev/agent") == owner]
 
-    async def quiet(self, space: str, *, seconds: float = 1.5, at_most: float = 60) -> None:
+    async def quiet(self, space: str, *, seconds: float = 1.5, at_most: float = 180) -> None:
         """Returns when nothing has changed for a while."""
         for _ in range(int(at_most / seconds)):
             before = self.versions(space)

@@ -191,7 +191,7 @@ class Guest:
         assert await self.process.wait() == 0
 
     async def ready(self) -> None:
-        async with asyncio.timeout(30), httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
+        async with asyncio.timeout(90), httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
             while True:
                 try:
                     if (await http.get("/readyz")).status_code == 200:

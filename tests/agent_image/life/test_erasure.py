@@ -123,7 +123,7 @@ async def test_what_runs_is_cancelled_before_it_is_erased(agent, states, house, 
     async with agent(**ADMIN) as admin:
         guest = admin.by("client:other")
         task = await guest.say(f"Cook dish for 2 {SECRET}", now=True)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not house.ledger:  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         assert (await erase(admin, owner="client:other")).json()["erased"]["tasks"] == 1

@@ -208,7 +208,7 @@ async def test_every_end_tells_its_cost(agent, states, text, state):
 async def test_a_cancelled_task_tells_its_cost(agent, states, house):
     async with agent() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not house.ledger:  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         ended = (await guest.call("CancelTask", {"id": task["id"]}))["result"]

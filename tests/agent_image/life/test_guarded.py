@@ -79,7 +79,7 @@ async def test_the_trail_tells_who_did_what_and_its_end_is_on_the_status_page(ag
 async def begun(guest: Any, house: Any) -> dict[str, Any]:
     """A task whose tool has had its effect, and has not said so."""
     task = await guest.say("Cook dish for 2", now=True)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(90):
         while not house.ledger:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
     return task
@@ -128,7 +128,7 @@ def rewritten(mounted, arguments):
 
 
 async def until_lines(mounted):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not (mounted.layout.memory / "audit/audit.jsonl").exists():  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
 

@@ -181,6 +181,6 @@ async def speaking(guest, task):
 
 async def asked_by(cook):
     """Returns once the cook has asked."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while [task["status"]["state"] for task in await listed(cook)] != ["TASK_STATE_INPUT_REQUIRED"]:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)

@@ -79,7 +79,7 @@ async def test_what_was_set_aside_for_a_task_that_has_ended_is_dropped(agent, st
         assert await set_aside(mounted) == {first["id"], second["id"]}
         await guest.call("CancelTask", {"id": first["id"]})
     async with agent() as guest:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(90):
             while await set_aside(mounted) != {second["id"]}:  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         for task in (second, third):
@@ -90,13 +90,13 @@ async def test_what_was_set_aside_for_a_task_that_has_ended_is_dropped(agent, st
 async def test_what_was_noted_of_the_cost_of_a_cancelled_task_is_dropped(agent, house, mounted):
     async with agent() as guest:
         task = await guest.say("Cook a dish of 3 portions", now=True)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not house.ledger:  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
         await guest.call("CancelTask", {"id": task["id"]})
         assert await noted(mounted) == [("client:default", task["id"])]
     async with agent():
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(90):
             while await noted(mounted):  # noqa: ASYNC110 - it looks from outside
                 await asyncio.sleep(0.02)
 

@@ -184,7 +184,7 @@ async def collected(guest, text):
 
 async def told(guest, task):
     """Returns once the task has begun to say something."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.05)
 
@@ -198,7 +198,7 @@ async def ledger(house):
 
 
 async def until(look, wanted):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while await look() < wanted:  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
 
