@@ -29,6 +29,8 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     # Under a shorter life, or a longer one after it, a token turns in the time that the comparison takes.
     ("auth", "tokenTTL"): ("300h", "400h", "a week"),
     ("auth", "overlap"): ("30h", "40h", "soon"),
+    # Within the volume that the walked agent has.
+    ("memory", "maxBytes"): ("64Mi", "512Mi", "2Gi", "much"),
     ("a2a", "dialects"): (["1.0"], ["0.1", "1.0"], ["0.3"]),
     ("approvals", "tools"): (["ask_helper"], ["tools__add", "load_skill"], ["no_such_tool"]),
     ("a2a", "push", "allowedCIDRs"): (["192.0.2.0/24"], ["10.20.0.0/16", "2001:db8::/32"], ["10.20.0.1/16"]),
