@@ -11,8 +11,6 @@ from e2e.plane.essence import Essence, Reader
 from e2e.plane.installation import make_namespace
 
 _SECONDS = 300.0
-_STEPS_BETWEEN = 5
-"""Writes of a status that a slow machine shows on the way, and the quiet reference did not."""
 _LATE_SECONDS = 5.0
 """For how long a fault may still strike after everything is as it should be."""
 
@@ -50,7 +48,7 @@ class Judge:
             problem = await self._difference(chain.space, reference)
         if not problem and any(case.fault in KILLS for case in cases):
             writes = scene.plan.total_writes(chain.space)
-            if writes > 2 * reference.most_writes + _STEPS_BETWEEN:
+            if writes > 2 * reference.most_writes:
                 problem = f"{writes} writes, and {reference.most_writes} without the kill"
         struck = scene.plan.struck[chain.space]
         findings, step = scene.findings, reference.step.name
