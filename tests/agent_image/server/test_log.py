@@ -319,6 +319,10 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
         *(f"DROP INDEX {index}" for index in ("tasks_by_expiry", "tasks_waiting")),
         *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, columns in added.items() for column in columns),
         "DROP TABLE damaged",
+        *(f"DROP TRIGGER {trigger}" for trigger in ("content_delivered", "content_given_up")),
+        "DROP TABLE contents",
+        "ALTER TABLE outbox DROP COLUMN content",
+        "ALTER TABLE outbox ADD COLUMN task BLOB",
         "PRAGMA user_version = 3",
     ]
     await log._commit(lambda c: [c.execute(word) for word in before])
