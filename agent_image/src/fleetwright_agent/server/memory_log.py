@@ -97,7 +97,7 @@ class MemoryTaskLog:
         self._waiting[row.owner] -= 1
         return True
 
-    def began(self, n: int, at_ns: int) -> None:
+    def began(self, n: int, at_ns: int, *, again: bool) -> None:
         """Nobody is there to go on with it."""
 
     def alive(self, at_ns: int) -> None:

@@ -96,6 +96,8 @@ def _told(part: Part) -> str:
 
 def metadata_of(request: SendMessageRequest) -> dict[str, Any]:
     """The request's metadata laid over the message's."""
+    if not (request.message.metadata.fields or request.metadata.fields):
+        return {}
     return {**MessageToDict(request.message.metadata), **MessageToDict(request.metadata)}
 
 
@@ -121,7 +123,8 @@ def addressed(request: SendMessageRequest, task: Task) -> Message:
     kept = Message()
     kept.CopyFrom(request.message)
     kept.task_id, kept.context_id = task.id, task.context_id
-    kept.metadata.update(MessageToDict(request.metadata))
+    if request.metadata.fields:
+        kept.metadata.update(MessageToDict(request.metadata))
     # Who answered is for us to say.
     kept.metadata.fields.pop(ANSWER, None)
     return kept
