@@ -20,6 +20,8 @@ from fleetwright_agent.server.log import Claim
 MAX_ID: Final = 128
 CALLED: Final = "called"
 """In the state of a call whose caller names the tasks that it begins, and no messages: what it calls this request."""
+TRACEPARENT: Final = "traceparent"
+"""In the state of a call: the W3C's header, where it has one."""
 _LONGEST_LABEL: Final = 64
 
 
