@@ -105,6 +105,20 @@ FULL = {
         "archive": {"retain": "24h", "recallTool": False},
         "guard": {"minGain": "0.3"},
     },
+    "plugins": [{"name": "units", "config": {"digits": 1}}],
+    "toolSearch": {"above": 40, "always": ["tools__add"]},
+    "subAgents": [
+        {
+            "name": "rhymer",
+            "description": "Finds rhymes.",
+            "instructions": "Rhyme.",
+            "tools": ["tools__add", "load_skill"],
+            "model": {"name": "priced", "contextWindow": 32000},
+            "maxModelCalls": 7,
+            "timeout": "2m",
+        },
+        {"name": "reader", "description": "Reads.", "instructions": "Read."},
+    ],
     "limits": {
         "maxToolCalls": 3,
         "maxModelCalls": 12,

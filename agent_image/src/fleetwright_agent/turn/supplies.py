@@ -7,6 +7,7 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.knowledge import Knowledge
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.telemetry.tracing import Tracing
 from fleetwright_agent.tools.offers import Offers
@@ -21,6 +22,7 @@ class Supplies:
     conversations: Database
     knowledge: Knowledge
     offers: Offers
+    plugins: Plugins
     trail: AuditTrail
     books: Books
     tracing: Tracing

@@ -47,8 +47,8 @@ def may_ask(spec: Mapping[str, Any]) -> bool:
         use.get("tools", {}).get("requireApproval") for use in uses
     )
     pauses = any(budget.get("onExceeded") == "Pause" for budget in spec.get("budgets", ()))
-    # A rule for a tool that its server does not offer puts the whole server behind a person.
-    servers = tuple(f"{use['name']}__" for use in uses)
+    # A rule for a tool that its server or plugin does not offer puts all of that behind a person.
+    servers = tuple(f"{each['name']}__" for each in (*uses, *spec.get("plugins", ())))
     guarded = bool(servers) and any(name.startswith(servers) for name in _ruled(spec.get("enforcement", {})))
     return bool(spec.get("askHuman") or approvals or pauses or guarded)
 
