@@ -143,7 +143,8 @@ def test_every_panel_of_the_dashboard_shows_something(fleet: Fleet, prometheus: 
     left = set(panels) - NOT_HERE
 
     def shows(title: str) -> bool:
-        return any([_found(prometheus, _of_here(target["expr"], fleet)) for target in panels[title]])
+        found = [_found(prometheus, _of_here(target["expr"], fleet)) for target in panels[title]]
+        return any(found)
 
     def all_shown() -> bool:
         left.difference_update([title for title in left if shows(title)])
