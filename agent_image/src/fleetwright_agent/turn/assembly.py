@@ -14,7 +14,7 @@ from fleetwright_agent.tools.breaker import Breaker
 from fleetwright_agent.tools.knowledge import knowledge_tools
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.peers import PeerCalls, peer_client
-from fleetwright_agent.tools.skills import skill_tools
+from fleetwright_agent.tools.skills import skill_reader, skill_tools
 from fleetwright_agent.trail import redactor
 from fleetwright_agent.turn.frames import Turn
 from fleetwright_agent.turn.graph import GraphTurn
@@ -22,6 +22,7 @@ from fleetwright_agent.turn.links import model_links
 from fleetwright_agent.turn.middleware.auditing import Auditor
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
+from fleetwright_agent.turn.middleware.skill_fence import SkillFence
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
 from fleetwright_agent.turn.middleware.traced import TracedTools
 from fleetwright_agent.turn.models import build_chat
@@ -58,13 +59,16 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
     )
     enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = Auditor(supplies.trail, config.audit.mode)
+    fence = SkillFence(skill_reader(config.skills, layout))
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep)
     return GraphTurn(
         config,
         chat=chats[0],
         links=model_links(supplies, views=remembered.views, calls=calls, chats=chats),
         runner=TracedTools(
-            ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, auditor=auditor),
+            ToolCalls(
+                config.limits, metrics, remembered.journal, enforcement=enforcement, fence=fence, auditor=auditor
+            ),
             supplies.tracing,
         ),
         memories=remembered,
