@@ -86,6 +86,7 @@ def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
 def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     spec = seen.agent["spec"]
     compaction = spec.get("compaction", {})
+    curation = spec.get("memory", {}).get("skills", {}).get("curation", {})
     places = {
         **{f"{field}.timeout": model.get("timeout") for field, model in declared_models(spec)},
         "spec.approvals.expiry": spec.get("approvals", {}).get("expiry"),
@@ -94,6 +95,7 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
         "spec.compaction.archive.retain": compaction.get("archive", {}).get("retain"),
         "spec.memory.taskRetention": spec.get("memory", {}).get("taskRetention"),
         "spec.memory.conversationRetention": spec.get("memory", {}).get("conversationRetention"),
+        **{f"spec.memory.skills.curation.{field}": curation.get(field) for field in ("interval", "halfLife")},
         **{
             f"spec.enforcement.limits[{number}].window": limit.get("window")
             for number, limit in enumerate(spec.get("enforcement", {}).get("limits", ()))

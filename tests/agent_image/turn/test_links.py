@@ -37,7 +37,7 @@ SECOND = {
 USUAL = ["EquipmentLink", "CompactionLink", "LimitsLink", "EmptyReplies", "Mending", "ModelCalls"]
 ALL = [
     *USUAL[:2],
-    "KnowledgeLink",
+    "RecollectionLink",
     "LimitsLink",
     "TypedResultLink",
     *USUAL[3:5],
@@ -90,6 +90,7 @@ def _supplies(config: AgentConfig, layout: Layout) -> Supplies:
         metrics=Metrics(CollectorRegistry()),
         conversations=none,
         knowledge=none,
+        skills=none,
         offers=none,
         trail=none,
         books=none,

@@ -47,9 +47,8 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     from prometheus_client import CollectorRegistry
 
     from fleetwright_agent.app import create_app
-    from fleetwright_agent.memory import schema
+    from fleetwright_agent.memory import knowledge, learned_skills, schema
     from fleetwright_agent.memory.database import Database
-    from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
     from fleetwright_agent.memory.ledger import Ledger
     from fleetwright_agent.metrics import Metrics
     from fleetwright_agent.server.auth import parse_callers
@@ -73,14 +72,16 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     metrics = Metrics(CollectorRegistry())
     trail = audit_trail(config, layout, metrics, Clock())
     books = Books(config.budgets, Ledger(conversations, now=time.time), metrics, now=time.time)
-    knowledge = Knowledge(layout.memory / FOLDER, now=time.time)
+    facts = knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=time.time)
+    skills = learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=time.time)
     turn = build_turn(
         Supplies(
             config=config,
             layout=layout,
             metrics=metrics,
             conversations=conversations,
-            knowledge=knowledge,
+            knowledge=facts,
+            skills=skills,
             offers=Offers(),
             trail=trail,
             books=books,
@@ -90,6 +91,7 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     app = create_app(config, layout=layout, turn=turn)
     await app.aclose()
     await turn.aclose()
-    await knowledge.aclose()
+    await facts.aclose()
+    await skills.aclose()
     await conversations.aclose()
     await trail.aclose()

@@ -13,20 +13,21 @@ Enforcement and audit are around calls of tools, in `middleware/tool_calls.py`. 
 ended (`turn/graph.py`): a link that wrote it would write what a later failure takes back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from fleetwright_agent.memory.recollections import facts_of, skills_of
 from fleetwright_agent.memory.views import Views
 from fleetwright_agent.tools.skills import skill_reader
 from fleetwright_agent.turn.middleware.compaction import CompactionLink
 from fleetwright_agent.turn.middleware.composite import ModelLink
 from fleetwright_agent.turn.middleware.empty_replies import EmptyReplies
 from fleetwright_agent.turn.middleware.equipment import EquipmentLink
-from fleetwright_agent.turn.middleware.knowledge import KnowledgeLink
 from fleetwright_agent.turn.middleware.limits import LimitsLink
 from fleetwright_agent.turn.middleware.mending import Mending
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
 from fleetwright_agent.turn.middleware.prompt_cache import PromptCache
+from fleetwright_agent.turn.middleware.recollection import Recollect, RecollectionLink
 from fleetwright_agent.turn.middleware.traced import TracedModel
 from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
 from fleetwright_agent.turn.models import Chat
@@ -47,7 +48,7 @@ def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: S
     return (
         EquipmentLink(config, layout),
         compaction,
-        *([KnowledgeLink(supplies.knowledge, config.memory.knowledge)] if config.memory.knowledge.enabled else []),
+        *([RecollectionLink(remembered)] if (remembered := tuple(_recollections(supplies))) else []),
         LimitsLink(config.limits, metrics),
         *([TypedResultLink(config.results)] if config.results else []),
         EmptyReplies(metrics),
@@ -57,3 +58,11 @@ def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: S
         calls,
         *([TracedModel(supplies.tracing)] if config.telemetry else []),
     )
+
+
+def _recollections(supplies: Supplies) -> Iterator[Recollect]:
+    memory = supplies.config.memory
+    if memory.knowledge.enabled:
+        yield facts_of(supplies.knowledge, memory.knowledge)
+    if memory.skills.enabled:
+        yield skills_of(supplies.skills, memory.skills, recalled=supplies.metrics.skills_recalled.inc)
