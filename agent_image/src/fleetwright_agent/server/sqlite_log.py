@@ -45,7 +45,9 @@ from fleetwright_agent.server.sqlite_writer import Writer
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
-_GATHER_SECONDS = 0.1
+_TEXT_SECONDS = 0.1
+_STATE_SECONDS = 0.02
+"""For so long what nobody waits for gathers: a short task is on disk with its end, and pays for no commit before."""
 
 
 class SqliteTaskLog:
@@ -123,10 +125,12 @@ class SqliteTaskLog:
 
         return await self._commit(work)
 
-    def began(self, n: int, at_ns: int) -> None:
-        # With what the work says first: nobody waits for it, and a commit of its own would cost as much as the task.
+    def began(self, n: int, at_ns: int, *, again: bool) -> None:
         self._begun.append((at_ns, n))
-        self._soon()
+        if again:
+            self._flush()
+        else:
+            self._soon(_STATE_SECONDS)
 
     def alive(self, at_ns: int) -> None:
         self._post(sql.LIVE, (at_ns,))
@@ -137,20 +141,23 @@ class SqliteTaskLog:
 
     def append(self, n: int, record: Record) -> None:
         self._gathered.append((n, record))
-        if not isinstance(record.event, TaskArtifactUpdateEvent):
-            self._flush()
-        else:
-            self._soon()
+        self._soon(_TEXT_SECONDS if isinstance(record.event, TaskArtifactUpdateEvent) else _STATE_SECONDS)
 
-    def _soon(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._flush)
+    def _soon(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is not None and self._timer.when() <= loop.time() + seconds:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(seconds, self._flush)
 
     def leave(self, n: int) -> None:
         self._flush()
         self._post(sql.LEAVE_TASK, (n,))
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
+        # The snapshot tells what they tell.
+        self._gathered = [(of, record) for of, record in self._gathered if of != n]
         await self._commit(partial(_rest, n=n, records=records, task=task, expires_ns=expires_ns))
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
