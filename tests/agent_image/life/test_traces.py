@@ -57,7 +57,9 @@ async def test_a_caller_s_trace_goes_through_the_agent_to_its_model(agent, overh
             await sent(guest, f"00-{TRACE}-{SPAN}-01")
         spans = by_name(collector)
     assert {span.trace_id.hex() for span in collector.spans} == {TRACE}
-    task, chat, tool = (spans[name] for name in ("invoke_agent team/echo", "chat offline", "execute_tool house__book_table"))
+    task, chat, tool = (
+        spans[name] for name in ("invoke_agent team/echo", "chat offline", "execute_tool house__book_table")
+    )
     assert task.parent_span_id.hex() == SPAN
     assert {chat.parent_span_id, tool.parent_span_id} == {task.span_id}
     chats = [span for span in collector.spans if span.name == "chat offline"]
