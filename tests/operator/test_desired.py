@@ -97,7 +97,7 @@ FULL = {
         "knowledge": {"enabled": True, "hot": False, "topK": 3, "maxFactsPerCaller": 500},
         "skills": {
             "enabled": True,
-            "subAgents": ["researcher"],
+            "subAgents": ["rhymer"],
             "topK": 4,
             "maxTokens": 1500,
             "maxSkillsPerCaller": 100,
@@ -113,6 +113,20 @@ FULL = {
         "archive": {"retain": "24h", "recallTool": False},
         "guard": {"minGain": "0.3"},
     },
+    "plugins": [{"name": "units", "config": {"digits": 1}}],
+    "toolSearch": {"above": 40, "always": ["tools__add"]},
+    "subAgents": [
+        {
+            "name": "rhymer",
+            "description": "Finds rhymes.",
+            "instructions": "Rhyme.",
+            "tools": ["tools__add", "load_skill"],
+            "model": {"name": "priced", "contextWindow": 32000},
+            "maxModelCalls": 7,
+            "timeout": "2m",
+        },
+        {"name": "reader", "description": "Reads.", "instructions": "Read."},
+    ],
     "limits": {
         "maxToolCalls": 3,
         "maxModelCalls": 12,

@@ -1,6 +1,8 @@
 """Assembles an agent from parts that are all arguments. Refuses: importing the loop; the first task does."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
@@ -16,6 +18,7 @@ from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.volume import Volume
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts
+from fleetwright_agent.plugins.loading import Plugins, installed
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.server.auth import Identity, MountedTokens, parse_callers
 from fleetwright_agent.server.card import Card, parse_card
@@ -60,6 +63,7 @@ def create_app(
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     offers: Offers | None = None,
+    installed_plugins: Callable[[], Iterable[EntryPoint]] | None = None,
     retry_seconds: float = RETRY_SECONDS,
     keepalive_seconds: float = KEEPALIVE_SECONDS,
     stalled_seconds: float = STALLED_SECONDS,
@@ -84,6 +88,7 @@ def create_app(
         learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=clock.now),
         Gate(),
         offers or Offers(),
+        Plugins(config.plugins, metrics, installed=installed_plugins or installed),
         Watched(layout.card_file, parse_card),
         LastCompaction(),
         _tracing(config, layout, metrics),
@@ -120,6 +125,7 @@ class _Common:
     skills: learned_skills.LearnedSkills
     gate: Gate
     offers: Offers
+    plugins: Plugins
     card: Watched[Card]
     compaction: LastCompaction
     tracing: Tracing
@@ -158,6 +164,7 @@ def _turns(common: _Common, turn: Turn | None) -> Turns:
         knowledge=common.knowledge,
         skills=common.skills,
         offers=common.offers,
+        plugins=common.plugins,
         trail=common.trail,
         books=common.books,
         tracing=common.tracing,
@@ -278,6 +285,7 @@ def _parts(
         compaction=common.compaction,
         reachability=Reachability(common.config.mcp_servers, denied=common.config.denied_ranges),
         offers=common.offers,
+        plugins=common.plugins,
         clock=common.clock,
         retry_seconds=retry_seconds,
         keepalive_seconds=keepalive_seconds,

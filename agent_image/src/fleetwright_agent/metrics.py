@@ -84,6 +84,13 @@ class Metrics:
 
         self.tool_calls = counter("tool_calls_total", "Calls of tools.", "tool", "outcome")
         self.tool_latency = histogram("tool_latency_seconds", "A tool call.", "tool")
+        self.plugin_loaded = gauge("plugin_loaded", "1 where a plugin is loaded, 0 where it could not be.", "plugin")
+        self.tool_schemas_withheld = counter(
+            "tool_schemas_withheld_total", "Declarations of tools that calls of the model were spared."
+        )
+        self.sub_agent_tasks = counter(
+            "sub_agent_tasks_total", "Tasks of sub-agents that came to an end.", "sub_agent", "outcome"
+        )
         self.mcp_breaker_open = gauge(
             "mcp_breaker_open", "1 while calls of a server that does not answer are refused.", "server"
         )

@@ -123,7 +123,7 @@ class AgentPass:
             written=f"revision {revision}",
             health=self._health(seen, revision),
             unheard=seen.said is None and any(not pod.deleting for pod in seen.of_kind("Pod")),
-            degraded=degraded(seen.said, tools, servers=tuple(seen.servers)),
+            degraded=degraded(seen.said, tools, servers=tuple(seen.servers), plugins=_plugins(seen)),
             drift=self._drift(seen, children),
             unpriced=unpriced(seen.agent["spec"], self.settings.catalog),
             over_budget=over_budget(seen.said, seen.agent["spec"].get("budgets", ())),
@@ -254,3 +254,7 @@ def _parts(seen: ObservedAgent, held: Credentials, settings: Settings) -> AgentP
         environment=seen.environment_versions,
         sign=partial(card_signatures, ring=seen.card_keys, jku=settings.key_set_url),
     )
+
+
+def _plugins(seen: ObservedAgent) -> tuple[str, ...]:
+    return tuple(plugin["name"] for plugin in seen.agent["spec"].get("plugins", ()))

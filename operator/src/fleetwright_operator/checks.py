@@ -19,14 +19,14 @@ from fleetwright_operator.desired.addresses import (
 from fleetwright_operator.desired.deployment import agent_template, skill_volume
 from fleetwright_operator.desired.egress import derived_addresses
 from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.models import base_url, declared_models, price_of, priced_models
+from fleetwright_operator.desired.models import base_url, declared_models, other_model, price_of, priced_models
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.push import push_range_problems, receivers
 from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
 from fleetwright_operator.desired.telemetry import COLLECTOR, collector
 from fleetwright_operator.desired.terms import declared_rotation, declared_skills
-from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys, peer_tool
+from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys
 from fleetwright_operator.desired.volume import is_ephemeral
 from fleetwright_operator.discovery import awaits_pin, drift
 from fleetwright_operator.edges import allows, identity_of, peers_of, selects_namespaces
@@ -34,6 +34,7 @@ from fleetwright_operator.observe import ObservedAgent
 from fleetwright_operator.server_checks import secrets_exist, server_accepted
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_looks import SOURCE_PENDING
+from fleetwright_operator.tool_names import named_tools_are_its_own, plugins_are_told_apart
 from fleetwright_operator.violation import Violation
 
 _BY_HAND = ", or open its addresses under spec.network.egress"
@@ -70,6 +71,26 @@ def models_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
             yield Violation("ModelLimits", message)
 
 
+def sub_agents_have_room(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    own = seen.agent["spec"].get("model", {})
+    output = own.get("maxOutputTokens", settings.catalog.lookup(own.get("name", "")).max_output_tokens)
+    for each in (each for each in seen.agent["spec"].get("subAgents", ()) if "model" in each):
+        window = other_model(each["model"], settings.catalog)["contextWindow"]
+        if window <= output:
+            field = f"spec.subAgents[{each['name']}].model.contextWindow"
+            message = f"{field} is {window} and must be above spec.model.maxOutputTokens, which is {output}"
+            yield Violation("ModelLimits", message)
+
+
+def learning_has_a_source(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = seen.agent["spec"]
+    known = {each["name"] for each in spec.get("subAgents", ())}
+    for name in spec.get("memory", {}).get("skills", {}).get("subAgents", ()):
+        if name not in known:
+            text = f"spec.memory.skills.subAgents names {name!r}, which is none of spec.subAgents"
+            yield Violation("UnknownSubAgent", f"{text}: correct it, or remove it")
+
+
 def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     """What is spent is summed up in the memory of the agent, by the prices of its models."""
     spec = seen.agent["spec"]
@@ -89,6 +110,7 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
     curation = spec.get("memory", {}).get("skills", {}).get("curation", {})
     places = {
         **{f"{field}.timeout": model.get("timeout") for field, model in declared_models(spec)},
+        **{f"spec.subAgents[{each['name']}].timeout": each.get("timeout") for each in spec.get("subAgents", ())},
         "spec.approvals.expiry": spec.get("approvals", {}).get("expiry"),
         "spec.compaction.summary.timeout": compaction.get("summary", {}).get("timeout"),
         "spec.compaction.prune.idleAfter": compaction.get("prune", {}).get("idleAfter"),
@@ -158,28 +180,6 @@ def rotation_is_possible(seen: ObservedAgent, settings: Settings) -> Iterator[Vi
 def peers_are_others(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     if identity_of(seen.agent) in peers_of(seen.agent):
         yield Violation("PeerIsSelf", "spec.peers names the agent itself: remove that entry")
-
-
-def named_tools_are_its_own(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    """What a server offers the agent alone knows: where a name is not among it, all of that server needs approval."""
-    spec = seen.agent["spec"]
-    known = {"load_skill", "read_skill_file", *(peer_tool(peer["name"]) for peer in spec.get("peers", ()))}
-    servers = tuple(f"{use['name']}__" for use in spec.get("mcpServers", ()))
-    for field, name in _named_tools(spec):
-        if name not in known and not (servers and name.startswith(servers)):
-            message = (
-                f"spec.{field} names {name!r}, which is no tool of this agent: write <server>__<tool> for one"
-                " of spec.mcpServers, or ask_<peer> for one of spec.peers"
-            )
-            yield Violation("UnknownTool", message)
-
-
-def _named_tools(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from (("approvals.tools", name) for name in spec.get("approvals", {}).get("tools", ()))
-    policy = spec.get("enforcement", {})
-    yield from (("enforcement.deny", name) for name in policy.get("deny", ()))
-    yield from (("enforcement.arguments", rule["tool"]) for rule in policy.get("arguments", ()))
-    yield from (("enforcement.limits", limit["tool"]) for limit in policy.get("limits", ()) if limit["tool"] != "*")
 
 
 def results_are_objects(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -301,6 +301,8 @@ def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
 ACCEPTED: tuple[Check, ...] = (
     instructions_are_written,
     models_are_usable,
+    sub_agents_have_room,
+    learning_has_a_source,
     durations_are_durations,
     callers_can_be_judged,
     additions_are_harmless,
@@ -310,6 +312,7 @@ ACCEPTED: tuple[Check, ...] = (
     rotation_is_possible,
     peers_are_others,
     named_tools_are_its_own,
+    plugins_are_told_apart,
     budgets_can_be_kept,
     results_are_objects,
     rules_can_be_kept,

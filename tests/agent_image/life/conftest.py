@@ -302,9 +302,11 @@ def agent(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
     """The whole agent behind its two doors; opening it again is a restart in good order."""
 
     @asynccontextmanager
-    async def start(*, conversations: Database | None = None, **changes: Any) -> AsyncIterator[Guest]:
+    async def start(
+        *, conversations: Database | None = None, installed_plugins: Any = None, **changes: Any
+    ) -> AsyncIterator[Guest]:
         write(**changes)
-        async with opened(mounted, conversations=conversations) as guest:
+        async with opened(mounted, conversations=conversations, installed_plugins=installed_plugins) as guest:
             yield guest
 
     return start

@@ -28,6 +28,7 @@ from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.telemetry.tracing import UNTOLD
 from fleetwright_agent.tools.offers import Offers
@@ -176,6 +177,7 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             knowledge=knowledge,
             skills=skills,
             offers=Offers(),
+            plugins=Plugins(config.plugins, metrics),
             trail=trail,
             books=books,
             tracing=UNTOLD,

@@ -45,13 +45,13 @@ def finished(*, owner: str = "client:a", tools: tuple[str, ...] = ("t",), task: 
     ],
 )
 async def test_what_is_learned(skills, task, policy, wanted):
-    await learning(skills, **policy).finished(task)
+    await learning(skills, **policy).finished(task, lambda _: None)
     assert [skill.draft.description for skill in await skills.skills(task.request.owner)] == wanted
 
 
 async def test_a_task_tells_what_it_has_taught_and_no_other(skills):
     teacher = learning(skills)
-    await teacher.finished(finished())
+    await teacher.finished(finished(), lambda _: None)
     (told,) = await teacher.learned(finished().request)
     assert (told.skill["name"], told.skill["source_session_id"]) == ("cook-boil-eggs", "ctx")
     assert await teacher.learned(TurnRequest("client:a", "ctx", "another", "x")) == []
@@ -61,7 +61,7 @@ async def test_a_task_tells_what_it_has_taught_and_no_other(skills):
 async def test_a_memory_that_cannot_be_used_takes_no_answer_away(tmp_path, caplog):
     (tmp_path / "skills").write_text("in the way")
     skills = LearnedSkills(tmp_path / "skills", now=lambda: 0.0)
-    await learning(skills).finished(finished())
+    await learning(skills).finished(finished(), lambda _: None)
     assert "nothing could be learned" in caplog.text
     assert await learning(skills).learned(finished().request) == []
     await skills.aclose()

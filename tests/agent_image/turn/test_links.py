@@ -36,6 +36,7 @@ SECOND = {
 }
 USUAL = ["EquipmentLink", "CompactionLink", "LimitsLink", "EmptyReplies", "Mending", "ModelCalls"]
 ALL = [
+    "DeferralLink",
     *USUAL[:2],
     "RecollectionLink",
     "LimitsLink",
@@ -61,6 +62,7 @@ class ModelCalls:
                 "results": [RESULT],
                 "model": {"fallbacks": [SECOND], "promptCache": True},
                 "memory": {"knowledge": {"enabled": True}},
+                "toolSearch": {"above": 30},
             },
             ALL,
             id="everything stands in the order that links.py explains",
@@ -92,6 +94,7 @@ def _supplies(config: AgentConfig, layout: Layout) -> Supplies:
         knowledge=none,
         skills=none,
         offers=none,
+        plugins=none,
         trail=none,
         books=none,
         tracing=none,

@@ -25,6 +25,7 @@ from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.memories import memories
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.telemetry.tracing import UNTOLD
@@ -87,6 +88,7 @@ async def ours() -> AsyncIterator[Ours]:
             knowledge=Knowledge(layout.memory / FOLDER, now=time.time),
             skills=LearnedSkills(layout.memory / SKILLS, now=time.time),
             offers=Offers(),
+            plugins=Plugins((), metrics),
             trail=audit_trail(config, layout, metrics, Clock()),
             books=Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time),
             tracing=UNTOLD,

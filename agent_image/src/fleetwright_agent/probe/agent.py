@@ -1,6 +1,7 @@
 """`probe agent`: whether the agent that is mounted here could serve. Builds all of it and opens no door.
 
-What lies elsewhere is not its matter: a model or an MCP server that cannot be reached stops no revision.
+What lies elsewhere is not its matter: a model or an MCP server that cannot be reached stops no revision. Nor does a
+plugin that cannot be loaded; the log has why.
 """
 
 import argparse
@@ -51,6 +52,7 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     from fleetwright_agent.memory.database import Database
     from fleetwright_agent.memory.ledger import Ledger
     from fleetwright_agent.metrics import Metrics
+    from fleetwright_agent.plugins.loading import Plugins
     from fleetwright_agent.server.auth import parse_callers
     from fleetwright_agent.server.card import parse_card
     from fleetwright_agent.server.clock import Clock
@@ -74,6 +76,7 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     books = Books(config.budgets, Ledger(conversations, now=time.time), metrics, now=time.time)
     facts = knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=time.time)
     skills = learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=time.time)
+    plugins = Plugins(config.plugins, metrics)
     turn = build_turn(
         Supplies(
             config=config,
@@ -83,6 +86,7 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
             knowledge=facts,
             skills=skills,
             offers=Offers(),
+            plugins=plugins,
             trail=trail,
             books=books,
             tracing=UNTOLD,
@@ -91,6 +95,7 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     app = create_app(config, layout=layout, turn=turn)
     await app.aclose()
     await turn.aclose()
+    await plugins.aclose()
     await facts.aclose()
     await skills.aclose()
     await conversations.aclose()

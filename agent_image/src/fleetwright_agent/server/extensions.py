@@ -142,7 +142,8 @@ def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
     told = {TOOL_CALL} if config.extensions.tool_calls else set()
     falls = {MODEL_FALLBACK} if config.extensions.model_fallbacks and config.model.fallbacks else set()
     asks = {ASK, ANSWER} if may_ask(config) else set()
-    return frozenset({COST, CALL_PATH, TRUNCATED, *told, *falls, *asks, *chosen})
+    learns = {SKILL} if config.learns else set()
+    return frozenset({COST, CALL_PATH, TRUNCATED, *learns, *told, *falls, *asks, *chosen})
 
 
 def activated(requested: Iterable[str], spoken: frozenset[str]) -> list[str]:

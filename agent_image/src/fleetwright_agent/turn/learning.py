@@ -16,7 +16,7 @@ from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.memory.source import Source
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.delegation.listener import FinishedTask
-from fleetwright_agent.turn.frames import Learned, TurnRequest
+from fleetwright_agent.turn.frames import Frame, Learned, TurnRequest
 from fleetwright_agent.turn.people import is_remembered
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Learning:
         self._redact = redact
         self._metrics = metrics
 
-    async def finished(self, task: FinishedTask) -> None:
+    async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:  # noqa: ARG002 - told at the end, and from the store
         if not (task.tools and is_remembered(task.request) and self._may_learn_from(task.sub_agent)):
             return
         turn = task.request

@@ -4,8 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+STEPS_PER_CALL: Final = 2
+"""Of the loop, for each call of the model: the call itself, and the tools that it calls."""
 
 
 def this_turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:

@@ -8,6 +8,7 @@ from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.knowledge import Knowledge
 from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.telemetry.tracing import Tracing
 from fleetwright_agent.tools.offers import Offers
@@ -23,6 +24,7 @@ class Supplies:
     knowledge: Knowledge
     skills: LearnedSkills
     offers: Offers
+    plugins: Plugins
     trail: AuditTrail
     books: Books
     tracing: Tracing

@@ -1,9 +1,10 @@
 """Who hears of a sub-agent's work that succeeded, such as whoever learns from it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from fleetwright_agent.turn.frames import TurnRequest
+from fleetwright_agent.turn.frames import Frame, TurnRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,4 +27,6 @@ class Listener(Protocol):
     What it raises is logged and harms nobody; the turn waits for it, so it is quick or does its work beside.
     """
 
-    async def finished(self, task: FinishedTask) -> None: ...
+    async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:
+        """`tell` says a frame of the turn, to its caller."""
+        ...

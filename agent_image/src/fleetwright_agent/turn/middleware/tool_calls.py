@@ -126,7 +126,9 @@ class ToolCalls:
         if call.once:
             await self._journal.begin(context.thread, call.key, Begun(call.name, call.arguments))
         try:
-            return await call.tool.run(ToolCall(call.arguments, context.request, context.emit, call.reply))
+            return await call.tool.run(
+                ToolCall(call.arguments, context.request, context.emit, call.reply, call.key, call.identity)
+            )
         except (ToolError, TurnFailed):
             raise
         except Exception:
@@ -134,10 +136,10 @@ class ToolCalls:
             raise ToolError("the tool broke; go on without it") from None
 
     def _refusal(self, call: "_Call", context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
-        context.tool_calls += 1
-        limit = self._limits.max_tool_calls
-        if context.tool_calls > limit:
-            if context.tool_calls > limit + _GRACE_CALLS:
+        context.tally.tool_calls += 1
+        made, limit = context.tally.tool_calls, self._limits.max_tool_calls
+        if made > limit:
+            if made > limit + _GRACE_CALLS:
                 context.failure = TurnFailed(
                     "tool_call_limit", f"The agent went on calling tools after its limit of {limit} calls."
                 )
