@@ -7,7 +7,8 @@ from typing import Any
 
 from fleetwright_operator import names, preflights
 from fleetwright_operator.canonical import short_hash
-from fleetwright_operator.checks import ACCEPTED, RESOLVED, violations
+from fleetwright_operator.checking import violations
+from fleetwright_operator.checks import ACCEPTED
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.credentials import Credentials, credentials_for
@@ -26,6 +27,7 @@ from fleetwright_operator.knowledge import degraded, drift, over_budget, tools_o
 from fleetwright_operator.moments import moment, written
 from fleetwright_operator.observe import ObservedAgent, observe_agent
 from fleetwright_operator.proving import Proving
+from fleetwright_operator.reference_checks import RESOLVED
 from fleetwright_operator.reports import Reports
 from fleetwright_operator.rollout import deployment_health
 from fleetwright_operator.settings import Settings
