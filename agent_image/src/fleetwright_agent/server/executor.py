@@ -31,7 +31,15 @@ from fleetwright_agent.extensions import (
 from fleetwright_agent.server.activity import activity
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
-from fleetwright_agent.server.extensions import Bill, call_path, cost, loop_refusal, model_fallback, tool_call
+from fleetwright_agent.server.extensions import (
+    Bill,
+    call_path,
+    cost,
+    loop_refusal,
+    model_fallback,
+    skill_artifact,
+    tool_call,
+)
 from fleetwright_agent.server.messages import text_of
 from fleetwright_agent.server.pauses import ask_message, reply_to
 from fleetwright_agent.server.turns import Turns
@@ -45,6 +53,7 @@ from fleetwright_agent.turn.frames import (
     Done,
     Fallback,
     Frame,
+    Learned,
     PeerCost,
     Reasoning,
     Reset,
@@ -119,6 +128,7 @@ class FrameWork:
         self._whole: str | None = None
         self._ask: Ask | None = None
         self._result: Result | None = None
+        self._learned: list[Learned] = []
         self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> Sequence[Event]:
@@ -138,7 +148,7 @@ class FrameWork:
         if self._ask is not None:
             self._flush()
             return [self._pause(self._ask)]
-        return [*self._answer(success=True), self._status(TaskState.TASK_STATE_COMPLETED)]
+        return [*self._answer(success=True), *self._skills(), self._status(TaskState.TASK_STATE_COMPLETED)]
 
     def _span(self) -> AbstractContextManager[Span]:
         about = {
@@ -205,6 +215,8 @@ class FrameWork:
                 self._ask = frame
             case Result():
                 self._result = frame
+            case Learned():
+                self._learned.append(frame)
             case ToolStart(name=name):
                 self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
@@ -307,6 +319,9 @@ class FrameWork:
             piece.artifact.parts.append(typed_part(self._result.data, self._result.media_type))
         attach(piece.artifact, COST, self._cost(success=success), as_part=self._told.data_parts)
         return [piece]
+
+    def _skills(self) -> list[Event]:
+        return [skill_artifact(self._job.task_id, self._job.context_id, learned) for learned in self._learned]
 
     def _status(self, state: TaskState, sentence: str = "", **metadata: Any) -> Event:
         message = agent_message(sentence, message_id=str(uuid4())) if sentence else None
