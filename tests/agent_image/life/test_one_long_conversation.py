@@ -87,7 +87,10 @@ async def before_the_kill(here: Account) -> None:
     """Thirty turns."""
     guest = here.guest
     await here.say(f"My customer number is C-7741. {RULE}")
-    await here.stories(5)
+    await here.stories(3)
+    assert "sea" in answer(await here.say("Tell me about the sea. [[fail:overflow*1]]"))
+    assert await guest.metric('overflow_recoveries_total{outcome="recovered"}') == 1
+    await here.stories(1)
     assert "A table for 2 is booked." in answer(await here.say("Book table for 2"))
     await here.stories(4)
     taught = await here.say('Give a task to the sub-agent waiter: "Book table for 4"')
@@ -100,10 +103,8 @@ async def before_the_kill(here: Account) -> None:
     assert asks["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert "The card is charged 30." in answer(await here.say("yes", taskId=asks["id"]))
     await here.stories(3)
-    await here.say("Tell me about the sea. [[fail:overflow*1]]")
-    assert await guest.metric('overflow_recoveries_total{outcome="recovered"}') == 1
     await here.stories(30 - len(here.said))
-    assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
+    assert await guest.metric("compactions_total") >= 1
 
 
 async def test_sixty_turns_and_every_account_of_them_agrees(agent_process, model, mounted, house):
@@ -116,7 +117,7 @@ async def test_sixty_turns_and_every_account_of_them_agrees(agent_process, model
     async with agent_process(model=model, budgets=ROOM, **AGENT) as guest:
         lives.append(second := Account(guest))
         await second.stories(22)
-        assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
+        assert await guest.metric("compactions_total") >= 1
         await second.agrees()
         await guest.leave()
     async with agent_process(model=model, budgets=NONE_LEFT, **AGENT) as guest:
