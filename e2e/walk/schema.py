@@ -34,6 +34,7 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ("a2a", "dialects"): (["1.0"], ["0.1", "1.0"], ["0.3"]),
     ("approvals", "tools"): (["ask_helper"], ["tools__add", "load_skill"], ["no_such_tool"]),
     ("plugins",): ([{"name": "units"}], [{"name": "units", "config": {"digits": 1}}], [{"name": "tools"}]),
+    ("memory", "skills", "subAgents"): ([], ["scout"]),
     ("toolSearch", "always"): (["tools__add"], ["load_skill"], ["no_such_tool"]),
     ("subAgents",): (
         [{"name": "scout", "description": "Looks.", "instructions": "Look.", "tools": ["tools__add"]}],

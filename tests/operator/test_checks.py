@@ -156,6 +156,18 @@ INVALID = [
         id="a time limit of a sub-agent that is none",
     ),
     pytest.param(
+        {"subAgents": [HELPER], "memory": {"skills": {"subAgents": ["clerk"]}}},
+        "UnknownSubAgent",
+        "spec.memory.skills.subAgents names 'clerk', which is none of spec.subAgents",
+        id="learning from a sub-agent that is none",
+    ),
+    pytest.param(
+        {"memory": {"skills": {"curation": {"halfLife": "soon"}}}},
+        "InvalidDuration",
+        "spec.memory.skills.curation.halfLife",
+        id="a half-life that is no duration",
+    ),
+    pytest.param(
         {"subAgents": [HELPER | {"model": {"name": "tiny", "contextWindow": 100}}]},
         "ModelLimits",
         "spec.subAgents[helper].model.contextWindow is 100 and must be above spec.model.maxOutputTokens",

@@ -95,6 +95,14 @@ FULL = {
         "maxBytes": "3Gi",
         "sessions": {"enabled": False},
         "knowledge": {"enabled": True, "hot": False, "topK": 3, "maxFactsPerCaller": 500},
+        "skills": {
+            "enabled": True,
+            "subAgents": ["rhymer"],
+            "topK": 4,
+            "maxTokens": 1500,
+            "maxSkillsPerCaller": 100,
+            "curation": {"interval": "12h", "halfLife": "720h", "pruneBelow": "0.1", "mergeAbove": "0.8"},
+        },
     },
     "compaction": {
         "mode": "Observe",

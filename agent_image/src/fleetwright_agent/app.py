@@ -12,7 +12,7 @@ from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory import knowledge, schema, sessions
+from fleetwright_agent.memory import knowledge, learned_skills, schema, sessions
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.volume import Volume
@@ -85,6 +85,7 @@ def create_app(
         Books(config.budgets, Ledger(conversations, now=clock.now), metrics, now=clock.now),
         conversations,
         knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=clock.now),
+        learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=clock.now),
         Gate(),
         offers or Offers(),
         Plugins(config.plugins, metrics, installed=installed_plugins or installed),
@@ -121,6 +122,7 @@ class _Common:
     books: Books
     conversations: Database
     knowledge: knowledge.Knowledge
+    skills: learned_skills.LearnedSkills
     gate: Gate
     offers: Offers
     plugins: Plugins
@@ -160,6 +162,7 @@ def _turns(common: _Common, turn: Turn | None) -> Turns:
         metrics=common.metrics,
         conversations=common.conversations,
         knowledge=common.knowledge,
+        skills=common.skills,
         offers=common.offers,
         plugins=common.plugins,
         trail=common.trail,
@@ -236,7 +239,7 @@ def _stores(common: _Common, log: TaskLog) -> Stores:
         common.layout.memory / sessions.FOLDER, redact=redactor(common.layout).text, clock=common.clock.now
     )
     audited = common.config.audit.mode is not AuditMode.OFF
-    return Stores(log, common.conversations, told, common.knowledge, common.trail, audited)
+    return Stores(log, common.conversations, told, common.knowledge, common.skills, common.trail, audited)
 
 
 def _tokens(common: _Common, callers: Watched[Callers]) -> Identity:

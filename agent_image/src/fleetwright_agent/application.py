@@ -99,6 +99,7 @@ class Application:
         await self._parts.plugins.aclose()
         await self._parts.tracing.aclose()
         await self._parts.stores.knowledge.aclose()
+        await self._parts.stores.skills.aclose()
         await self._parts.conversations.aclose()
         await self._parts.trail.aclose()
         await self._parts.log.aclose()

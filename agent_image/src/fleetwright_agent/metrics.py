@@ -76,6 +76,10 @@ class Metrics:
             "conversations_forgotten_total", "Conversations that made way, by why.", "reason"
         )
 
+        self.skills_learned = counter("skills_learned_total", "Skills that were learned.", "outcome")
+        self.skills_recalled = counter("skills_recalled_total", "Learned skills that were given with a message.")
+        self.skills_curated = counter("skills_curated_total", "Learned skills that went, by why.", "outcome")
+
         self.audit_failures = counter("audit_failures_total", "Lines of the audit trail that could not be written.")
 
         self.tool_calls = counter("tool_calls_total", "Calls of tools.", "tool", "outcome")
@@ -127,6 +131,10 @@ class Metrics:
             self.push_deliveries.labels(outcome)
         for reason in ("idle", "count", "room"):
             self.conversations_forgotten.labels(reason)
+        for outcome in ("new", "again"):
+            self.skills_learned.labels(outcome)
+        for outcome in ("merged", "pruned"):
+            self.skills_curated.labels(outcome)
         for outcome in ("nudged", "ended"):
             self.repeated_calls.labels(outcome)
         for model in models:

@@ -66,6 +66,15 @@ def sub_agents_have_room(seen: ObservedAgent, settings: Settings) -> Iterator[Vi
             yield Violation("ModelLimits", message)
 
 
+def learning_has_a_source(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = seen.agent["spec"]
+    known = {each["name"] for each in spec.get("subAgents", ())}
+    for name in spec.get("memory", {}).get("skills", {}).get("subAgents", ()):
+        if name not in known:
+            text = f"spec.memory.skills.subAgents names {name!r}, which is none of spec.subAgents"
+            yield Violation("UnknownSubAgent", f"{text}: correct it, or remove it")
+
+
 def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     """What is spent is summed up in the memory of the agent, by the prices of its models."""
     spec = seen.agent["spec"]
@@ -82,6 +91,7 @@ def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
 def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     spec = seen.agent["spec"]
     compaction = spec.get("compaction", {})
+    curation = spec.get("memory", {}).get("skills", {}).get("curation", {})
     places = {
         **{f"{field}.timeout": model.get("timeout") for field, model in declared_models(spec)},
         **{f"spec.subAgents[{each['name']}].timeout": each.get("timeout") for each in spec.get("subAgents", ())},
@@ -91,6 +101,7 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
         "spec.compaction.archive.retain": compaction.get("archive", {}).get("retain"),
         "spec.memory.taskRetention": spec.get("memory", {}).get("taskRetention"),
         "spec.memory.conversationRetention": spec.get("memory", {}).get("conversationRetention"),
+        **{f"spec.memory.skills.curation.{field}": curation.get(field) for field in ("interval", "halfLife")},
         **{
             f"spec.enforcement.limits[{number}].window": limit.get("window")
             for number, limit in enumerate(spec.get("enforcement", {}).get("limits", ()))
@@ -166,6 +177,7 @@ ACCEPTED: tuple[Check, ...] = (
     instructions_are_written,
     models_are_usable,
     sub_agents_have_room,
+    learning_has_a_source,
     durations_are_durations,
     callers_can_be_judged,
     additions_are_harmless,

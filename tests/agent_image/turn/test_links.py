@@ -38,7 +38,7 @@ USUAL = ["EquipmentLink", "CompactionLink", "LimitsLink", "EmptyReplies", "Mendi
 ALL = [
     "DeferralLink",
     *USUAL[:2],
-    "KnowledgeLink",
+    "RecollectionLink",
     "LimitsLink",
     "TypedResultLink",
     *USUAL[3:5],
@@ -92,6 +92,7 @@ def _supplies(config: AgentConfig, layout: Layout) -> Supplies:
         metrics=Metrics(CollectorRegistry()),
         conversations=none,
         knowledge=none,
+        skills=none,
         offers=none,
         plugins=none,
         trail=none,

@@ -93,6 +93,11 @@ class AgentConfig(Part):
         return self
 
     @property
+    def learns(self) -> bool:
+        """Whether anything can come to be learned."""
+        return self.memory.skills.enabled and bool(self.sub_agents)
+
+    @property
     def models(self) -> tuple[Endpoint | OtherModel, ...]:
         """Every model that may be called."""
         auxiliary = (self.model.auxiliary,) if self.model.auxiliary else ()

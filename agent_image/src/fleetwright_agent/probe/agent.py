@@ -48,9 +48,8 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     from prometheus_client import CollectorRegistry
 
     from fleetwright_agent.app import create_app
-    from fleetwright_agent.memory import schema
+    from fleetwright_agent.memory import knowledge, learned_skills, schema
     from fleetwright_agent.memory.database import Database
-    from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
     from fleetwright_agent.memory.ledger import Ledger
     from fleetwright_agent.metrics import Metrics
     from fleetwright_agent.plugins.loading import Plugins
@@ -75,7 +74,8 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     metrics = Metrics(CollectorRegistry())
     trail = audit_trail(config, layout, metrics, Clock())
     books = Books(config.budgets, Ledger(conversations, now=time.time), metrics, now=time.time)
-    knowledge = Knowledge(layout.memory / FOLDER, now=time.time)
+    facts = knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=time.time)
+    skills = learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=time.time)
     plugins = Plugins(config.plugins, metrics)
     turn = build_turn(
         Supplies(
@@ -83,7 +83,8 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
             layout=layout,
             metrics=metrics,
             conversations=conversations,
-            knowledge=knowledge,
+            knowledge=facts,
+            skills=skills,
             offers=Offers(),
             plugins=plugins,
             trail=trail,
@@ -95,6 +96,7 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     await app.aclose()
     await turn.aclose()
     await plugins.aclose()
-    await knowledge.aclose()
+    await facts.aclose()
+    await skills.aclose()
     await conversations.aclose()
     await trail.aclose()

@@ -18,18 +18,21 @@ from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.peers import PeerCalls, peer_client
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.tools.search import search_tool
-from fleetwright_agent.tools.skills import skill_tools
+from fleetwright_agent.tools.skills import skill_reader, skill_tools
 from fleetwright_agent.trail import redactor
 from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.delegation.listener import Listener
 from fleetwright_agent.turn.delegation.tools import Delegation
 from fleetwright_agent.turn.delegation.work import Work, Worker
 from fleetwright_agent.turn.frames import Turn
 from fleetwright_agent.turn.graph import GraphTurn
+from fleetwright_agent.turn.learning import Learning
 from fleetwright_agent.turn.links import model_links, model_of, sub_agent_links
 from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.middleware.auditing import Auditor
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
+from fleetwright_agent.turn.middleware.skill_fence import SkillFence
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
 from fleetwright_agent.turn.middleware.traced import TracedTools
 from fleetwright_agent.turn.models import Chat, build_chat
@@ -66,11 +69,15 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
     )
     enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = Auditor(supplies.trail, config.audit.mode)
+    fence = SkillFence(skill_reader(config.skills, layout))
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep)
     runner = TracedTools(
-        ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, auditor=auditor),
+        ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, fence=fence, auditor=auditor),
         supplies.tracing,
     )
+    learning = Learning(supplies.skills, config.memory.skills, redact=redact, metrics=metrics)
+    listeners = [learning] if config.learns else []
+    work = _work(supplies, remembered, clients[0], runner=runner, calls=calls, chats=chats, listeners=listeners)
     return GraphTurn(
         config,
         chat=chats[0],
@@ -86,11 +93,10 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
             denies=enforcement.denies,
         ),
         unknown=auditor.unknown,
-        own_tools=_own_tools(
-            config, _delegation(supplies, remembered, clients[0], runner=runner, calls=calls, chats=chats)
-        ),
+        own_tools=_own_tools(config, Delegation(work) if config.sub_agents else None),
         closing=(peers, *clients, peers_client),
         over=peers.over,
+        learned=learning.learned if config.learns else None,
     )
 
 
@@ -104,7 +110,7 @@ def _own_tools(config: AgentConfig, delegation: Delegation | None) -> Callable[[
     return made
 
 
-def _delegation(
+def _work(
     supplies: Supplies,
     remembered: Memories,
     client: httpx2.AsyncClient,
@@ -112,7 +118,8 @@ def _delegation(
     runner: TracedTools,
     calls: ModelCalls,
     chats: Sequence[Chat],
-) -> Delegation | None:
+    listeners: Sequence[Listener],
+) -> Work:
     """Each sub-agent in a loop of its own, with the parts of the agent; `client` reaches the agent's own model."""
 
     def worker(sub_agent: SubAgent) -> Worker:
@@ -122,9 +129,7 @@ def _delegation(
         return Worker(sub_agent, build_loop(theirs[0], links=links, runner=runner, saver=remembered.saver))
 
     workers = [worker(sub_agent) for sub_agent in supplies.config.sub_agents]
-    if not workers:
-        return None
-    return Delegation(Work(workers, journal=remembered.journal, metrics=supplies.metrics))
+    return Work(workers, journal=remembered.journal, metrics=supplies.metrics, listeners=listeners)
 
 
 def _servers(supplies: Supplies) -> list[McpConnection]:

@@ -132,6 +132,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """A skill that was learned in this task; said before `Done`."""
+
+    skill: Mapping[str, Any]
+    """As skill-v1 has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The whole answer, said once, last."""
 
@@ -151,6 +159,7 @@ Frame = (
     | CompactionEnd
     | Ask
     | Result
+    | Learned
     | Done
 )
 

@@ -55,6 +55,7 @@ class GraphTurn:
         own_tools: Callable[[TurnContext], Sequence[Tool]] = lambda _: (),
         closing: Sequence[Closing] = (),
         over: Callable[[str, str], None] = lambda *_: None,
+        learned: Callable[[TurnRequest], Awaitable[Sequence[Frame]]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Args:
@@ -63,6 +64,7 @@ class GraphTurn:
         closing: What to close at the end, beside the tools.
         over: Is told of the owner and the task of every turn that has come to its end; one that waits for a person,
             or that another process goes on with, has not.
+        learned: Tells at the end of a turn what it has taught.
         """
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
@@ -72,6 +74,7 @@ class GraphTurn:
         self._own_tools = own_tools
         self._closing = tuple(closing)
         self._over = over
+        self._learned = learned
         self._clock = clock
         self._graph = build_loop(chat, links=links, runner=runner, saver=memories.saver)
         self._threads = Threads(
@@ -91,6 +94,9 @@ class GraphTurn:
             last = await work
             with suppress(MemoryUnusable):  # Upkeep forgets it, and what failed or was cancelled.
                 await self._bills.close(request)
+            if self._learned and isinstance(last, Done):
+                for frame in await self._learned(request):
+                    yield frame
             yield last
         except MemoryUnusable as error:
             _log.error("a conversation could not be read or stored: %s", error)

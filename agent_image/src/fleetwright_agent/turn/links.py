@@ -14,10 +14,11 @@ Enforcement and audit are around calls of tools, in `middleware/tool_calls.py`. 
 ended (`turn/graph.py`): a link that wrote it would write what a later failure takes back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.config.sub_agents import SubAgent
+from fleetwright_agent.memory.recollections import facts_of, skills_of
 from fleetwright_agent.memory.views import Views
 from fleetwright_agent.tools.skills import skill_reader
 from fleetwright_agent.turn.context import TurnContext
@@ -26,12 +27,12 @@ from fleetwright_agent.turn.middleware.composite import ModelLink
 from fleetwright_agent.turn.middleware.deferral import DeferralLink
 from fleetwright_agent.turn.middleware.empty_replies import EmptyReplies
 from fleetwright_agent.turn.middleware.equipment import EquipmentLink
-from fleetwright_agent.turn.middleware.knowledge import KnowledgeLink
 from fleetwright_agent.turn.middleware.limits import LimitsLink
 from fleetwright_agent.turn.middleware.mending import Mending
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
 from fleetwright_agent.turn.middleware.prompt_cache import PromptCache
+from fleetwright_agent.turn.middleware.recollection import Recollect, RecollectionLink
 from fleetwright_agent.turn.middleware.traced import TracedModel
 from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
 from fleetwright_agent.turn.models import Chat
@@ -50,7 +51,7 @@ def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: S
         *([DeferralLink(config.tool_search, supplies.metrics)] if config.tool_search else []),
         EquipmentLink(prompt),
         _compaction(supplies, config.model, views=views, calls=calls),
-        *([KnowledgeLink(supplies.knowledge, config.memory.knowledge)] if config.memory.knowledge.enabled else []),
+        *([RecollectionLink(remembered)] if (remembered := tuple(_recollections(supplies))) else []),
         LimitsLink(config.limits, supplies.metrics),
         *([TypedResultLink(config.results)] if config.results else []),
         *_innermost(supplies, calls=calls, chats=chats),
@@ -94,3 +95,11 @@ def _innermost(supplies: Supplies, *, calls: ModelCalls, chats: Sequence[Chat]) 
         calls,
         *([TracedModel(supplies.tracing)] if supplies.config.telemetry else []),
     )
+
+
+def _recollections(supplies: Supplies) -> Iterator[Recollect]:
+    memory = supplies.config.memory
+    if memory.knowledge.enabled:
+        yield facts_of(supplies.knowledge, memory.knowledge)
+    if memory.skills.enabled:
+        yield skills_of(supplies.skills, memory.skills, recalled=supplies.metrics.skills_recalled.inc)

@@ -22,6 +22,17 @@ def model_calls(messages: Sequence[AnyMessage]) -> int:
     return sum(isinstance(message, AIMessage) for message in this_turn(messages))
 
 
+def loaded_skills(messages: Sequence[AnyMessage]) -> frozenset[str]:
+    """The skills that were read since the caller's message, by name."""
+    turn = this_turn(messages)
+    answered = {
+        message.tool_call_id for message in turn if isinstance(message, ToolMessage) and message.status != "error"
+    }
+    calls = (call for message in turn if isinstance(message, AIMessage) for call in message.tool_calls)
+    loads = (call for call in calls if call["name"] == "load_skill" and call["id"] in answered)
+    return frozenset(str(call["args"].get("name")) for call in loads)
+
+
 def answers_tools(messages: Sequence[AnyMessage]) -> bool:
     """Whether the model is asked what to make of the results of tools."""
     return bool(messages) and isinstance(messages[-1], ToolMessage)
