@@ -50,6 +50,7 @@ async def asides(database: Database) -> list[Aside]:
 
 async def forget(database: Database, aside: Aside) -> None:
     await database.run(lambda db: delete(db, aside.thread))
+    database.taken_out()
 
 
 def copy(db: sqlite3.Connection, source: str, target: str) -> None:
