@@ -71,18 +71,21 @@ class Crew:
         self._scene.findings.complaints += [f"{self._prefix}: {line}" for line in found]
         await self.proxy.__aexit__(None, None, None)
 
-    async def kill_where_due(self, due: Mapping[str, int]) -> None:
+    async def kill_where_due(self, due: Mapping[str, int]) -> int:
         """Kills when the operator stands at as many writes as are due in each namespace, or can go no further.
 
-        A write that waits for another one, which is held, comes after the kill: then there is another.
+        A write that waits for another one, which is held, comes after the kill: then there is another. Returns how
+        often it was killed.
         """
-        struck = self._scene.plan.struck
+        struck, killed = self._scene.plan.struck, 0
         for _ in range(_ROUNDS):
             await asyncio.gather(*(self._arrived(space, number) for space, number in due.items() if number))
             if self.proxy.held:
                 await self._replace_killed()
+                killed += 1
             if all(len(struck[space]) == number for space, number in due.items()):
-                return
+                break
+        return killed
 
     async def _arrived(self, space: str, number: int) -> None:
         struck = self._scene.plan.struck

@@ -5,7 +5,6 @@ import asyncio
 from e2e.faults.cases import Chain, Verdict
 from e2e.faults.crew import Scene
 from e2e.faults.flows import PREPARE
-from e2e.faults.plan import KILLS
 from e2e.faults.reference import References, StepReference, difference, settled
 from e2e.plane.essence import Essence, Reader
 from e2e.plane.installation import make_namespace
@@ -39,17 +38,20 @@ class Judge:
         self._scene.plan.begin(chain.space, chain.steps[place])
         await self._references.steps[place].step.act(self._scene.client, chain.space)
 
-    async def judged(self, chain: Chain, place: int) -> bool:
-        """Whether the step came out as the reference's did; a verdict is noted for each of its cases."""
+    async def judged(self, chain: Chain, place: int, *, killed: int = 0) -> bool:
+        """Whether the step came out as the reference's did; a verdict is noted for each of its cases.
+
+        An operator that was `killed` so many times may have made each of its writes once more for each.
+        """
         scene, reference, cases = self._scene, self._references.steps[place], chain.steps[place]
         problem = await self._difference(chain.space, reference)
         if not problem and not await self._all_struck(chain, place):
             # What chance brought to the reference need not come here; if it came now, it must be mended again.
             problem = await self._difference(chain.space, reference)
-        if not problem and any(case.fault in KILLS for case in cases):
-            writes = scene.plan.total_writes(chain.space)
-            if writes > 2 * reference.most_writes:
-                problem = f"{writes} writes, and {reference.most_writes} without the kill"
+        if not problem and killed:
+            writes = scene.plan.writes[chain.space]
+            if writes.total() > (1 + killed) * reference.most_writes:
+                problem = f"{writes.total()} writes, and {reference.most_writes} without {killed} kills: {dict(writes)}"
         struck = scene.plan.struck[chain.space]
         findings, step = scene.findings, reference.step.name
         findings.verdicts += [Verdict(step, case, chain.space, case in struck, problem) for case in cases]

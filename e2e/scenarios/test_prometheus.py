@@ -1,8 +1,9 @@
 """A real Prometheus in the cluster scrapes agents and operator, and answers PromQL about the right agent."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -12,11 +13,25 @@ from e2e.cluster import deploy
 from e2e.cluster.deploy import SYSTEM
 from e2e.cluster.image_list import PROMETHEUS
 from e2e.cluster.images import Images
+from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import Progress
 from e2e.cluster.provider import Provider
 from e2e.scenarios import workloads
 from e2e.scenarios.conftest import MONITORING
-from e2e.scenarios.fleet import Caller, Fleet, agent
+from e2e.scenarios.fleet import Caller, Fleet, agent, cost_of
+
+TALKERS = {"talker": 5, "teller": 7}
+"""How many turns of one conversation each has."""
+NOT_HERE = {
+    "Callers refused a second",
+    "Calls that another model took over, a second",
+    "Tasks of sub-agents a second, by outcome",
+    "Servers left alone, plugins that did not load",
+    "Tool calls that fail, a second",
+    "Calls made again because their result was put aside, a second",
+    "Compactions that changed nothing, a second",
+}
+"""Panels of what did not happen to these agents, and of what they do not have."""
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +47,11 @@ def image(provider: Provider, progress: Progress, shown: Callable[[], AbstractCo
 
 @pytest.fixture(scope="module")
 def prometheus(fleet: Fleet, image: str) -> Caller:
-    """Prometheus scrapes two agents and the operator; the caller can ask it."""
+    """Prometheus scrapes three agents and the operator; the caller can ask it."""
     policy = {"trigger": {"tokens": 1500}, "keep": {"messages": 2}}
-    fleet.apply(agent("talker", compaction=policy), agent("silent"))
-    fleet.ready("agent/talker", "agent/silent")
+    budget = [{"period": "Day", "usd": "10"}]
+    fleet.apply(*(agent(name, compaction=policy, budgets=budget) for name in TALKERS), agent("silent"))
+    fleet.ready(*(f"agent/{name}" for name in (*TALKERS, "silent")))
     fleet.kubectl.apply([deploy.namespace(MONITORING)])
     there = Fleet(fleet.kubectl, MONITORING, fleet.image)
     command = ["prometheus", "--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/tmp/prometheus"]
@@ -53,7 +69,7 @@ def prometheus(fleet: Fleet, image: str) -> Caller:
 
 def _config(fleet: Fleet) -> dict[str, Any]:
     """Debian builds Prometheus without Kubernetes discovery, so the targets are written down with their labels."""
-    agents = [_target(fleet, name, port=7871, agent=name) for name in ("talker", "silent")]
+    agents = [_target(fleet, name, port=7871, agent=name) for name in (*TALKERS, "silent")]
     operators = fleet.kubectl.get(
         "pods", f"--namespace={SYSTEM}", "--selector=app.kubernetes.io/name=fleetwright-operator"
     )["items"]
@@ -80,24 +96,75 @@ def _value(prometheus: Caller, query: str) -> float:
     return float(result[0]["value"][1]) if len(result) == 1 else 0
 
 
+@pytest.fixture(scope="module")
+def told(fleet: Fleet, prometheus: Caller) -> dict[str, float]:
+    """What each talker's tasks have cost, by their own account; by then they had a conversation."""
+    del prometheus  # It scrapes before anybody talks.
+    return {name: sum(_conversation(fleet, name, turns)) for name, turns in TALKERS.items()}
+
+
+def _conversation(fleet: Fleet, name: str, turns: int) -> Iterator[float]:
+    caller, token = fleet.caller(f"visitor-of-{name}", of=name), fleet.token(name)
+    fleet.until(lambda: caller.reaches(name, token=token), "the network lets the visitor in")
+    for turn in range(turns):
+        said = f"Story number {turn}, please. [[long:300]]"
+        task = caller.send(name, said, token=token, context=f"about-{name}").result["task"]
+        yield cost_of(task)["costUsd"]
+
+
 def test_promql_finds_compactions_and_cost_of_the_right_agent_and_the_operators_work(
-    fleet: Fleet, prometheus: Caller
+    fleet: Fleet, prometheus: Caller, told: dict[str, float]
 ) -> None:
-    caller, token = fleet.caller("visitor", of="talker"), fleet.token("talker")
-    fleet.until(lambda: caller.reaches("talker", token=token), "the network lets the visitor in")
-    for turn in range(5):
-        caller.send("talker", f"Story number {turn}, please. [[long:300]]", token=token, context="c1")
+    def of(metric: str, name: str, **labels: str) -> float:
+        named = {"namespace": fleet.namespace, "agent": name, **labels}
+        selector = ",".join(f'{key}="{value}"' for key, value in named.items())
+        return _value(prometheus, f"sum({metric}{{{selector}}})")
 
-    def of(metric: str, name: str) -> Callable[[], bool]:
-        return lambda: _value(prometheus, f'sum({metric}{{namespace="{fleet.namespace}",agent="{name}"}})') > 0
+    def whole(name: str) -> bool:
+        return of("fleetwright_llm_cost_usd_total", name) >= told[name] * 0.999
 
-    fleet.until(of("fleetwright_compactions_total", "talker"), "compactions are found")
-    fleet.until(of("fleetwright_llm_cost_usd_total", "talker"), "cost is found")
-    fleet.until(of("fleetwright_agent_info", "silent"), "the other agent is scraped too")
-    assert not of("fleetwright_compactions_total", "silent")()
-    assert not of("fleetwright_llm_cost_usd_total", "silent")()
+    for name, dollars in told.items():
+        fleet.until(partial(whole, name), f"what the tasks of {name} cost is found")
+        assert of("fleetwright_llm_cost_usd_total", name) == pytest.approx(dollars, abs=TALKERS[name] * 1e-6)
+        assert of("fleetwright_compactions_total", name) > 0
+        before, after = (of("fleetwright_compaction_tokens_total", name, phase=phase) for phase in ("before", "after"))
+        assert before > after > 0
+    fleet.until(lambda: of("fleetwright_agent_info", "silent") > 0, "the silent agent is scraped too")
+    assert of("fleetwright_compactions_total", "silent") == of("fleetwright_llm_cost_usd_total", "silent") == 0
     work = f'sum(fleetwright_reconcile_total{{namespace="{SYSTEM}",kind="Agent"}})'
     fleet.until(lambda: _value(prometheus, work) > 0, "the operator's counters are found")
+
+
+@pytest.mark.usefixtures("told")
+def test_every_panel_of_the_dashboard_shows_something(fleet: Fleet, prometheus: Caller) -> None:
+    dashboard = json.loads((CHECKOUT / "charts/fleetwright/files/monitoring/dashboard.json").read_text())
+    panels = {each["title"]: each["targets"] for each in dashboard["panels"] if each["type"] != "row"}
+    questions = {title: [_of_here(target["expr"], fleet) for target in targets] for title, targets in panels.items()}
+
+    def left() -> set[str]:
+        return set(panels) - NOT_HERE - _answered(prometheus, questions)
+
+    fleet.until(lambda: not left(), f"panels have data but for {sorted(NOT_HERE)}", seconds=200)
+
+
+def _of_here(expression: str, fleet: Fleet) -> str:
+    values = {"$__rate_interval": "1m", "$__range": "5m", "$namespace": fleet.namespace, "$agent": ".*"}
+    for variable, value in values.items():
+        expression = expression.replace(variable, value)
+    return expression
+
+
+def _answered(prometheus: Caller, questions: Mapping[str, Sequence[str]]) -> set[str]:
+    """The panels of which a question finds something; all of them are asked at once."""
+    asked = [
+        f'label_replace(count({question}), "panel", "{title}", "", "")'
+        for title, several in questions.items()
+        for question in several
+    ]
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = prometheus.http("http://prometheus/api/v1/query", body=f"query={quote(' or '.join(asked))}", headers=form)
+    assert answer.status == 200, answer.body
+    return {found["metric"]["panel"] for found in json.loads(answer.body)["data"]["result"]}
 
 
 def test_nobody_but_monitoring_reaches_an_agents_metrics(fleet: Fleet) -> None:

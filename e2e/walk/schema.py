@@ -33,6 +33,22 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ("memory", "maxBytes"): ("64Mi", "512Mi", "2Gi", "much"),
     ("a2a", "dialects"): (["1.0"], ["0.1", "1.0"], ["0.3"]),
     ("approvals", "tools"): (["ask_helper"], ["tools__add", "load_skill"], ["no_such_tool"]),
+    ("plugins",): ([{"name": "units"}], [{"name": "units", "config": {"digits": 1}}], [{"name": "tools"}]),
+    ("memory", "skills", "subAgents"): ([], ["scout"]),
+    ("toolSearch", "always"): (["tools__add"], ["load_skill"], ["no_such_tool"]),
+    ("subAgents",): (
+        [{"name": "scout", "description": "Looks.", "instructions": "Look.", "tools": ["tools__add"]}],
+        [
+            {
+                "name": "scout",
+                "description": "Looks.",
+                "instructions": "Look.",
+                "model": {"name": "small"},
+                "timeout": "90s",
+            }
+        ],
+        [{"name": "scout", "description": "Looks.", "instructions": "Look.", "tools": ["task"]}],
+    ),
     ("a2a", "push", "allowedCIDRs"): (["192.0.2.0/24"], ["10.20.0.0/16", "2001:db8::/32"], ["10.20.0.1/16"]),
     ("allowedCallers", "namespaces"): (
         {"from": "Selector", "selector": _BY_LABEL},

@@ -1,13 +1,12 @@
 """Spans on their way to a collector: what they say, whose they are, and what becomes of them where none takes them."""
 
 import asyncio
-import gzip
 import ssl
 from contextlib import asynccontextmanager
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client import CollectorRegistry
+from tests.agent_image.collector import Collector
 
 from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.layout import Layout
@@ -16,35 +15,6 @@ from fleetwright_agent.telemetry.otlp import OtlpTracing, traces_url
 from fleetwright_agent.telemetry.tracing import UNTOLD, here, traceparent
 
 CALLER = {"traceId": "4bf92f3577b34da6a3ce929d0e0e4736", "spanId": "00f067aa0ba902b7"}
-
-
-class Collector:
-    """Takes spans as an OTLP collector does, and keeps the headers they came with."""
-
-    def __init__(self, *, status=200):
-        self.status = status
-        self.headers, self.spans, self.resources, self.paths = [], [], [], []
-
-    async def _answer(self, reader, writer):
-        head = await reader.readuntil(b"\r\n\r\n")
-        lines = head.decode().split("\r\n")
-        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:]) if name}
-        body = gzip.decompress(await reader.readexactly(int(headers["content-length"])))
-        self.paths.append(lines[0].split()[1])
-        self.headers.append(headers)
-        request = ExportTraceServiceRequest.FromString(body)
-        if self.status == 200:
-            for resource in request.resource_spans:
-                self.resources.append({pair.key: pair.value.string_value for pair in resource.resource.attributes})
-                self.spans += [span for scope in resource.scope_spans for span in scope.spans]
-        writer.write(f"HTTP/1.1 {self.status} X\r\nContent-Length: 0\r\n\r\n".encode())
-        writer.close()
-
-    @asynccontextmanager
-    async def serving(self):
-        server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
-        async with server:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 @asynccontextmanager

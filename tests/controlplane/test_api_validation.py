@@ -59,7 +59,29 @@ def _changed(base: dict, path: str, value: object) -> dict:
     return body
 
 
+HELPER = {"name": "helper", "description": "Helps.", "instructions": "Help."}
 BAD = [
+    pytest.param(
+        AGENT,
+        "spec.subAgents",
+        [HELPER | {"tools": ["task"]}],
+        "a sub-agent gives work to nobody and asks nobody",
+        id="a sub-agent gives no work",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.subAgents",
+        [HELPER | {"timeout": "soon"}],
+        "subAgents.timeout must be a whole number and a unit",
+        id="the time of a sub-agent is a duration",
+    ),
+    pytest.param(
+        AGENT, "spec.subAgents", [HELPER, HELPER], "Duplicate value", id="sub-agents are told apart by their names"
+    ),
+    pytest.param(
+        AGENT, "spec.plugins", [{"name": "My_Plugin"}], "plugins.name may hold lower-case", id="the name of a plugin"
+    ),
+    pytest.param(AGENT, "spec.toolSearch", {"always": []}, "toolSearch.above", id="a search says from when on"),
     pytest.param(
         AGENT, "spec.memory.maxBytes", "2Gi", "not be more than memory.storage.size", id="memory is within its volume"
     ),

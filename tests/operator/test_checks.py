@@ -9,6 +9,7 @@ from fleetwright_operator import names
 from fleetwright_operator.cluster.entry import Entry
 
 MODEL = {"name": "m", "baseURL": "https://models.example.com/v1"}
+HELPER = {"name": "helper", "description": "Helps.", "instructions": "Help."}
 INVALID = [
     pytest.param({"instructions": " "}, "InstructionsMissing", "spec.instructions is empty", id="no instructions"),
     pytest.param({"model": {"name": ""}}, "ModelMissing", "spec.model.name is empty", id="no model"),
@@ -117,6 +118,60 @@ INVALID = [
                 "a rule that refers to elsewhere",
             ),
         )
+    ),
+    pytest.param(
+        {"enforcement": {"deny": ["task"]}},
+        "UnknownTool",
+        "spec.enforcement.deny names 'task'",
+        id="the tool that gives work, where there is no sub-agent",
+    ),
+    pytest.param(
+        {"plugins": [{"name": "tools"}], "mcpServers": [{"name": "tools"}]},
+        "PluginIsServer",
+        "spec.plugins and spec.mcpServers both have 'tools'",
+        id="a plugin with the name of a server",
+    ),
+    pytest.param(
+        {"toolSearch": {"above": 9, "always": ["tools_add"]}, "mcpServers": [{"name": "tools"}]},
+        "UnknownTool",
+        "spec.toolSearch.always names 'tools_add'",
+        id="a tool of nobody that is always shown",
+    ),
+    pytest.param(
+        {"subAgents": [HELPER | {"tools": ["tools_add"]}], "mcpServers": [{"name": "tools"}]},
+        "UnknownTool",
+        "spec.subAgents[helper].tools names 'tools_add', which is no tool of this agent",
+        id="a tool of nobody for a sub-agent",
+    ),
+    pytest.param(
+        {"subAgents": [HELPER | {"tools": ["task"]}]},
+        "UnknownTool",
+        "spec.subAgents[helper].tools names 'task': a sub-agent gives work to nobody",
+        id="a sub-agent that would give work",
+    ),
+    pytest.param(
+        {"subAgents": [HELPER | {"timeout": "soon"}]},
+        "InvalidDuration",
+        "spec.subAgents[helper].timeout",
+        id="a time limit of a sub-agent that is none",
+    ),
+    pytest.param(
+        {"subAgents": [HELPER], "memory": {"skills": {"subAgents": ["clerk"]}}},
+        "UnknownSubAgent",
+        "spec.memory.skills.subAgents names 'clerk', which is none of spec.subAgents",
+        id="learning from a sub-agent that is none",
+    ),
+    pytest.param(
+        {"memory": {"skills": {"curation": {"halfLife": "soon"}}}},
+        "InvalidDuration",
+        "spec.memory.skills.curation.halfLife",
+        id="a half-life that is no duration",
+    ),
+    pytest.param(
+        {"subAgents": [HELPER | {"model": {"name": "tiny", "contextWindow": 100}}]},
+        "ModelLimits",
+        "spec.subAgents[helper].model.contextWindow is 100 and must be above spec.model.maxOutputTokens",
+        id="a sub-agent whose model has no room for an answer",
     ),
     pytest.param({"peers": [{"name": "poet"}]}, "PeerIsSelf", "names the agent itself", id="its own peer"),
 ]

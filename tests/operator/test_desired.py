@@ -95,6 +95,14 @@ FULL = {
         "maxBytes": "3Gi",
         "sessions": {"enabled": False},
         "knowledge": {"enabled": True, "hot": False, "topK": 3, "maxFactsPerCaller": 500},
+        "skills": {
+            "enabled": True,
+            "subAgents": ["rhymer"],
+            "topK": 4,
+            "maxTokens": 1500,
+            "maxSkillsPerCaller": 100,
+            "curation": {"interval": "12h", "halfLife": "720h", "pruneBelow": "0.1", "mergeAbove": "0.8"},
+        },
     },
     "compaction": {
         "mode": "Observe",
@@ -105,6 +113,20 @@ FULL = {
         "archive": {"retain": "24h", "recallTool": False},
         "guard": {"minGain": "0.3"},
     },
+    "plugins": [{"name": "units", "config": {"digits": 1}}],
+    "toolSearch": {"above": 40, "always": ["tools__add"]},
+    "subAgents": [
+        {
+            "name": "rhymer",
+            "description": "Finds rhymes.",
+            "instructions": "Rhyme.",
+            "tools": ["tools__add", "load_skill"],
+            "model": {"name": "priced", "contextWindow": 32000},
+            "maxModelCalls": 7,
+            "timeout": "2m",
+        },
+        {"name": "reader", "description": "Reads.", "instructions": "Read."},
+    ],
     "limits": {
         "maxToolCalls": 3,
         "maxModelCalls": 12,

@@ -57,6 +57,19 @@ SAID = [
         id="more servers than an agent may have",
     ),
     pytest.param(
+        {
+            "plugins": [
+                {"name": "units", "loaded": False, "message": "x" * 999},
+                {"name": "good", "loaded": True, "message": "y"},
+                {"name": "No Name", "loaded": False},
+                {"name": "mute", "loaded": False},
+                7,
+            ]
+        },
+        Said(failed_plugins={"units": "x" * 300, "mute": "it says nothing"}),
+        id="plugins that are not loaded",
+    ),
+    pytest.param(
         {"budgets": [{"period": "Day", "exceeded": True, "resetsAt": "2026-01-02T00:00:00Z", "spentUsd": "5"}]},
         Said(budgets=(BudgetReport(period="Day", exceeded=True, resets_at="2026-01-02T00:00:00Z"),)),
         id="a budget that is used up",
@@ -158,6 +171,13 @@ def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered
     assert lost.reason == "McpServerUnreachable"
     assert "cannot be reached: down" in lost.message
     assert "x, y" in lost.message
+
+
+def test_an_agent_is_degraded_by_a_plugin_of_its_spec_that_is_not_loaded():
+    failed = Said(failed_plugins={"units": "no such package", "former": "gone"})
+    found = degraded(failed, [], servers=[], plugins=["units", "good"])
+    assert (found.reason, found.message) == ("PluginNotLoaded", "plugin 'units' is not loaded: no such package")
+    assert degraded(failed, [], servers=[], plugins=["good"]) is None
 
 
 # The loop.

@@ -1,4 +1,5 @@
-"""The command of the agent image: `fleetwright-agent serve`, `probe` (looks that end), `audit`, `bridge`, `fetch`.
+"""The command of the agent image, `fleetwright-agent`: `serve`, `probe` (looks that end), `audit`, `bridge`, `curate`,
+`fetch`.
 
 Exit codes: 0 after a clean end, 2 when what was mounted or asked for cannot work; then one line says what and why, on
 standard error and where Kubernetes looks for last words. Refuses: starting half.
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from fleetwright_agent.audit import command as audit
 from fleetwright_agent.bridge import command as bridge
+from fleetwright_agent.curator import command as curator
 from fleetwright_agent.fetch import command as fetch
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.logs import LEVELS, configure
@@ -58,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     audit.declare(commands)
     probe.declare(commands)
     bridge.declare(commands)
+    curator.declare(commands)
     fetch.declare(commands)
     return parser
 

@@ -1,6 +1,8 @@
 """Assembles an agent from parts that are all arguments. Refuses: importing the loop; the first task does."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
@@ -10,12 +12,13 @@ from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory import knowledge, schema, sessions
+from fleetwright_agent.memory import knowledge, learned_skills, schema, sessions
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.volume import Volume
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts
+from fleetwright_agent.plugins.loading import Plugins, installed
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.server.auth import Identity, MountedTokens, parse_callers
 from fleetwright_agent.server.card import Card, parse_card
@@ -60,6 +63,7 @@ def create_app(
     metrics: Metrics | None = None,
     clock: Clock | None = None,
     offers: Offers | None = None,
+    installed_plugins: Callable[[], Iterable[EntryPoint]] | None = None,
     retry_seconds: float = RETRY_SECONDS,
     keepalive_seconds: float = KEEPALIVE_SECONDS,
     stalled_seconds: float = STALLED_SECONDS,
@@ -81,8 +85,10 @@ def create_app(
         Books(config.budgets, Ledger(conversations, now=clock.now), metrics, now=clock.now),
         conversations,
         knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=clock.now),
+        learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=clock.now),
         Gate(),
         offers or Offers(),
+        Plugins(config.plugins, metrics, installed=installed_plugins or installed),
         Watched(layout.card_file, parse_card),
         LastCompaction(),
         _tracing(config, layout, metrics),
@@ -116,8 +122,10 @@ class _Common:
     books: Books
     conversations: Database
     knowledge: knowledge.Knowledge
+    skills: learned_skills.LearnedSkills
     gate: Gate
     offers: Offers
+    plugins: Plugins
     card: Watched[Card]
     compaction: LastCompaction
     tracing: Tracing
@@ -154,7 +162,9 @@ def _turns(common: _Common, turn: Turn | None) -> Turns:
         metrics=common.metrics,
         conversations=common.conversations,
         knowledge=common.knowledge,
+        skills=common.skills,
         offers=common.offers,
+        plugins=common.plugins,
         trail=common.trail,
         books=common.books,
         tracing=common.tracing,
@@ -229,7 +239,7 @@ def _stores(common: _Common, log: TaskLog) -> Stores:
         common.layout.memory / sessions.FOLDER, redact=redactor(common.layout).text, clock=common.clock.now
     )
     audited = common.config.audit.mode is not AuditMode.OFF
-    return Stores(log, common.conversations, told, common.knowledge, common.trail, audited)
+    return Stores(log, common.conversations, told, common.knowledge, common.skills, common.trail, audited)
 
 
 def _tokens(common: _Common, callers: Watched[Callers]) -> Identity:
@@ -275,6 +285,7 @@ def _parts(
         compaction=common.compaction,
         reachability=Reachability(common.config.mcp_servers, denied=common.config.denied_ranges),
         offers=common.offers,
+        plugins=common.plugins,
         clock=common.clock,
         retry_seconds=retry_seconds,
         keepalive_seconds=keepalive_seconds,

@@ -65,6 +65,7 @@ class Application:
 
     async def _begin(self) -> None:
         await self._parts.conversations.check()
+        self._parts.plugins.begin()
         self._beside(self._upkeep.run())
         self._beside(self._parts.reachability.watch())
         if self._parts.pushes:
@@ -95,8 +96,10 @@ class Application:
         if self._parts.pushes:
             await self._parts.pushes.aclose()
         await self._parts.turns.aclose()
+        await self._parts.plugins.aclose()
         await self._parts.tracing.aclose()
         await self._parts.stores.knowledge.aclose()
+        await self._parts.stores.skills.aclose()
         await self._parts.conversations.aclose()
         await self._parts.trail.aclose()
         await self._parts.log.aclose()
@@ -133,6 +136,7 @@ class Application:
             **_audit(parts.trail),
             **({"budgets": parts.books.report()} if parts.config.budgets else {}),
             "mcpServers": [self._server(look) for look in parts.reachability.report],
+            **({"plugins": parts.plugins.report()} if parts.config.plugins else {}),
             **({"push": parts.pushes.report()} if parts.pushes else {}),
             "ready": reason is None,
             "reason": reason,

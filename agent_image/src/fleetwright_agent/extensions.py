@@ -1,5 +1,6 @@
 """What agents of this fleet say to each other beside the protocol: names on the wire, said once for both sides."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,12 +35,19 @@ SKILL_HINT: Final = "skillHint"
 """Metadata of a request: the skill of the card that it is meant for."""
 TOOL_CALL: Final = "https://proto-labs.ai/a2a/ext/tool-call-v1"
 """Metadata of a status message: that a tool was called, or what came of it."""
+SKILL: Final = "https://proto-labs.ai/a2a/ext/skill-v1"
+"""Metadata of an artifact of its own: a skill that was learned in the task."""
 MODEL_FALLBACK: Final = "https://fleetwright.dev/a2a/model-fallback/v1"
 """Metadata of a status message: which model took over from which, and why."""
 HITL: Final = "hitl-v1"
 """The data part that says what a person is asked, for programs. It has no URI."""
 REASONING: Final = "reasoning-v1"
 """The data part with what the model thought. It has no URI."""
+
+
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(-.*)?"
+)
 
 
 def trace_of(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -49,6 +57,14 @@ def trace_of(metadata: Mapping[str, Any]) -> dict[str, str]:
         return {}
     known = {key: said.get(key) for key in ("traceId", "spanId")}
     return {key: value for key, value in known.items() if isinstance(value, str) and _is_hex(value)}
+
+
+def trace_in(traceparent: str) -> dict[str, str]:
+    """The trace that the W3C's header names; nothing where its sender does not record it."""
+    found = _TRACEPARENT.fullmatch(traceparent.strip())
+    if found is None or not int(found["flags"], 16) & 1:
+        return {}
+    return {"traceId": found["trace"], "spanId": found["span"]}
 
 
 def labels_of(metadata: Mapping[str, Any]) -> dict[str, str]:

@@ -76,10 +76,21 @@ class Metrics:
             "conversations_forgotten_total", "Conversations that made way, by why.", "reason"
         )
 
+        self.skills_learned = counter("skills_learned_total", "Skills that were learned.", "outcome")
+        self.skills_recalled = counter("skills_recalled_total", "Learned skills that were given with a message.")
+        self.skills_curated = counter("skills_curated_total", "Learned skills that went, by why.", "outcome")
+
         self.audit_failures = counter("audit_failures_total", "Lines of the audit trail that could not be written.")
 
         self.tool_calls = counter("tool_calls_total", "Calls of tools.", "tool", "outcome")
         self.tool_latency = histogram("tool_latency_seconds", "A tool call.", "tool")
+        self.plugin_loaded = gauge("plugin_loaded", "1 where a plugin is loaded, 0 where it could not be.", "plugin")
+        self.tool_schemas_withheld = counter(
+            "tool_schemas_withheld_total", "Declarations of tools that calls of the model were spared."
+        )
+        self.sub_agent_tasks = counter(
+            "sub_agent_tasks_total", "Tasks of sub-agents that came to an end.", "sub_agent", "outcome"
+        )
         self.mcp_breaker_open = gauge(
             "mcp_breaker_open", "1 while calls of a server that does not answer are refused.", "server"
         )
@@ -120,6 +131,10 @@ class Metrics:
             self.push_deliveries.labels(outcome)
         for reason in ("idle", "count", "room"):
             self.conversations_forgotten.labels(reason)
+        for outcome in ("new", "again"):
+            self.skills_learned.labels(outcome)
+        for outcome in ("merged", "pruned"):
+            self.skills_curated.labels(outcome)
         for outcome in ("nudged", "ended"):
             self.repeated_calls.labels(outcome)
         for model in models:

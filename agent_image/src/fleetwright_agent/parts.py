@@ -6,6 +6,7 @@ from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.volume import Volume
+from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.server.auth import Identity
 from fleetwright_agent.server.card import Card
@@ -52,6 +53,7 @@ class Parts:
     compaction: LastCompaction
     reachability: Reachability
     offers: Offers
+    plugins: Plugins
     clock: Clock
     retry_seconds: float
     keepalive_seconds: float

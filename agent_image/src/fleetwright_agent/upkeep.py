@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from fleetwright_agent.curator.curator import Curator
 from fleetwright_agent.memory.archive import expire
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.metrics import Metrics
@@ -47,6 +48,10 @@ class Upkeep:
             clock=parts.clock,
         )
 
+        self._curator = Curator(
+            parts.config, parts.stores.skills, tell=parts.stores.tell, metrics=metrics, clock=parts.clock
+        )
+
     async def recover(self) -> None:
         """Takes up what was running, in the order of acceptance: it is the order of turns within a conversation.
 
@@ -83,6 +88,7 @@ class Upkeep:
                 self._look,
                 self._parts.erasure.resume,
                 self._retention.look,
+                self._curator.look,
                 self._forget,
             ):
                 await self._tried(part)

@@ -7,7 +7,8 @@ from typing import Any
 
 from fleetwright_operator import names, preflights
 from fleetwright_operator.canonical import short_hash
-from fleetwright_operator.checks import ACCEPTED, RESOLVED, violations
+from fleetwright_operator.checking import violations
+from fleetwright_operator.checks import ACCEPTED
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.credentials import Credentials, credentials_for
@@ -26,6 +27,7 @@ from fleetwright_operator.knowledge import degraded, drift, over_budget, tools_o
 from fleetwright_operator.moments import moment, written
 from fleetwright_operator.observe import ObservedAgent, observe_agent
 from fleetwright_operator.proving import Proving
+from fleetwright_operator.reference_checks import RESOLVED
 from fleetwright_operator.reports import Reports
 from fleetwright_operator.rollout import deployment_health
 from fleetwright_operator.settings import Settings
@@ -123,7 +125,7 @@ class AgentPass:
             written=f"revision {revision}",
             health=self._health(seen, revision),
             unheard=seen.said is None and any(not pod.deleting for pod in seen.of_kind("Pod")),
-            degraded=degraded(seen.said, tools, servers=tuple(seen.servers)),
+            degraded=degraded(seen.said, tools, servers=tuple(seen.servers), plugins=_plugins(seen)),
             drift=self._drift(seen, children),
             unpriced=unpriced(seen.agent["spec"], self.settings.catalog),
             over_budget=over_budget(seen.said, seen.agent["spec"].get("budgets", ())),
@@ -254,3 +256,7 @@ def _parts(seen: ObservedAgent, held: Credentials, settings: Settings) -> AgentP
         environment=seen.environment_versions,
         sign=partial(card_signatures, ring=seen.card_keys, jku=settings.key_set_url),
     )
+
+
+def _plugins(seen: ObservedAgent) -> tuple[str, ...]:
+    return tuple(plugin["name"] for plugin in seen.agent["spec"].get("plugins", ()))

@@ -1,44 +1,29 @@
-"""What can be wrong with an Agent, one small pure function each, in the order in which a person would look.
+"""What can be wrong with an Agent by itself, one small pure function each, in the order in which a person would look.
 
-`ACCEPTED` needs the object alone: it holds again what the CRD's rules say, because rules can be absent.
-`RESOLVED` needs what the object refers to.
+It holds again what the CRD's rules say, because rules can be absent. What an Agent refers to is `reference_checks`'.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from fleetwright_operator import durations, names
-from fleetwright_operator.address_checks import means_its_reader, resolves, usable
+from fleetwright_operator import durations
+from fleetwright_operator.address_checks import means_its_reader, usable
 from fleetwright_operator.argument_rules import rules_can_be_kept
-from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.desired.additions import is_managed, range_problems
-from fleetwright_operator.desired.addresses import (
-    UnusableAddress,
-    has_unseen_endpoints,
-)
-from fleetwright_operator.desired.deployment import agent_template, skill_volume
-from fleetwright_operator.desired.egress import derived_addresses
+from fleetwright_operator.checking import Check
+from fleetwright_operator.desired.additions import range_problems
+from fleetwright_operator.desired.deployment import agent_template
 from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.models import base_url, declared_models, price_of, priced_models
-from fleetwright_operator.desired.permissions import widened
+from fleetwright_operator.desired.models import base_url, declared_models, other_model, price_of, priced_models
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.push import push_range_problems, receivers
-from fleetwright_operator.desired.references import FileReference, file_references, instructions_file
+from fleetwright_operator.desired.references import instructions_file
 from fleetwright_operator.desired.telemetry import COLLECTOR, collector
 from fleetwright_operator.desired.terms import declared_rotation, declared_skills
-from fleetwright_operator.desired.tool_access import allowed_tools, credential_keys, peer_tool
 from fleetwright_operator.desired.volume import is_ephemeral
-from fleetwright_operator.discovery import awaits_pin, drift
-from fleetwright_operator.edges import allows, identity_of, peers_of, selects_namespaces
+from fleetwright_operator.edges import identity_of, peers_of, selects_namespaces
 from fleetwright_operator.observe import ObservedAgent
-from fleetwright_operator.server_checks import secrets_exist, server_accepted
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.skill_looks import SOURCE_PENDING
+from fleetwright_operator.tool_names import named_tools_are_its_own, plugins_are_told_apart
 from fleetwright_operator.violation import Violation
-
-_BY_HAND = ", or open its addresses under spec.network.egress"
-
-Check = Callable[[ObservedAgent, Settings], Iterator[Violation]]
 
 
 def instructions_are_written(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -70,6 +55,26 @@ def models_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
             yield Violation("ModelLimits", message)
 
 
+def sub_agents_have_room(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    own = seen.agent["spec"].get("model", {})
+    output = own.get("maxOutputTokens", settings.catalog.lookup(own.get("name", "")).max_output_tokens)
+    for each in (each for each in seen.agent["spec"].get("subAgents", ()) if "model" in each):
+        window = other_model(each["model"], settings.catalog)["contextWindow"]
+        if window <= output:
+            field = f"spec.subAgents[{each['name']}].model.contextWindow"
+            message = f"{field} is {window} and must be above spec.model.maxOutputTokens, which is {output}"
+            yield Violation("ModelLimits", message)
+
+
+def learning_has_a_source(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = seen.agent["spec"]
+    known = {each["name"] for each in spec.get("subAgents", ())}
+    for name in spec.get("memory", {}).get("skills", {}).get("subAgents", ()):
+        if name not in known:
+            text = f"spec.memory.skills.subAgents names {name!r}, which is none of spec.subAgents"
+            yield Violation("UnknownSubAgent", f"{text}: correct it, or remove it")
+
+
 def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     """What is spent is summed up in the memory of the agent, by the prices of its models."""
     spec = seen.agent["spec"]
@@ -86,14 +91,17 @@ def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
 def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     spec = seen.agent["spec"]
     compaction = spec.get("compaction", {})
+    curation = spec.get("memory", {}).get("skills", {}).get("curation", {})
     places = {
         **{f"{field}.timeout": model.get("timeout") for field, model in declared_models(spec)},
+        **{f"spec.subAgents[{each['name']}].timeout": each.get("timeout") for each in spec.get("subAgents", ())},
         "spec.approvals.expiry": spec.get("approvals", {}).get("expiry"),
         "spec.compaction.summary.timeout": compaction.get("summary", {}).get("timeout"),
         "spec.compaction.prune.idleAfter": compaction.get("prune", {}).get("idleAfter"),
         "spec.compaction.archive.retain": compaction.get("archive", {}).get("retain"),
         "spec.memory.taskRetention": spec.get("memory", {}).get("taskRetention"),
         "spec.memory.conversationRetention": spec.get("memory", {}).get("conversationRetention"),
+        **{f"spec.memory.skills.curation.{field}": curation.get(field) for field in ("interval", "halfLife")},
         **{
             f"spec.enforcement.limits[{number}].window": limit.get("window")
             for number, limit in enumerate(spec.get("enforcement", {}).get("limits", ()))
@@ -158,28 +166,6 @@ def peers_are_others(seen: ObservedAgent, settings: Settings) -> Iterator[Violat
         yield Violation("PeerIsSelf", "spec.peers names the agent itself: remove that entry")
 
 
-def named_tools_are_its_own(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    """What a server offers the agent alone knows: where a name is not among it, all of that server needs approval."""
-    spec = seen.agent["spec"]
-    known = {"load_skill", "read_skill_file", *(peer_tool(peer["name"]) for peer in spec.get("peers", ()))}
-    servers = tuple(f"{use['name']}__" for use in spec.get("mcpServers", ()))
-    for field, name in _named_tools(spec):
-        if name not in known and not (servers and name.startswith(servers)):
-            message = (
-                f"spec.{field} names {name!r}, which is no tool of this agent: write <server>__<tool> for one"
-                " of spec.mcpServers, or ask_<peer> for one of spec.peers"
-            )
-            yield Violation("UnknownTool", message)
-
-
-def _named_tools(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield from (("approvals.tools", name) for name in spec.get("approvals", {}).get("tools", ()))
-    policy = spec.get("enforcement", {})
-    yield from (("enforcement.deny", name) for name in policy.get("deny", ()))
-    yield from (("enforcement.arguments", rule["tool"]) for rule in policy.get("arguments", ()))
-    yield from (("enforcement.limits", limit["tool"]) for limit in policy.get("limits", ()) if limit["tool"] != "*")
-
-
 def results_are_objects(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     for number, skill in enumerate(declared_skills(seen.agent["spec"])):
         if skill.get("outputSchema", {}).get("type", "object") != "object":
@@ -187,118 +173,11 @@ def results_are_objects(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
             yield Violation("OutputSchema", f"{place} must be object: put what it describes into a property of one")
 
 
-def skills_are_ready(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for name, skill in seen.skills.items():
-        if skill is None:
-            yield Violation("SkillNotFound", _skill_not_found(seen, name))
-            continue
-        ready = _ready(skill.facts)
-        if ready.get("observedGeneration") == skill.generation and ready.get("status") != "True":
-            reason = "SkillPending" if ready["reason"] == SOURCE_PENDING else "SkillNotReady"
-            yield Violation(reason, f"Skill {name!r} is not ready: {ready['message']}")
-        elif not _is_held(seen, name):
-            yield Violation("SkillPending", f"Skill {name!r} is still being read")
-
-
-def _skill_not_found(seen: ObservedAgent, name: str) -> str:
-    missing = f"Skill {name!r} does not exist in namespace {seen.entry.namespace!r}"
-    deployment = seen.child("Deployment", seen.entry.name)
-    if deployment is None or skill_volume(name) not in deployment.facts["volumes"]:
-        return missing
-    return f"{missing}; revision {deployment.facts['revision']} goes on serving with the files that it had"
-
-
-def _is_held(seen: ObservedAgent, skill: str) -> bool:
-    """Whether its files stay though the Skill may be deleted the next moment: only then may a pod need them."""
-    entry = seen.skills[skill]
-    if entry is not None and "source" in entry.facts["status"]:
-        return True  # its pods fetch them, whether the Skill is there or not
-    snapshot = seen.snapshots.get(skill)
-    if snapshot is None:
-        return False
-    held = any(holder.uid == seen.entry.uid for holder in snapshot.holders)
-    return held or seen.mounted_snapshots.get(skill) == snapshot
-
-
-def servers_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    for name, server in seen.servers.items():
-        if server is None:
-            message = f"McpServer {name!r} does not exist in namespace {seen.entry.namespace!r}"
-            yield Violation("McpServerNotFound", message)
-            continue
-        for violation in server_accepted(server, settings):
-            yield Violation("McpServerInvalid", f"McpServer {name!r}: {violation.message}")
-        for violation in secrets_exist(credential_keys(server), seen.server_secrets):
-            yield Violation(violation.reason, f"McpServer {name!r}: {violation.message}")
-
-
-def tools_are_as_pinned(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for use in (widened(use, seen.needs) for use in seen.agent["spec"].get("mcpServers", ())):
-        name, server = use["name"], seen.servers[use["name"]]
-        if server is None:
-            continue
-        if awaits_pin(server):
-            yield Violation("McpServerPending", f"McpServer {name!r} is pinned, and its tools were not looked at yet")
-        if changed := drift(server):
-            yield Violation("McpServerToolsChanged", f"McpServer {name!r}: {changed}")
-        if allowed_tools(use, server) == []:
-            remedy = "allow one of the same tools in both, or drop it from spec.mcpServers"
-            yield Violation("NoToolAllowed", f"the agent and McpServer {name!r} allow no tool in common: {remedy}")
-
-
-def peers_exist_and_agree(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    me = identity_of(seen.agent)
-    for (space, name), peer in seen.peers.items():
-        if peer is None:
-            hidden = settings.namespaces and space not in settings.namespaces
-            why = "is not among those this installation looks at" if hidden else "has no such agent"
-            yield Violation("PeerNotFound", f"Agent {name!r} does not exist: namespace {space!r} {why}")
-        elif not allows(peer, me, seen.namespace_labels):
-            caller = seen.entry.name if space == me[0] else names.qualified(*me)
-            callee = names.qualified(space, name)
-            message = f"Agent {callee!r} does not allow {caller!r}: add it to allowedCallers there"
-            yield Violation("PeerNotAllowed", message)
-
-
-def mounted_files_exist(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    for reference in file_references(seen.agent):
-        yield from _file_exists(reference, seen.referenced[reference.object], seen.entry.namespace)
-
-
-def _file_exists(reference: FileReference, found: Entry | None, namespace: str) -> Iterator[Violation]:
-    kind, name, key = reference.kind, reference.name, reference.key
-    if found is None:
-        message = f"{reference.field} names {kind} {name!r}, which does not exist in namespace {namespace!r}"
-        yield Violation(f"{kind}NotFound", message)
-        return
-    keys = found.facts["keys"]
-    if keys is not None and key not in keys:
-        known = ", ".join(sorted(keys)) or "none"
-        message = f"{reference.field} names key {key!r} of {kind} {name!r}, which has: {known}. Add it or name another"
-        yield Violation(f"{kind}KeyNotFound", message)
-
-
-def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    servers = {
-        name: server for name, server in seen.servers.items() if server and not list(server_accepted(server, settings))
-    }
-    try:
-        addresses = list(derived_addresses(seen.agent, servers, seen.needs, seen.services, settings))
-    except UnusableAddress as error:
-        # Of a Skill whose own pass is still to say so.
-        yield Violation("InvalidAddress", str(error))
-        return
-    if not is_managed(seen.agent):
-        return  # no rule is derived, so nobody needs to see where an address leads
-    for field, address in addresses:
-        for violation in resolves(field, address, seen.services, settings):
-            unseen = has_unseen_endpoints(address, seen.services, settings)
-            yield Violation(violation.reason, violation.message + (_BY_HAND if unseen else ""))
-
-
 ACCEPTED: tuple[Check, ...] = (
     instructions_are_written,
     models_are_usable,
+    sub_agents_have_room,
+    learning_has_a_source,
     durations_are_durations,
     callers_can_be_judged,
     additions_are_harmless,
@@ -308,24 +187,8 @@ ACCEPTED: tuple[Check, ...] = (
     rotation_is_possible,
     peers_are_others,
     named_tools_are_its_own,
+    plugins_are_told_apart,
     budgets_can_be_kept,
     results_are_objects,
     rules_can_be_kept,
 )
-RESOLVED: tuple[Check, ...] = (
-    mounted_files_exist,
-    skills_are_ready,
-    servers_are_usable,
-    tools_are_as_pinned,
-    peers_exist_and_agree,
-    addresses_resolve,
-)
-
-
-def violations(checks: tuple[Check, ...], seen: ObservedAgent, settings: Settings) -> list[Violation]:
-    return [violation for check in checks for violation in check(seen, settings)]
-
-
-def _ready(custom: Mapping[str, Any]) -> Mapping[str, Any]:
-    conditions = custom.get("status", {}).get("conditions", ())
-    return next((condition for condition in conditions if condition["type"] == "Ready"), {})

@@ -25,7 +25,9 @@ def tools_of(previous: Mapping[str, Any], said: Said | None, *, servers: Sequenc
     return [known[name] for name in servers if name in known]
 
 
-def degraded(said: Said | None, tools: Tools, *, servers: Sequence[str]) -> Violation | None:
+def degraded(
+    said: Said | None, tools: Tools, *, servers: Sequence[str], plugins: Sequence[str] = ()
+) -> Violation | None:
     """What the agent runs without."""
     reports = said.servers if said else {}
     lost = [(name, reports[name].unreachable) for name in servers if name in reports and reports[name].unreachable]
@@ -34,9 +36,12 @@ def degraded(said: Said | None, tools: Tools, *, servers: Sequence[str]) -> Viol
     texts += [
         f"McpServer {name!r} does not offer what the spec allows or has approved: {names}" for name, names in short
     ]
+    failed = said.failed_plugins if said else {}
+    texts += [f"plugin {name!r} is not loaded: {failed[name]}" for name in plugins if name in failed]
     if not texts:
         return None
-    return Violation("McpServerUnreachable" if lost else "ToolsMissing", "; ".join(texts))
+    reason = "McpServerUnreachable" if lost else "ToolsMissing" if short else "PluginNotLoaded"
+    return Violation(reason, "; ".join(texts))
 
 
 def drift(said: Said | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:

@@ -12,6 +12,7 @@ from typing import Any
 _MESSAGE_LIMIT = 300
 _SERVERS_LIMIT = 64
 _MISSING_LIMIT = 20
+_PLUGINS_LIMIT = 16
 _COUNT_LIMIT = 100_000
 CARD_PATIENCE = 90
 """Seconds from another card to the first report that must know it: a kubelet that nobody woke takes a minute."""
@@ -20,6 +21,7 @@ _REVISION = re.compile(r"[0-9a-f]{1,64}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _PERIODS = ("Hour", "Day", "Month")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TOOL = re.compile(r"[!-~]{1,128}")
 
 Report = Mapping[str, str]
@@ -52,6 +54,8 @@ class Said:
     card_digest: str = ""
     servers: Mapping[str, ServerReport] = field(default_factory=dict)
     budgets: tuple[BudgetReport, ...] = ()
+    failed_plugins: Mapping[str, str] = field(default_factory=dict)
+    """Why each of them could not be loaded."""
 
 
 class Reports:
@@ -99,6 +103,7 @@ def parse_report(document: Any, *, pod: str = "") -> Said:
         card_digest=_matching(_DIGEST, document.get("cardDigest")),
         servers=_servers(document.get("mcpServers")),
         budgets=_budgets(document.get("budgets")),
+        failed_plugins=_failed_plugins(document.get("plugins")),
     )
 
 
@@ -109,6 +114,16 @@ def _servers(listed: Any) -> dict[str, ServerReport]:
         server["name"]: _server(server)
         for server in listed[:_SERVERS_LIMIT]
         if isinstance(server, Mapping) and isinstance(server.get("name"), str)
+    }
+
+
+def _failed_plugins(listed: Any) -> dict[str, str]:
+    if not isinstance(listed, list):
+        return {}
+    return {
+        each["name"]: str(each.get("message") or "it says nothing")[:_MESSAGE_LIMIT]
+        for each in listed[:_PLUGINS_LIMIT]
+        if isinstance(each, Mapping) and _matching(_NAME, each.get("name")) and each.get("loaded") is False
     }
 
 

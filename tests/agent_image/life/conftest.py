@@ -96,6 +96,47 @@ def keyed_model_port() -> Iterator[int]:
         yield port
 
 
+class Recorder:
+    """A model that answers like the offline one, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self._app = OfflineModel().app()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body = bytearray()
+
+        async def heard() -> Any:
+            message = await receive()
+            body.extend(message.get("body", b""))
+            if message["type"] == "http.request" and not message.get("more_body"):
+                self.asked.append(json.loads(body))
+            return message
+
+        await self._app(scope, heard, send)
+
+    @property
+    def newest(self) -> list[dict[str, Any]]:
+        messages: list[dict[str, Any]] = self.asked[-1]["messages"]
+        return messages
+
+
+@pytest.fixture
+def model() -> Iterator[tuple[Recorder, dict[str, Any]]]:
+    recorder = Recorder()
+    with serving(recorder) as port:
+        yield (
+            recorder,
+            {
+                "name": "offline",
+                "baseUrl": f"http://127.0.0.1:{port}/v1",
+                "contextWindow": 8000,
+                "maxOutputTokens": 1000,
+                "timeoutSeconds": 30,
+            },
+        )
+
+
 @pytest.fixture
 def serve() -> Callable[..., Any]:
     return serving
@@ -261,9 +302,11 @@ def agent(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
     """The whole agent behind its two doors; opening it again is a restart in good order."""
 
     @asynccontextmanager
-    async def start(*, conversations: Database | None = None, **changes: Any) -> AsyncIterator[Guest]:
+    async def start(
+        *, conversations: Database | None = None, installed_plugins: Any = None, **changes: Any
+    ) -> AsyncIterator[Guest]:
         write(**changes)
-        async with opened(mounted, conversations=conversations) as guest:
+        async with opened(mounted, conversations=conversations, installed_plugins=installed_plugins) as guest:
             yield guest
 
     return start

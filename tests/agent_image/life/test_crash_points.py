@@ -86,7 +86,7 @@ async def finished(guest, task, states):
         pytest.param("Charge the card 30; book table for 4 [[together]]", GATED, id="two tools, of which one waits"),
     ],
 )
-async def test_from_every_crash_a_task_comes_to_an_end_and_no_effect_happens_twice(
+async def test_r1_from_every_crash_a_task_comes_to_an_end_and_no_effect_happens_twice(
     agent, states, house, mounted, tmp_path_factory, text, changes
 ):
     camera = Camera(mounted.layout.memory, tmp_path_factory.mktemp("photographs"), house.ledger)

@@ -59,6 +59,7 @@ async def test_nothing_of_an_erased_owner_is_left_in_any_file_and_others_lose_no
             "costs": 1,
             "sessions": 2,
             "facts": 2,
+            "skills": 0,
             "auditLines": 2,
         }
         assert [line["kind"] for line in await export(admin, owner="client:other")] == ["end"]

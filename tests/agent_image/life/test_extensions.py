@@ -16,6 +16,8 @@ MIME = "application/vnd.protolabs.{}+json"
 URI = re.compile(r"https://(?:proto-labs\.ai/a2a/ext|fleetwright\.dev/a2a)/[a-z0-9/-]+")
 ASKS = {"askHuman": True, "approvals": {"tools": ["house__charge_card"]}}
 OURS = "https://fleetwright.dev/a2a/"
+WAITER = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["house__book_table"]}
+LEARNS = {"subAgents": [WAITER], "memory": {"skills": {"enabled": True}}}
 
 
 async def stream(guest, message, text):
@@ -98,6 +100,7 @@ async def everything(guest, message):
     left = await guest.say("Charge the card 40")
     said.append(await guest.call("CancelTask", {"id": left["id"]}))
     said.append(await guest.say("Book table for 4 [[fail:malformed]]"))
+    said.append(await guest.say('Give a task to the sub-agent waiter: "Book table for 4"'))
     async with guest.http() as http:
         params = {"id": "mine", "message": {"role": "user", "parts": [{"type": "text", "text": "Hello there"}]}}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tasks/send", "params": params}
@@ -120,6 +123,12 @@ async def everything(guest, message):
             {"dialects": ["1.0"], "extensions": {"toolCalls": False}, "askHuman": False},
             {"call-path/v1", "truncated/v1"},
             id="of one that asks nobody, tells no calls and speaks one version",
+        ),
+        pytest.param(
+            {"a2a": {"dialects": ["1.0"]}, **LEARNS},
+            {"dialects": ["1.0"], "askHuman": False, **LEARNS},
+            {"call-path/v1", "truncated/v1"},
+            id="of one that learns from its sub-agents",
         ),
     ],
 )

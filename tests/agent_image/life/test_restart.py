@@ -34,7 +34,7 @@ async def test_a_turn_that_was_killed_before_any_effect_goes_on(agent_process, s
     assert house.ledger == ["table for 4"]
 
 
-async def test_a_tool_that_has_answered_is_not_called_again_and_the_answer_is_told_once(
+async def test_r1_a_tool_that_has_answered_is_not_called_again_and_the_answer_is_told_once(
     agent_process, states, house, end
 ):
     async with agent_process() as guest:
@@ -67,7 +67,7 @@ async def test_the_bill_holds_what_was_used_before_the_process_ended(agent_proce
         assert bills[0]["costUsd"] >= 0.9 * bills[1]["costUsd"]
 
 
-async def test_a_tool_that_was_running_is_not_called_again_and_the_task_says_why_it_ended(
+async def test_r1_a_tool_that_was_running_is_not_called_again_and_the_task_says_why_it_ended(
     agent_process, states, house, end
 ):
     async with agent_process() as guest:
@@ -85,7 +85,9 @@ async def test_a_tool_that_was_running_is_not_called_again_and_the_task_says_why
     assert house.ledger == ["cooked 3", "table for 2"]
 
 
-async def test_of_two_calls_the_one_that_ended_keeps_its_result_and_neither_is_made_again(agent_process, states, house):
+async def test_r1_of_two_calls_the_one_that_ended_keeps_its_result_and_neither_is_made_again(
+    agent_process, states, house
+):
     async with agent_process() as guest:
         task = await guest.say("Book table for 4; cook a dish of 3 portions [[together]]", now=True)
         await until(lambda: ledger(house), 2)
@@ -93,6 +95,24 @@ async def test_of_two_calls_the_one_that_ended_keeps_its_result_and_neither_is_m
     async with agent_process() as guest:
         assert states(await guest.rested(task)) == "failed"
     assert sorted(house.ledger) == ["cooked 3", "table for 4"]
+
+
+async def test_a_kill_gives_a_model_that_repeats_itself_no_further_calls(agent_process, states, house):
+    """The guard counts in the conversation: what was repeated before counts, and so does that the model was told."""
+    async with agent_process() as guest:
+        task = await guest.say("Book table for 4 [[again:9!]] [[think:5]] [[pause:0.1]]", now=True)
+        await until(lambda: ledger(house), 4)
+        await asyncio.sleep(0.2)  # The model thinks for longer than that before it calls again.
+        assert await guest.metric('repeated_tool_calls_total{outcome="nudged"}') == 1
+        await guest.kill()
+    assert len(house.ledger) == 4
+    async with agent_process() as guest:
+        ended = await guest.rested(task)
+        assert states(ended) == "failed"
+        assert ended["status"]["message"]["metadata"]["reason"] == "repeated_tool_call"
+        assert ended["status"]["message"]["metadata"]["repeated"] == {"tool": "house__book_table", "times": 6}
+        assert await guest.metric('repeated_tool_calls_total{outcome="nudged"}') == 0
+    assert house.ledger == ["table for 4"] * 6
 
 
 async def test_a_reply_that_was_being_worked_on_is_not_lost(agent_process, states, house):

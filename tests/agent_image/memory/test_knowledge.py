@@ -7,7 +7,8 @@ import pytest
 
 from fleetwright_agent.config.memory import KnowledgeMemory
 from fleetwright_agent.memory.facts import told
-from fleetwright_agent.memory.knowledge import Fact, Knowledge, Source, TooManyFacts
+from fleetwright_agent.memory.knowledge import Fact, Knowledge, TooManyFacts
+from fleetwright_agent.memory.source import Source
 from fleetwright_agent.tools.knowledge import knowledge_tools
 
 SOURCE = Source("client:a", "ctx", "task")

@@ -9,6 +9,7 @@ from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.conversations import conversations
 from fleetwright_agent.memory.database import Database, MemoryUnusable
 from fleetwright_agent.memory.knowledge import SCHEMA as FACTS
+from fleetwright_agent.memory.learned_skills import SCHEMA as SKILLS
 from fleetwright_agent.memory.schema import FILE, SCHEMA
 from fleetwright_agent.memory.threads import conversation
 
@@ -70,7 +71,11 @@ async def test_a_file_of_before_gives_room_back_from_its_first_cleaning_on(befor
 
 @pytest.mark.parametrize(
     ("schema", "step"),
-    [pytest.param(SCHEMA, len(SCHEMA), id="conversations"), pytest.param(FACTS, len(FACTS), id="knowledge")],
+    [
+        pytest.param(SCHEMA, len(SCHEMA), id="conversations"),
+        pytest.param(FACTS, len(FACTS), id="knowledge"),
+        pytest.param(SKILLS, len(SKILLS), id="learned skills"),
+    ],
 )
 async def test_a_file_of_a_later_schema_is_refused_and_left_as_it_is(tmp_path, schema, step):
     newer = Database(tmp_path / "f.db", (*schema, "CREATE TABLE later (x TEXT);"))

@@ -211,12 +211,12 @@ async def test_a_part_of_the_disk_is_reserved_for_what_is_under_way(open_house, 
 
 def test_files_are_counted_by_what_they_are_for(tmp_path):
     files = ("tasks.db", "tasks.db-wal", "conversations.db", "knowledge/a.db", "sessions/x/c.json", "audit/audit.jsonl")
-    for n, name in enumerate((*files, "lost+found/y"), start=1):
+    for n, name in enumerate((*files, "lost+found/y", "skills/a.db"), start=1):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * n)
     parts = Volume(tmp_path, most_bytes=1).sizes().parts
-    assert parts == {"tasks": 3, "conversations": 3, "knowledge": 4, "sessions": 5, "audit": 6, "other": 7}
+    assert parts == {"tasks": 3, "conversations": 3, "knowledge": 4, "sessions": 5, "skills": 8, "audit": 6, "other": 7}
 
 
 def test_an_owner_that_is_being_erased_is_kept_out_and_nobody_else():

@@ -1,6 +1,7 @@
 """The audit trail: nothing in it can be altered or taken out unseen, and a volume that is full is told and counted."""
 
 import asyncio
+import fcntl
 import json
 import resource
 import signal
@@ -212,3 +213,68 @@ async def test_a_line_that_cannot_be_written_is_counted_and_the_trail_goes_on_af
     assert opened.problem is None
     verdict = verify(tmp_path)
     assert (verdict.torn, verdict.broken) == (1, ())
+
+
+async def test_two_writers_of_one_trail_are_one_chain_also_over_the_change_of_files(tmp_path: Path) -> None:
+    one, other = trail(tmp_path, most=8192), trail(tmp_path, most=8192)
+    for turn in range(30):
+        for writer in (one, other):
+            await asyncio.gather(*(writer.record("tool_call", {"tool": f"{turn}-{n}"}) for n in range(turn % 3)))
+    await one.restore()
+    await other.restore()
+    verdict = verify(tmp_path)
+    assert verdict.broken == ()
+    assert one.head == other.head
+    assert one.head is not None
+    assert (one.head.lines, one.head.hash) == (60, verdict.head)
+    for writer in (one, other):
+        await writer.aclose()
+
+
+async def test_a_trail_that_another_process_does_not_let_go_of_is_told_and_tried_again(tmp_path: Path) -> None:
+    failures: list[int] = []
+    opened = AuditTrail(
+        tmp_path, redact=Redactor(), now_ns=lambda: 0, on_failure=lambda: failures.append(1), patience=0.05
+    )
+    with (tmp_path / ".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(AuditFailed, match="another process holds it"):
+            await opened.record("tool_call", {"tool": "t"})
+    assert len(failures) == 1
+    await opened.restore()
+    await opened.aclose()
+    assert (opened.problem, verify(tmp_path).lines) == (None, 1)
+
+
+async def test_half_a_line_of_another_writer_that_died_is_chained_too(tmp_path: Path) -> None:
+    opened = trail(tmp_path)
+    await opened.record("tool_call", {"tool": "t"})
+    with (tmp_path / FILE).open("a") as file:
+        file.write('{"seq": 2, "ev')
+    await opened.record("tool_call", {"tool": "t"})
+    await opened.aclose()
+    verdict = verify(tmp_path)
+    assert (verdict.lines, verdict.torn, verdict.broken) == (3, 1, ())
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda lines: lines[:-1], id="cut off"),
+        pytest.param(lambda lines: [*lines[:-1], lines[-1].replace("fine", "good")], id="altered"),
+    ],
+)
+async def test_what_is_done_to_the_end_of_a_trail_shows_while_its_writer_goes_on(
+    tmp_path: Path, spoil: Callable[..., list[str]]
+) -> None:
+    opened = trail(tmp_path)
+    for n in range(3):
+        await opened.record("tool_call", {"tool": "t", **call_line({"n": n}, "fine")})
+    before = opened.head
+    file = tmp_path / FILE
+    file.write_text("".join(f"{line}\n" for line in spoil(file.read_text().splitlines())))
+    await opened.restore()
+    assert opened.head == before, "what the agent tells stays what it was"
+    await opened.record("tool_call", {"tool": "t"})
+    await opened.aclose()
+    assert verify(tmp_path).broken != ()

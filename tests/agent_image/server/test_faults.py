@@ -328,7 +328,7 @@ STEPS = 6
 
 
 @pytest.mark.parametrize("step", [pytest.param(n, id=f"after frame {n}") for n in range(STEPS)])
-async def test_a_cancel_at_any_step_ends_the_task_once(open_door: Open, step: int) -> None:
+async def test_r13_a_cancel_at_any_step_ends_the_task_once(open_door: Open, step: int) -> None:
     reached, gate = asyncio.Event(), asyncio.Event()
 
     async def steps(request: TurnRequest) -> AsyncIterator[Frame]:
@@ -351,7 +351,7 @@ async def test_a_cancel_at_any_step_ends_the_task_once(open_door: Open, step: in
     assert await door.get(task["id"]) == cancelled
 
 
-async def test_a_storm_of_cancels_ends_the_task_once_and_answers_everybody(open_door: Open) -> None:
+async def test_r13_a_storm_of_cancels_ends_the_task_once_and_answers_everybody(open_door: Open) -> None:
     async def waits(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Waiting. ")
         await asyncio.sleep(60)

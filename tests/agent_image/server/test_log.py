@@ -319,6 +319,10 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
         *(f"DROP INDEX {index}" for index in ("tasks_by_expiry", "tasks_waiting")),
         *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, columns in added.items() for column in columns),
         "DROP TABLE damaged",
+        *(f"DROP TRIGGER {trigger}" for trigger in ("content_delivered", "content_given_up")),
+        "DROP TABLE contents",
+        "ALTER TABLE outbox DROP COLUMN content",
+        "ALTER TABLE outbox ADD COLUMN task BLOB",
         "PRAGMA user_version = 3",
     ]
     await log._commit(lambda c: [c.execute(word) for word in before])
@@ -434,8 +438,8 @@ async def test_when_work_began_is_told_as_if_no_time_had_passed_between_processe
     path = tmp_path / "tasks.db"
     log = await open_at(path)
     n = await accepted(log, "t", at_ns=100)
-    log.began(n, 100)
-    log.began(n, 105)
+    log.began(n, 100, again=False)
+    log.began(n, 105, again=False)
     log.alive(alive)
     log.append(n, Record(2, updated, status_event("t", "c", TaskState.TASK_STATE_WORKING, at_ns=updated)))
     await log.aclose()
@@ -450,7 +454,7 @@ async def test_when_work_began_is_told_as_if_no_time_had_passed_between_processe
 async def test_what_goes_on_with_an_answer_begins_anew(tmp_path: Path) -> None:
     log = await open_at(tmp_path / "tasks.db")
     n = await accepted(log, "t")
-    log.began(n, 7)
+    log.began(n, 7, again=False)
     await log.rest(
         n, (Record(2, 9, ended("t", WAITING)),), Task(id="t", context_id="c", status=ended("t", WAITING).status)
     )

@@ -225,7 +225,7 @@ async def test_a_message_sent_twice_runs_once_and_gets_the_same_task(open_door: 
     assert len(door.turn.requests) == 2
 
 
-async def test_one_context_runs_one_turn_at_a_time_in_order_and_others_do_not_wait(open_door: Open) -> None:
+async def test_r13_one_context_runs_one_turn_at_a_time_in_order_and_others_do_not_wait(open_door: Open) -> None:
     seen: list[str] = []
     other_started = asyncio.Event()
 

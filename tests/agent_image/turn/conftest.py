@@ -23,9 +23,12 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
+from fleetwright_agent.memory.learned_skills import FOLDER as SKILLS
+from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.telemetry.tracing import UNTOLD
 from fleetwright_agent.tools.offers import Offers
@@ -163,6 +166,7 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
 
         database = Database(layout.memory / "conversations.db", SCHEMA)
         knowledge = Knowledge(layout.memory / FOLDER, now=time.time)
+        skills = LearnedSkills(layout.memory / SKILLS, now=time.time)
         books = Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time)
         trail = audit_trail(config, layout, metrics, Clock())
         supplies = Supplies(
@@ -171,7 +175,9 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             metrics=metrics,
             conversations=database,
             knowledge=knowledge,
+            skills=skills,
             offers=Offers(),
+            plugins=Plugins(config.plugins, metrics),
             trail=trail,
             books=books,
             tracing=UNTOLD,
@@ -183,6 +189,7 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             await turn.aclose()
             await trail.aclose()
             await knowledge.aclose()
+            await skills.aclose()
             await database.aclose()
 
     return open_turn

@@ -39,8 +39,9 @@ SECOND = {
 }
 USUAL = ["EquipmentLink", "CompactionLink", "LimitsLink", "EmptyReplies", "Mending", "ModelCalls"]
 ALL = [
+    "DeferralLink",
     *USUAL[:2],
-    "KnowledgeLink",
+    "RecollectionLink",
     "LimitsLink",
     "TypedResultLink",
     *USUAL[3:5],
@@ -64,6 +65,7 @@ class ModelCalls:
                 "results": [RESULT],
                 "model": {"fallbacks": [SECOND], "promptCache": True},
                 "memory": {"knowledge": {"enabled": True}},
+                "toolSearch": {"above": 30},
             },
             ALL,
             id="everything stands in the order that links.py explains",
@@ -93,7 +95,9 @@ def _supplies(config: AgentConfig, layout: Layout) -> Supplies:
         metrics=Metrics(CollectorRegistry()),
         conversations=none,
         knowledge=none,
+        skills=none,
         offers=none,
+        plugins=none,
         trail=none,
         books=none,
         tracing=none,

@@ -26,6 +26,7 @@ from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import ToolEnd, TurnFailed, TurnRequest
 from fleetwright_agent.turn.middleware.auditing import Auditor
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
+from fleetwright_agent.turn.middleware.skill_fence import SkillFence
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
 
 OBJECT = {"type": "object", "properties": {}}
@@ -46,6 +47,7 @@ async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OF
         Metrics(CollectorRegistry()),
         Journal(database),
         enforcement=Enforcement(policy, CallWindows(database, now_ns=time.time_ns)),
+        fence=SkillFence(lambda _: None),
         auditor=Auditor(trail, mode),
     )
     state = {"messages": [AIMessage("", id="asked")]}

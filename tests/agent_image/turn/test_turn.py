@@ -193,7 +193,7 @@ async def test_the_limit_of_tool_calls_holds(config, talking, orders_port):
         pytest.param("empty", "model_empty_answer", 0, id="an empty answer is no answer"),
     ],
 )
-async def test_a_failing_model_fails_the_turn_with_a_reason(config, talking, marker, reason, attempts):
+async def test_r4_a_failing_model_fails_the_turn_with_a_reason(config, talking, marker, reason, attempts):
     async with talking(config()) as talk:
         said = await talk.say(f"Hello there my friend [[fail:{marker}]]")
     assert said.failure is not None
@@ -214,7 +214,7 @@ async def test_a_key_that_is_missing_is_named_and_used_when_it_appears(config, t
         assert (await talk.say("Hello there")).failure is None
 
 
-async def test_a_model_that_hangs_fails_within_its_time(config, talking):
+async def test_r4_a_model_that_hangs_fails_within_its_time(config, talking):
     async with talking(config(model={"timeoutSeconds": 1})) as talk:
         said = await talk.say("Hello [[fail:hang]]")
     assert said.failure is not None

@@ -26,9 +26,12 @@ from fleetwright_agent.memory import schema
 from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
+from fleetwright_agent.memory.learned_skills import FOLDER as SKILLS
+from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.memories import memories
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.telemetry.tracing import UNTOLD
@@ -41,6 +44,7 @@ from fleetwright_agent.turn.links import model_links
 from fleetwright_agent.turn.middleware.auditing import Auditor
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
+from fleetwright_agent.turn.middleware.skill_fence import SkillFence
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
 from fleetwright_agent.turn.supplies import Supplies
 from fleetwright_agent.turn.toolbox import Toolbox
@@ -88,7 +92,9 @@ async def ours() -> AsyncIterator[Ours]:
             metrics=metrics,
             conversations=database,
             knowledge=Knowledge(layout.memory / FOLDER, now=time.time),
+            skills=LearnedSkills(layout.memory / SKILLS, now=time.time),
             offers=Offers(),
+            plugins=Plugins((), metrics),
             trail=audit_trail(config, layout, metrics, Clock()),
             books=Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time),
             tracing=UNTOLD,
@@ -99,6 +105,7 @@ async def ours() -> AsyncIterator[Ours]:
         finally:
             await turn.aclose()
             await supplies.knowledge.aclose()
+            await supplies.skills.aclose()
             await supplies.trail.aclose()
             await database.aclose()
 
@@ -115,7 +122,14 @@ def _turn(supplies: Supplies) -> GraphTurn:
         config,
         chat=chat,
         links=model_links(supplies, views=remembered.views, calls=calls, chats=[chat]),
-        runner=ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, auditor=auditor),
+        runner=ToolCalls(
+            config.limits,
+            metrics,
+            remembered.journal,
+            enforcement=enforcement,
+            fence=SkillFence(lambda _: None),
+            auditor=auditor,
+        ),
         memories=remembered,
         toolbox=Toolbox(config, tools=(TOOL,), servers=(), views=remembered.views, denies=enforcement.denies),
         unknown=auditor.unknown,

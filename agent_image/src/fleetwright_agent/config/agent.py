@@ -17,9 +17,11 @@ from fleetwright_agent.config.enforcement import Audit, Enforcement
 from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.config.model import Endpoint, Model, OtherModel
 from fleetwright_agent.config.part import DnsLabel, Part
+from fleetwright_agent.config.plugins import Plugin
 from fleetwright_agent.config.server import DialectName, Extensions, Limits, Push, TypedResult
+from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.telemetry import Telemetry
-from fleetwright_agent.config.tools import McpServer, Peer, Skill
+from fleetwright_agent.config.tools import McpServer, Peer, Skill, ToolSearch
 
 
 class AgentConfig(Part):
@@ -39,7 +41,11 @@ class AgentConfig(Part):
     model: Model
     skills: tuple[Skill, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
+    plugins: tuple[Plugin, ...] = Field(default=(), max_length=16)
+    tool_search: ToolSearch | None = None
+    """Without it the model is shown every tool."""
     peers: tuple[Peer, ...] = ()
+    sub_agents: tuple[SubAgent, ...] = Field(default=(), max_length=16)
     compaction: Compaction = Compaction()
     limits: Limits = Limits()
     approvals: Approvals = Approvals()
@@ -79,9 +85,22 @@ class AgentConfig(Part):
             raise ValueError("exactly one of instructions and instructionsFile is needed")
         return self
 
+    @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        servers = {server.name for server in self.mcp_servers}
+        if both := sorted(servers & {plugin.name for plugin in self.plugins}):
+            raise ValueError(f"plugins and mcpServers both have {both[0]!r}: their tools would have the same names")
+        return self
+
+    @property
+    def learns(self) -> bool:
+        """Whether anything can come to be learned."""
+        return self.memory.skills.enabled and bool(self.sub_agents)
+
     @property
     def models(self) -> tuple[Endpoint | OtherModel, ...]:
         """Every model that may be called."""
         auxiliary = (self.model.auxiliary,) if self.model.auxiliary else ()
         cheaper = (budget.downgrade.model for budget in self.budgets if budget.downgrade)
-        return (self.model, *self.model.fallbacks, *auxiliary, *cheaper)
+        delegates = (sub_agent.model for sub_agent in self.sub_agents if sub_agent.model)
+        return (self.model, *self.model.fallbacks, *auxiliary, *cheaper, *delegates)

@@ -1,10 +1,11 @@
 """What the agent remembers, for how long, and how much of it."""
 
+from decimal import Decimal
 from typing import Final
 
 from pydantic import Field
 
-from fleetwright_agent.config.part import Part
+from fleetwright_agent.config.part import DnsLabel, Fraction, Part
 
 _DAY: Final = 86_400
 
@@ -25,6 +26,33 @@ class KnowledgeMemory(Part):
     max_facts_per_caller: int = Field(default=10_000, gt=0, le=1_000_000)
 
 
+class SkillCuration(Part):
+    """Which learned skills stay, and how often that is looked at."""
+
+    interval_seconds: int = Field(default=_DAY, ge=60)
+    half_life_seconds: int = Field(default=90 * _DAY, ge=60)
+    """Without use a skill has half of its strength left after so long."""
+    prune_below: Decimal = Field(default=Decimal("0.2"), ge=0, lt=1)
+    """What has less strength goes; nothing does where it is 0."""
+    merge_above: Fraction = Decimal("0.6")
+    """Of the words that two skills have together, the part that both have from which on they are one."""
+
+
+class LearnedSkillMemory(Part):
+    """How tasks were done that sub-agents completed; each caller has its own."""
+
+    enabled: bool = False
+    sub_agents: tuple[DnsLabel, ...] = ()
+    """From whose work it is learned; from that of every sub-agent where none is named."""
+    top_k: int = Field(default=5, ge=0, le=20)
+    """Skills that fit the message and are given with it; none where it is 0."""
+    max_tokens: int = Field(default=2000, ge=200, le=20_000)
+    """Of all that are given with a message."""
+    max_skills_per_caller: int = Field(default=200, gt=0, le=1000)
+    """With more, the one that was used longest ago goes."""
+    curation: SkillCuration = SkillCuration()
+
+
 class Memory(Part):
     conversation_retention_seconds: int = Field(default=30 * _DAY, gt=0)
     """How long a conversation is kept that nobody goes on with; one with a task that runs or waits is."""
@@ -34,3 +62,4 @@ class Memory(Part):
     """Of everything in the volume: conversations make way, the oldest first; then no new task begins."""
     sessions: SessionMemory = SessionMemory()
     knowledge: KnowledgeMemory = KnowledgeMemory()
+    skills: LearnedSkillMemory = LearnedSkillMemory()

@@ -39,6 +39,15 @@ class McpServer(Part):
     """By tool: the digest of what it promised when it was pinned. What has another, or none, is not used."""
 
 
+class ToolSearch(Part):
+    """Lets the model look for tools where there are many, in place of reading them all in every call."""
+
+    above: int = Field(gt=0)
+    """With more tools of servers and plugins than so many it is shown none of them before it has looked."""
+    always: tuple[str, ...] = ()
+    """Tools that it is shown all the same, by the names that it knows."""
+
+
 class Peer(Part):
     """An agent that this one may call; its credential is the file `auth/peer.<namespace>.<name>`."""
 

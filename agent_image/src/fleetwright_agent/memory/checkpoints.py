@@ -220,6 +220,10 @@ class ConversationSaver(BaseCheckpointSaver[int]):
     async def adelete_thread(self, thread_id: str) -> None:
         await self._database.run(lambda db: threads.delete(db, thread_id))
 
+    async def adelete_aside(self, aside: threads.Aside) -> None:
+        """What of the task was set aside, and what its sub-agents have left."""
+        await threads.forget(self._database, aside)
+
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         await self._database.run(lambda db: threads.copy(db, source_thread_id, target_thread_id))
         self._histories.clear()

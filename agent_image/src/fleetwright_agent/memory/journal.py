@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from fleetwright_agent.memory import threads
 from fleetwright_agent.memory.database import Database
 
 
@@ -55,10 +56,15 @@ class Journal:
         found = await self._database.read(lambda db: db.execute(query, (thread, call)).fetchone())
         return None if found is None else Entry(CallState(found[0]), json.loads(found[1]))
 
-    async def begun(self, thread: str) -> list[Begun]:
-        """The calls that began and have no result."""
-        query = "SELECT body FROM calls WHERE thread=? AND state=? ORDER BY body"
-        values = (thread, CallState.BEGUN.value)
+    async def settle(self, thread: str, call: str, body: Any) -> None:
+        """What a sub-agent has come to. A call that it began and that has no result is never waited for again."""
+        row = (thread, call, CallState.DONE.value, json.dumps(body))
+        await self._database.run(lambda db: _settle(db, row))
+
+    async def begun(self, thread: str, *, below: str) -> list[Begun]:
+        """The calls that began and have no result, in the thread and in those of the sub-agents `below` that one."""
+        query = f"SELECT body FROM calls WHERE (thread = :thread OR {threads.BELOW}) AND state = :state ORDER BY body"  # noqa: S608 - names are ours
+        values = {"thread": thread, "state": CallState.BEGUN.value, **threads.below(below)}
         rows = await self._database.read(lambda db: db.execute(query, values).fetchall())
         return [_begun(json.loads(body)) for (body,) in rows]
 
@@ -74,6 +80,11 @@ def _begun(body: Any) -> Begun:
 
 def _put(db: sqlite3.Connection, row: tuple[str, str, str, str]) -> None:
     db.execute("INSERT OR REPLACE INTO calls (thread, call, state, body) VALUES (?,?,?,?)", row)
+
+
+def _settle(db: sqlite3.Connection, row: tuple[str, str, str, str]) -> None:
+    db.execute("DELETE FROM calls WHERE thread=? AND state=?", (row[0], CallState.BEGUN.value))
+    _put(db, row)
 
 
 def _forget(db: sqlite3.Connection, thread: str) -> None:

@@ -5,28 +5,21 @@ words (FTS5, BM25), the rare ones first, so that its time has a bound. Refuses: 
 calling anything of it an instruction.
 """
 
-import hashlib
-import re
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from fleetwright_agent.memory.database import Database
-
-T = TypeVar("T")
+from fleetwright_agent.memory.owner_files import OwnerFiles
+from fleetwright_agent.memory.source import Source
+from fleetwright_agent.memory.words import MOST, quoted, words
 
 FOLDER: Final = "knowledge"
-_OPEN: Final = 16
-_WORDS: Final = 16
-"""Of a question; what is longer is no question."""
 _PLACES: Final = 400
 """Facts that are ranked at most."""
 _COMMON: Final = 3
 """Words that a fact must have where all of the question's stand in many."""
-_WORD: Final = re.compile(r"\w+")
 SCHEMA: Final = (
     """
 CREATE TABLE facts (
@@ -42,16 +35,6 @@ CREATE TRIGGER fact_gone AFTER DELETE ON facts BEGIN
   INSERT INTO words (words, rowid, text) VALUES ('delete', old.n, old.text); END;
 """,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a fact comes from."""
-
-    said_by: str
-    """The owner in whose task it was said."""
-    context_id: str
-    task_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +56,8 @@ class Knowledge:
     """Facts of owners; each call is for one of them."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
-        self._folder = folder
+        self._files = OwnerFiles(folder, SCHEMA)
         self._now = now
-        self._open: OrderedDict[str, Database] = OrderedDict()
 
     async def remember(self, owner: str, text: str, source: Source, *, hot: bool, most: int) -> int:
         """The fact's number; the same words again are the same fact, said anew.
@@ -85,19 +67,19 @@ class Knowledge:
             MemoryUnusable: Nothing is remembered.
         """
         row = (text, hot, source.said_by, source.context_id, source.task_id, self._now())
-        return await (await self._of(owner)).run(lambda db: _remember(db, row, most))
+        return await (await self._files.of(owner)).run(lambda db: _remember(db, row, most))
 
     async def recall(self, owner: str, question: str, *, most: int) -> list[Fact]:
         """The facts that fit the question best, the best first."""
-        if not self._path(owner).exists():
+        if not self._files.has(owner):
             return []
-        return await (await self._of(owner)).run(lambda db: _recall(db, question, most))
+        return await (await self._files.of(owner)).run(lambda db: _recall(db, question, most))
 
     async def hot(self, owner: str, *, characters: int) -> list[Fact]:
         """The newest of those that are always given, as many as fit."""
-        if not self._path(owner).exists():
+        if not self._files.has(owner):
             return []
-        rows = await (await self._of(owner)).run(lambda db: db.execute(_HOT, (characters,)).fetchall())
+        rows = await (await self._files.of(owner)).run(lambda db: db.execute(_HOT, (characters,)).fetchall())
         facts: list[Fact] = []
         for fact in map(_fact, rows):
             characters -= len(fact.text)
@@ -108,47 +90,32 @@ class Knowledge:
 
     async def forget(self, owner: str, n: int) -> bool:
         """Whether there was such a fact."""
-        if not self._path(owner).exists():
+        if not self._files.has(owner):
             return False
         delete = "DELETE FROM facts WHERE n = ?"
-        return await (await self._of(owner)).run(lambda db: db.execute(delete, (n,)).rowcount == 1)
+        return await (await self._files.of(owner)).run(lambda db: db.execute(delete, (n,)).rowcount == 1)
 
     async def facts(self, owner: str, context_id: str = "") -> list[Fact]:
         """All of them, or those that were said in one conversation, in their order."""
-        if not self._path(owner).exists():
+        if not self._files.has(owner):
             return []
         select = f"{_SELECT} WHERE :context IN ('', context) ORDER BY n"
-        rows = await (await self._of(owner)).run(lambda db: db.execute(select, {"context": context_id}).fetchall())
+        rows = await (await self._files.of(owner)).run(
+            lambda db: db.execute(select, {"context": context_id}).fetchall()
+        )
         return [_fact(row) for row in rows]
 
     async def erase(self, owner: str, context_id: str = "") -> None:
         """Leaves nothing of them in any file."""
-        path = self._path(owner)
-        if context_id and path.exists():
-            database = await self._of(owner)
+        if not context_id:
+            await self._files.erase(owner)
+        elif self._files.has(owner):
+            database = await self._files.of(owner)
             await database.run(lambda db: _erase(db, context_id))
             await database.scrub()
-        elif not context_id:
-            if opened := self._open.pop(owner, None):
-                await opened.aclose()
-            for suffix in ("", "-wal", "-shm"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
 
     async def aclose(self) -> None:
-        while self._open:
-            await self._open.popitem()[1].aclose()
-
-    def _path(self, owner: str) -> Path:
-        return self._folder / f"{hashlib.sha256(owner.encode()).hexdigest()[:32]}.db"
-
-    async def _of(self, owner: str) -> Database:
-        if owner not in self._open:
-            if len(self._open) >= _OPEN:
-                _, oldest = self._open.popitem(last=False)
-                await oldest.aclose()
-            self._open.setdefault(owner, Database(self._path(owner), SCHEMA))
-        self._open.move_to_end(owner)
-        return self._open[owner]
+        await self._files.aclose()
 
 
 _SELECT: Final = "SELECT n, text, hot, said_by, context, task, at FROM facts"
@@ -197,8 +164,8 @@ def _told_apart(db: sqlite3.Connection, question: str) -> tuple[list[str], list[
     A word that stands everywhere tells little, and would have every fact read and ranked.
     """
     count = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
-    quoted = [f'"{word}"' for word in dict.fromkeys(_WORD.findall(question.casefold())[:_WORDS])]
-    counted = ((int(db.execute(count, (word, _PLACES + 1)).fetchone()[0]), word) for word in quoted)
+    asked = quoted(words(question)[:MOST])
+    counted = ((int(db.execute(count, (word, _PLACES + 1)).fetchone()[0]), word) for word in asked)
     standing = sorted((places, word) for places, word in counted if places)
     rare: list[str] = []
     room = _PLACES

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-PARTS: Final = ("tasks", "conversations", "sessions", "knowledge", "audit", "other")
+PARTS: Final = ("tasks", "conversations", "sessions", "knowledge", "skills", "audit", "other")
 """`conversations` holds the archive too, and the ledger of costs."""
 _RESERVE: Final = 32 * 1024 * 1024
 """That stays free for what is under way."""

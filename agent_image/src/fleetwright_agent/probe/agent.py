@@ -1,6 +1,7 @@
 """`probe agent`: whether the agent that is mounted here could serve. Builds all of it and opens no door.
 
-What lies elsewhere is not its matter: a model or an MCP server that cannot be reached stops no revision.
+What lies elsewhere is not its matter: a model or an MCP server that cannot be reached stops no revision. Nor does a
+plugin that cannot be loaded; the log has why.
 """
 
 import argparse
@@ -47,11 +48,11 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     from prometheus_client import CollectorRegistry
 
     from fleetwright_agent.app import create_app
-    from fleetwright_agent.memory import schema
+    from fleetwright_agent.memory import knowledge, learned_skills, schema
     from fleetwright_agent.memory.database import Database
-    from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
     from fleetwright_agent.memory.ledger import Ledger
     from fleetwright_agent.metrics import Metrics
+    from fleetwright_agent.plugins.loading import Plugins
     from fleetwright_agent.server.auth import parse_callers
     from fleetwright_agent.server.card import parse_card
     from fleetwright_agent.server.clock import Clock
@@ -73,15 +74,19 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     metrics = Metrics(CollectorRegistry())
     trail = audit_trail(config, layout, metrics, Clock())
     books = Books(config.budgets, Ledger(conversations, now=time.time), metrics, now=time.time)
-    knowledge = Knowledge(layout.memory / FOLDER, now=time.time)
+    facts = knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=time.time)
+    skills = learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=time.time)
+    plugins = Plugins(config.plugins, metrics)
     turn = build_turn(
         Supplies(
             config=config,
             layout=layout,
             metrics=metrics,
             conversations=conversations,
-            knowledge=knowledge,
+            knowledge=facts,
+            skills=skills,
             offers=Offers(),
+            plugins=plugins,
             trail=trail,
             books=books,
             tracing=UNTOLD,
@@ -90,6 +95,8 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     app = create_app(config, layout=layout, turn=turn)
     await app.aclose()
     await turn.aclose()
-    await knowledge.aclose()
+    await plugins.aclose()
+    await facts.aclose()
+    await skills.aclose()
     await conversations.aclose()
     await trail.aclose()

@@ -37,6 +37,30 @@ def parsed(data: bytes) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """The end of the trail: how many lines there are, and the hash of the last."""
+
+    lines: int = 0
+    hash: str = NOTHING
+
+
+def following(folder: Path, head: Head) -> Head:
+    """The last of the lines that go on from that one, unbroken; that one itself where none does.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    before = ""
+    for path in files_of(folder / FILE):
+        for data in lines_of(path):
+            said = parsed(data)
+            if before == head.hash and (said is None or said.get("prev") == before):
+                head = Head(head.lines + 1, chained(data, said))
+            before = chained(data, said)
+    return head
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What a look at a trail came to."""
 

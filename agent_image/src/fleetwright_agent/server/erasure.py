@@ -19,6 +19,7 @@ from fleetwright_agent.memory import belongings
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.erasures import Begun, Erasures, Target
 from fleetwright_agent.memory.knowledge import Knowledge
+from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.security.audit import AuditFailed, AuditTrail
 from fleetwright_agent.server.clock import Clock
@@ -39,6 +40,7 @@ class Stores:
     conversations: Database
     sessions: Sessions
     knowledge: Knowledge
+    skills: LearnedSkills
     trail: AuditTrail
     audited: bool = True
     """Whether lines are added to the trail; those that are there are read and erased all the same."""
@@ -116,6 +118,7 @@ class Erasure:
             **await belongings.counted(self._stores.conversations, target),
             "sessions": len(sessions),
             "facts": len(await self._stores.knowledge.facts(owner, context_id)),
+            "skills": len(await self._stores.skills.skills(owner, context_id=context_id)),
             "auditLines": len(await self._stores.trail.of(owner, context_id)),
         }
 
@@ -129,6 +132,7 @@ class Erasure:
         await stores.log.forget(owner, context_id)
         await asyncio.to_thread(stores.sessions.erase, owner, context_id)
         await stores.knowledge.erase(owner, context_id)
+        await stores.skills.erase(owner, context_id)
         await stores.trail.erase(owner, context_id)
         await stores.log.scrub()
         await stores.conversations.scrub()

@@ -14,6 +14,7 @@ from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.memory.conversations import conversations
 from fleetwright_agent.memory.erasures import Target
+from fleetwright_agent.memory.learned import skill_v1
 from fleetwright_agent.server.erasure import Stores
 
 Line = dict[str, Any]
@@ -23,7 +24,7 @@ _TRANSCRIPTS: Final = "fleetwright_agent.memory.transcripts"
 async def exported(stores: Stores, target: Target) -> AsyncIterator[Line]:
     """Raises: LogUnusable, MemoryUnusable, OSError."""
     number = 0
-    for store in (_tasks, _conversations, _sessions, _facts, _audit_lines):
+    for store in (_tasks, _conversations, _sessions, _facts, _skills, _audit_lines):
         async for line in store(stores, target):
             number += 1
             yield line
@@ -58,6 +59,11 @@ async def _sessions(stores: Stores, target: Target) -> AsyncIterator[Line]:
 async def _facts(stores: Stores, target: Target) -> AsyncIterator[Line]:
     for fact in await stores.knowledge.facts(target.owner, target.context_id):
         yield {"kind": "fact", **asdict(fact)}
+
+
+async def _skills(stores: Stores, target: Target) -> AsyncIterator[Line]:
+    for skill in await stores.skills.skills(target.owner, context_id=target.context_id):
+        yield {"kind": "skill", "usedAt": skill.used, "uses": skill.uses, **skill_v1(skill)}
 
 
 async def _audit_lines(stores: Stores, target: Target) -> AsyncIterator[Line]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from a2a.types.a2a_pb2 import Artifact, TaskArtifactUpdateEvent
 from a2a.utils.errors import InvalidParamsError
 
 from fleetwright_agent.config.agent import AgentConfig
@@ -22,11 +23,13 @@ from fleetwright_agent.extensions import (
     GOES_ON,
     MAX_CALLS,
     MODEL_FALLBACK,
+    SKILL,
     TOOL_CALL,
     TRUNCATED,
 )
-from fleetwright_agent.turn.frames import Fallback, PeerCost, ToolEnd, ToolStart, Usage
+from fleetwright_agent.turn.frames import Fallback, Learned, PeerCost, ToolEnd, ToolStart, Usage
 from fleetwright_agent.turn.people import may_ask
+from fleetwright_agent.wires import attach
 
 _MAX_HOP = 127
 
@@ -120,6 +123,14 @@ def model_fallback(frame: Fallback) -> dict[str, str]:
     return {"from": frame.failed, "to": frame.following, "reason": frame.reason}
 
 
+def skill_artifact(task_id: str, context_id: str, learned: Learned) -> TaskArtifactUpdateEvent:
+    """An artifact of its own, so that whoever wants the answer alone finds nothing else in it."""
+    name = str(learned.skill["name"])
+    artifact = Artifact(artifact_id=f"{task_id}-skill-{name}", name=name, description=str(learned.skill["description"]))
+    attach(artifact, SKILL, learned.skill, as_part=True)
+    return TaskArtifactUpdateEvent(task_id=task_id, context_id=context_id, artifact=artifact, last_chunk=True)
+
+
 def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
     """The extensions with a URI that this agent speaks; its card declares the same.
 
@@ -131,7 +142,8 @@ def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
     told = {TOOL_CALL} if config.extensions.tool_calls else set()
     falls = {MODEL_FALLBACK} if config.extensions.model_fallbacks and config.model.fallbacks else set()
     asks = {ASK, ANSWER} if may_ask(config) else set()
-    return frozenset({COST, CALL_PATH, TRUNCATED, *told, *falls, *asks, *chosen})
+    learns = {SKILL} if config.learns else set()
+    return frozenset({COST, CALL_PATH, TRUNCATED, *learns, *told, *falls, *asks, *chosen})
 
 
 def activated(requested: Iterable[str], spoken: frozenset[str]) -> list[str]:

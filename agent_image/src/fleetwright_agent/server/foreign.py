@@ -30,6 +30,7 @@ from fleetwright_agent.extensions import DIRECT_REPLY
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, Event, status_event
 from fleetwright_agent.server.outcomes import ending
+from fleetwright_agent.server.shapes import holds_json
 from fleetwright_agent.server.work import Emit, Job, Outcome
 
 _SUBMITTED = TaskState.TASK_STATE_SUBMITTED
@@ -111,7 +112,9 @@ class ForeignWork:
 
 
 def _check_tellable(event: Event | Task) -> None:
-    """Raises: ValueError, for what could be kept or told to nobody afterwards."""
+    """Raises: ValueError, for what could be kept or told to nobody afterwards; only free JSON can be such."""
+    if not holds_json(event):
+        return
     try:
         type(event).FromString(event.SerializeToString())
         MessageToDict(event)

@@ -39,6 +39,7 @@ from a2a.utils.errors import (
 )
 from a2a.utils.task import apply_history_length, validate_history_length
 
+from fleetwright_agent.extensions import trace_in
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.errors import operation
 from fleetwright_agent.server.events import TERMINAL, Event, rests, state_word
@@ -46,7 +47,7 @@ from fleetwright_agent.server.intake import Intake, Start
 from fleetwright_agent.server.listing import answer, query_of
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import TaskLog
-from fleetwright_agent.server.messages import CALLED, check_id
+from fleetwright_agent.server.messages import CALLED, TRACEPARENT, check_id
 from fleetwright_agent.server.output_modes import OutputModes, tailored
 from fleetwright_agent.server.push.payload import dialect_of
 from fleetwright_agent.server.push.pushes import Pushes
@@ -213,8 +214,13 @@ class LogRequestHandler(RequestHandler):
         return live, start
 
     async def _taken(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[Live, Start]:
-        called, requested = context.state.get(CALLED), context.requested_extensions
-        return await self._intake.take(context.user.user_name, params, called=called, requested=requested)
+        return await self._intake.take(
+            context.user.user_name,
+            params,
+            called=context.state.get(CALLED),
+            requested=context.requested_extensions,
+            trace=trace_in(context.state.get(TRACEPARENT, "")),
+        )
 
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext

@@ -5,7 +5,7 @@ Refuses: messages that the card does not allow, tasks of somebody else, tasks th
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 from uuid import uuid4
@@ -15,7 +15,7 @@ from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, Task
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFoundError, UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import ANSWER, CHOSEN_ID
+from fleetwright_agent.extensions import ANSWER, CHOSEN_ID, TRACE
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
@@ -79,6 +79,7 @@ class Intake:
         *,
         called: str | None = None,
         requested: Iterable[str] = (),
+        trace: Mapping[str, str] | None = None,
     ) -> tuple[Live, Start]:
         """The message is on disk when this returns; nothing runs before `Start`.
 
@@ -86,6 +87,7 @@ class Intake:
             called: What a caller that chooses the ids of its tasks, and gives its messages none, calls this request.
                 A task that it names and that is not there is begun under that name.
             requested: The extensions that it asks for.
+            trace: That it belongs to, where its metadata names none; told of its work, and no part of what was said.
         """
         card, _ = self._card.read()
         check_message(request, input_modes=card.input_modes if card else frozenset())
@@ -110,7 +112,8 @@ class Intake:
             release()
             return live, _nothing
         accepted = tuple(request.configuration.accepted_output_modes)
-        job = replace(job, requested=frozenset(requested), accepted=accepted)
+        metadata = {**({TRACE: dict(trace)} if trace else {}), **job.metadata}
+        job = replace(job, requested=frozenset(requested), accepted=accepted, metadata=metadata)
         return live, self._runs.take_up(live, job, then=release)
 
     def again(self, live: Live) -> Release:

@@ -91,11 +91,14 @@ class Live:
         self._left = True
         self._wake()
 
-    def begin(self) -> int:
-        """The work for its newest message begins, or goes on; returns since when, in work."""
+    def begin(self, *, again: bool) -> int:
+        """The work for its newest message begins, or goes on; returns since when, in work.
+
+        Args: `again` where another process has had it before.
+        """
         if self._began_ns is None:
             self._began_ns = self._clock.now_ns()
-            self._log.began(self._n, self._began_ns)
+            self._log.began(self._n, self._began_ns, again=again)
         return self._began_ns
 
     async def resume(self, claim: Claim, message: Message) -> Accepted | Known | NotResting:

@@ -173,8 +173,11 @@ class TaskLog(Protocol):
     async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
         """Makes an interrupted task busy again with what continues it. Returns after the commit."""
 
-    def began(self, n: int, at_ns: int) -> None:
-        """That the work for the newest message began: written soon, unless that is known already. Never raises."""
+    def began(self, n: int, at_ns: int, *, again: bool) -> None:
+        """That the work for the newest message began: written soon, unless that is known already. Never raises.
+
+        Args: `again` where a former process had the task: it may have ended that one, and is noted at once.
+        """
 
     def alive(self, at_ns: int) -> None:
         """That the process lives: the time until the next one is no task's. Written soon; never raises."""

@@ -1,6 +1,7 @@
 """The task log without a disk: for agents whose memory is ephemeral, and for tests. Ends with the process."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from a2a.types.a2a_pb2 import Task, TaskState
@@ -96,7 +97,7 @@ class MemoryTaskLog:
         self._waiting[row.owner] -= 1
         return True
 
-    def began(self, n: int, at_ns: int) -> None:
+    def began(self, n: int, at_ns: int, *, again: bool) -> None:
         """Nobody is there to go on with it."""
 
     def alive(self, at_ns: int) -> None:
@@ -181,15 +182,18 @@ class MemoryTaskLog:
             for n, row in self._rows.items()
             if not row.busy and row.updated_ns < before_ns and row.task.status.state in TERMINAL
         ]
-        for n, row in gone:
-            self._forget(n, row)
+        self._forget(gone)
         self.pushes.forget_dead(before_ns)
         return len(gone)
 
-    def _forget(self, n: int, row: _Row) -> None:
-        self.pushes.forget(n)
-        del self._rows[n], self._ids[row.owner, row.task.id]
-        self._claims = {c: t for c, t in self._claims.items() if (c.owner, t) != (row.owner, row.task.id)}
+    def _forget(self, gone: Sequence[tuple[int, _Row]]) -> None:
+        """One walk through the claims and the letters, however many go."""
+        self.pushes.forget({n for n, _ in gone})
+        for n, row in gone:
+            del self._rows[n], self._ids[row.owner, row.task.id]
+        self._claims = {
+            claim: task_id for claim, task_id in self._claims.items() if (claim.owner, task_id) in self._ids
+        }
 
     def _of(self, owner: str, context_id: str) -> list[tuple[int, _Row]]:
         return [
@@ -211,9 +215,9 @@ class MemoryTaskLog:
         return Forgotten(len(found), sum([len(await self.pushes.registrations(n)) for n, _ in found]))
 
     async def forget(self, owner: str, context_id: str = "") -> None:
-        for n, row in self._of(owner, context_id):
-            self._waiting[row.owner] -= not row.busy and row.task.status.state in INTERRUPTED
-            self._forget(n, row)
+        gone = self._of(owner, context_id)
+        self._waiting[owner] -= sum(not row.busy and row.task.status.state in INTERRUPTED for _, row in gone)
+        self._forget(gone)
 
     async def scrub(self) -> None:
         """Nothing is on a volume."""

@@ -20,6 +20,8 @@ from fleetwright_agent.server.log import Claim
 MAX_ID: Final = 128
 CALLED: Final = "called"
 """In the state of a call whose caller names the tasks that it begins, and no messages: what it calls this request."""
+TRACEPARENT: Final = "traceparent"
+"""In the state of a call: the W3C's header, where it has one."""
 _LONGEST_LABEL: Final = 64
 
 
@@ -96,6 +98,8 @@ def _told(part: Part) -> str:
 
 def metadata_of(request: SendMessageRequest) -> dict[str, Any]:
     """The request's metadata laid over the message's."""
+    if not (request.message.metadata.fields or request.metadata.fields):
+        return {}
     return {**MessageToDict(request.message.metadata), **MessageToDict(request.metadata)}
 
 
@@ -121,7 +125,8 @@ def addressed(request: SendMessageRequest, task: Task) -> Message:
     kept = Message()
     kept.CopyFrom(request.message)
     kept.task_id, kept.context_id = task.id, task.context_id
-    kept.metadata.update(MessageToDict(request.metadata))
+    if request.metadata.fields:
+        kept.metadata.update(MessageToDict(request.metadata))
     # Who answered is for us to say.
     kept.metadata.fields.pop(ANSWER, None)
     return kept

@@ -50,8 +50,10 @@ class Run:
         gate: asyncio.Event,
         timing: Timing,
         clock: Clock,
+        again: bool = False,
     ) -> None:
-        """Args: `turn` is the conversation's; the work begins when the `gate` is open."""
+        """Args: `turn` is the conversation's; the work begins when the `gate` is open; `again` after a restart."""
+        self._again = again
         self._gate = gate
         self._in_hand = False
         self._live = live
@@ -121,7 +123,7 @@ class Run:
     async def _timed(self) -> Sequence[Event]:
         limit, stall = self._timing.limit, self._timing.stall
         self._pulse.beat()
-        used = (self._clock.now_ns() - self._live.begin()) / 1e9
+        used = (self._clock.now_ns() - self._live.begin(again=self._again)) / 1e9
         # What processes before this one have used is gone; a clock that was set back gives no more than the whole.
         left = min(max(limit - used, 0), limit)
         deadline = asyncio.get_running_loop().call_later(left, self.stop, too_long(limit))

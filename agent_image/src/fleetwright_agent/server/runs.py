@@ -79,6 +79,8 @@ class Runs:
         begin: Callable[[Job, Emit], Work | None],
         gate: asyncio.Event,
         then: Callable[[], None] | None = None,
+        *,
+        again: bool = False,
     ) -> bool:
         pulse = Pulse(self._clock.monotonic)
 
@@ -90,7 +92,7 @@ class Runs:
         if work is None:
             return False
         turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
-        run = Run(live, work, pulse, turn=turn, gate=gate, timing=self._timing, clock=self._clock)
+        run = Run(live, work, pulse, turn=turn, gate=gate, timing=self._timing, clock=self._clock, again=again)
         task = asyncio.create_task(self._observed(live, run, _told_of(job)), name=f"run {job.task_id}")
         self._running[task] = (live, run)
         task.add_done_callback(self._running.pop)
@@ -147,7 +149,7 @@ class Runs:
         gate = asyncio.Event()
         gate.set()
         release = share(live)
-        goes_on = self._run(live, job, executor.recover, gate, then=release)
+        goes_on = self._run(live, job, executor.recover, gate, release, again=True)
         if not goes_on:
             release()
         return goes_on

@@ -69,7 +69,7 @@ ALTER TABLE tasks ADD COLUMN began_ns INTEGER;
 ALTER TABLE numbers ADD COLUMN alive_ns INTEGER NOT NULL DEFAULT 0;
 """
 """When work began, and until when its process surely lived, so that a time limit holds over restarts."""
-_SCHEMAS = (TASKS, push.SCHEMA, _NUMBERS, _EXPIRY, INDEX_WAITING, _TAKEN_UP, _BEGAN, damaged.SCHEMA)
+_SCHEMAS = (TASKS, push.SCHEMA, _NUMBERS, _EXPIRY, INDEX_WAITING, _TAKEN_UP, _BEGAN, damaged.SCHEMA, push.ONE_CONTENT)
 """By version: what each added to the one before."""
 _VERSION = len(_SCHEMAS)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})

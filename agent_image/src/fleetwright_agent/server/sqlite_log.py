@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from a2a.types.a2a_pb2 import Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from a2a.types.a2a_pb2 import Task, TaskArtifactUpdateEvent
 
 from fleetwright_agent.server import sqlite_damaged as damaged
 from fleetwright_agent.server import sqlite_erasure as erasure
 from fleetwright_agent.server import sqlite_statements as sql
+from fleetwright_agent.server import sqlite_tasks as tasks
 from fleetwright_agent.server.log import (
     Accepted,
-    AtRest,
     Claim,
     Forgotten,
     Key,
@@ -36,16 +36,18 @@ from fleetwright_agent.server.log import (
     TooManyWait,
 )
 from fleetwright_agent.server.push import sqlite_statements as push
-from fleetwright_agent.server.push.sqlite_store import SqlitePushStore, post_rest
+from fleetwright_agent.server.push.sqlite_store import SqlitePushStore
 from fleetwright_agent.server.sqlite_file import open_reader, open_writer
 from fleetwright_agent.server.sqlite_reader import Reader
-from fleetwright_agent.server.sqlite_rows import KINDS, Row
+from fleetwright_agent.server.sqlite_rows import Row
 from fleetwright_agent.server.sqlite_rows import stored as stored_in
 from fleetwright_agent.server.sqlite_writer import Writer
 
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
-_GATHER_SECONDS = 0.1
+_TEXT_SECONDS = 0.1
+_STATE_SECONDS = 0.02
+"""For so long what nobody waits for gathers: a short task is on disk with its end, and pays for no commit before."""
 
 
 class SqliteTaskLog:
@@ -83,7 +85,7 @@ class SqliteTaskLog:
         self.damaged = await self._read(damaged.kept)
 
     async def known(self, claim: Claim) -> Known | None:
-        return await self._read(partial(_claimed, claim=claim))
+        return await self._read(partial(tasks.claimed, claim=claim))
 
     async def is_reused(self, claim: Claim) -> bool:
         name = (claim.owner, claim.message_id, claim.digest)
@@ -92,75 +94,50 @@ class SqliteTaskLog:
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
     ) -> Accepted | Known | TooManyWait:
-        def work(connection: sqlite3.Connection) -> Accepted | Known | TooManyWait:
-            if known := _claimed(connection, claim):
-                return known
-            if most_waiting is not None and _waiting(connection, claim.owner) >= most_waiting:
-                return TooManyWait()
-            snapshot = task.SerializeToString()
-            row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
-            connection.execute(sql.NEXT_NUMBER)
-            n = connection.execute(sql.INSERT_TASK, row).lastrowid
-            assert n is not None  # noqa: S101 - SQLite numbers every row it inserts; this tells the type checker
-            for each in (claim, also):
-                if each is not None:
-                    connection.execute(sql.INSERT_CLAIM, (each.owner, each.message_id, each.digest, n))
-            connection.execute(sql.INSERT_EVENT, {"n": n, "seq": 1, "kind": "task", "at": at_ns, "payload": snapshot})
-            return Accepted(n)
-
-        return await self._commit(work)
+        return await self._commit(
+            partial(tasks.accept, claim=claim, task=task, at_ns=at_ns, most_waiting=most_waiting, also=also)
+        )
 
     async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
-        def work(connection: sqlite3.Connection) -> Accepted | Known | NotResting:
-            if known := _claimed(connection, claim):
-                return known
-            if not _wake(connection, stored):
-                return NotResting()
-            connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, stored.n))
-            for record in records:
-                _append(connection, stored.n, record)
-            return Accepted(stored.n)
+        return await self._commit(partial(tasks.resume, claim=claim, stored=stored, records=records))
 
-        return await self._commit(work)
-
-    def began(self, n: int, at_ns: int) -> None:
-        # With what the work says first: nobody waits for it, and a commit of its own would cost as much as the task.
+    def began(self, n: int, at_ns: int, *, again: bool) -> None:
         self._begun.append((at_ns, n))
-        self._soon()
+        if again:
+            self._flush()
+        else:
+            self._soon(_STATE_SECONDS)
 
     def alive(self, at_ns: int) -> None:
         self._post(sql.LIVE, (at_ns,))
 
     def _post(self, statement: str, values: tuple[int, ...]) -> None:
         if self._writer is not None:
-            self._writer.post(lambda connection: _done(connection, statement, values))
+            self._writer.post(lambda connection: tasks.done(connection, statement, values))
 
     def append(self, n: int, record: Record) -> None:
         self._gathered.append((n, record))
-        if not isinstance(record.event, TaskArtifactUpdateEvent):
-            self._flush()
-        else:
-            self._soon()
+        self._soon(_TEXT_SECONDS if isinstance(record.event, TaskArtifactUpdateEvent) else _STATE_SECONDS)
 
-    def _soon(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._flush)
+    def _soon(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is not None and self._timer.when() <= loop.time() + seconds:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(seconds, self._flush)
 
     def leave(self, n: int) -> None:
         self._flush()
         self._post(sql.LEAVE_TASK, (n,))
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
-        await self._commit(partial(_rest, n=n, records=records, task=task, expires_ns=expires_ns))
+        # The snapshot tells what they tell.
+        self._gathered = [(of, record) for of, record in self._gathered if of != n]
+        await self._commit(partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
-        def work(connection: sqlite3.Connection) -> bool:
-            if not _wake(connection, stored):
-                return False
-            _rest(connection, n=stored.n, records=(record,), task=task)
-            return True
-
-        return await self._commit(work)
+        return await self._commit(partial(tasks.end, stored=stored, record=record, task=task))
 
     async def find(self, owner: str, task_id: str) -> Stored | None:
         def work(connection: sqlite3.Connection) -> Stored | None:
@@ -257,7 +234,7 @@ class SqliteTaskLog:
         def work(connection: sqlite3.Connection) -> None:
             connection.executemany(sql.BEGIN_TASK, begun)
             for n, record in gathered:
-                _append(connection, n, record)
+                tasks.append(connection, n, record)
 
         self._writer.post(work)
 
@@ -271,44 +248,3 @@ class SqliteTaskLog:
         if self._reader is None:
             raise LogUnusable(self._unusable or "the task log is closed")
         return await self._reader.submit(work)
-
-
-def _append(connection: sqlite3.Connection, n: int, record: Record) -> None:
-    """The only way into a task's events after its first; the statement itself refuses a task that is not busy."""
-    event = record.event
-    kind = next(word for word, of in KINDS.items() if isinstance(event, of))
-    payload = event.SerializeToString()
-    row = {"n": n, "seq": record.seq, "kind": kind, "at": record.at_ns, "payload": payload}
-    connection.execute(sql.INSERT_EVENT, row)
-    if isinstance(event, TaskStatusUpdateEvent):
-        connection.execute(sql.SHOW_STATE, (event.status.state, record.at_ns, n))
-
-
-def _rest(
-    connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task, expires_ns: int | None = None
-) -> None:
-    """The snapshot says all that the events have said, the last ones among them; nobody reads those any more."""
-    last, snapshot = records[-1], task.SerializeToString()
-    row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, expires_ns, n)
-    if connection.execute(sql.REST_TASK, row).rowcount != 1:
-        raise AtRest(f"task number {n} is at rest already")
-    connection.execute(sql.FORGET_EVENTS, (n,))
-    post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
-
-
-def _done(connection: sqlite3.Connection, statement: str, values: tuple[int, ...]) -> None:
-    connection.execute(statement, values)
-
-
-def _waiting(connection: sqlite3.Connection, owner: str) -> int:
-    number: int = connection.execute(sql.COUNT_WAITING, (owner,)).fetchone()[0]
-    return number
-
-
-def _wake(connection: sqlite3.Connection, stored: Stored) -> bool:
-    return connection.execute(sql.WAKE_TASK, (stored.n, stored.seq)).rowcount == 1
-
-
-def _claimed(connection: sqlite3.Connection, claim: Claim) -> Known | None:
-    row = connection.execute(sql.FIND_CLAIM, (claim.owner, claim.message_id, claim.digest)).fetchone()
-    return None if row is None else Known(row[0])

@@ -10,7 +10,8 @@ from typing import Any, Final
 from fleetwright_agent.config.memory import KnowledgeMemory
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.facts import told
-from fleetwright_agent.memory.knowledge import Knowledge, Source, TooManyFacts
+from fleetwright_agent.memory.knowledge import Knowledge, TooManyFacts
+from fleetwright_agent.memory.source import Source
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 
 _MOST_CHARACTERS: Final = 1000

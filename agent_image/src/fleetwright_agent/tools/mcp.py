@@ -145,7 +145,7 @@ class McpConnection:
             return text
 
         name = offered_name(f"{self.name}__{listed.name}")
-        return Tool(name, listed.description or "", listed.inputSchema, run)
+        return Tool(name, listed.description or "", listed.inputSchema, run, deferrable=True)
 
     async def _call(self, request: ClientRequest) -> CallToolResult:
         if rest := self._breaker.rest():

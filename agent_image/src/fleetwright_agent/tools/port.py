@@ -35,6 +35,10 @@ class ToolCall:
     emit: Callable[[Frame], None]
     reply: Any = None
     """What a person said to what the tool asks."""
+    key: str = ""
+    """Names this very call within its turn, in the next process too."""
+    identity: str = ""
+    """As the provider names it, and the caller is told it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Tool:
     """From the arguments to what a person must say before it runs; nobody is asked where this is not given."""
     repeatable: bool = False
     """It changes nothing anywhere: after a restart it may be called again."""
+    deferrable: bool = False
+    """Where there are many tools, the model has to look for it."""
 
     @property
     def declaration(self) -> dict[str, Any]:

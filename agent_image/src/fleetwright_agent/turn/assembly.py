@@ -2,29 +2,40 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import httpx2
 
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.memory.call_windows import CallWindows
-from fleetwright_agent.memory.memories import memories
+from fleetwright_agent.memory.memories import Memories, memories
 from fleetwright_agent.memory.open_questions import OpenQuestions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.breaker import Breaker
 from fleetwright_agent.tools.knowledge import knowledge_tools
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.peers import PeerCalls, peer_client
-from fleetwright_agent.tools.skills import skill_tools
+from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.tools.search import search_tool
+from fleetwright_agent.tools.skills import skill_reader, skill_tools
 from fleetwright_agent.trail import redactor
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.delegation.listener import Listener
+from fleetwright_agent.turn.delegation.tools import Delegation
+from fleetwright_agent.turn.delegation.work import Work, Worker
 from fleetwright_agent.turn.frames import Turn
 from fleetwright_agent.turn.graph import GraphTurn
-from fleetwright_agent.turn.links import model_links
+from fleetwright_agent.turn.learning import Learning
+from fleetwright_agent.turn.links import model_links, model_of, sub_agent_links
+from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.middleware.auditing import Auditor
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
+from fleetwright_agent.turn.middleware.skill_fence import SkillFence
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
 from fleetwright_agent.turn.middleware.traced import TracedTools
-from fleetwright_agent.turn.models import build_chat
+from fleetwright_agent.turn.models import Chat, build_chat
 from fleetwright_agent.turn.outbound import ModelTransport
 from fleetwright_agent.turn.people import guarded_by_policy, servers_of
 from fleetwright_agent.turn.supplies import Supplies
@@ -58,28 +69,67 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
     )
     enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = Auditor(supplies.trail, config.audit.mode)
+    fence = SkillFence(skill_reader(config.skills, layout))
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep)
+    runner = TracedTools(
+        ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, fence=fence, auditor=auditor),
+        supplies.tracing,
+    )
+    learning = Learning(supplies.skills, config.memory.skills, redact=redact, metrics=metrics)
+    listeners = [learning] if config.learns else []
+    work = _work(supplies, remembered, clients[0], runner=runner, calls=calls, chats=chats, listeners=listeners)
     return GraphTurn(
         config,
         chat=chats[0],
         links=model_links(supplies, views=remembered.views, calls=calls, chats=chats),
-        runner=TracedTools(
-            ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, auditor=auditor),
-            supplies.tracing,
-        ),
+        runner=runner,
         memories=remembered,
         toolbox=Toolbox(
             config,
-            tools=(*skill_tools(config.skills, layout), *peers.tools()),
+            tools=(*skill_tools(config.skills, layout), *peers.tools(), *supplies.plugins.tools()),
             personal=knowledge_tools(supplies.knowledge, config.memory.knowledge, redact),
             servers=_servers(supplies),
             views=remembered.views,
             denies=enforcement.denies,
         ),
         unknown=auditor.unknown,
+        own_tools=_own_tools(config, Delegation(work) if config.sub_agents else None),
         closing=(peers, *clients, peers_client),
         over=peers.over,
+        learned=learning.learned if config.learns else None,
     )
+
+
+def _own_tools(config: AgentConfig, delegation: Delegation | None) -> Callable[[TurnContext], Sequence[Tool]]:
+    """Those that know the turn that they are called in."""
+
+    def made(context: TurnContext) -> list[Tool]:
+        searching = [search_tool(lambda: context.tools)] if config.tool_search else []
+        return [*(delegation.tools(context) if delegation else ()), *searching]
+
+    return made
+
+
+def _work(
+    supplies: Supplies,
+    remembered: Memories,
+    client: httpx2.AsyncClient,
+    *,
+    runner: TracedTools,
+    calls: ModelCalls,
+    chats: Sequence[Chat],
+    listeners: Sequence[Listener],
+) -> Work:
+    """Each sub-agent in a loop of its own, with the parts of the agent; `client` reaches the agent's own model."""
+
+    def worker(sub_agent: SubAgent) -> Worker:
+        model = model_of(sub_agent, supplies.config.model)
+        theirs = [build_chat(model, supplies.layout, client), *chats[1:]]
+        links = sub_agent_links(supplies, sub_agent, views=remembered.views, calls=calls, chats=theirs)
+        return Worker(sub_agent, build_loop(theirs[0], links=links, runner=runner, saver=remembered.saver))
+
+    workers = [worker(sub_agent) for sub_agent in supplies.config.sub_agents]
+    return Work(workers, journal=remembered.journal, metrics=supplies.metrics, listeners=listeners)
 
 
 def _servers(supplies: Supplies) -> list[McpConnection]:

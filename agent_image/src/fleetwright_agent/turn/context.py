@@ -23,6 +23,13 @@ class TurnState(AgentState):
 
 
 @dataclass(slots=True)
+class Tally:
+    """Calls of tools that one message of the caller has caused, those of its sub-agents among them."""
+
+    tool_calls: int = 0
+
+
+@dataclass(slots=True)
 class TurnContext:
     request: TurnRequest
     emit: Callable[[Frame], None]
@@ -31,11 +38,17 @@ class TurnContext:
     """Under which the journal keeps this turn's calls."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
     """MCP servers that could not be asked for their tools, with the reason."""
+    withheld: frozenset[str] = frozenset()
+    """Names of tools that the model is not shown."""
+    found: tuple[str, ...] = ()
+    """Of those, the ones that it is shown because it has looked for them."""
     recall: Tool | None = None
     """Offered once there is something to recall."""
     remembered: str | None = None
     """Facts for this turn, as the model reads them; not looked for yet where there is nothing here."""
-    tool_calls: int = 0
+    tally: Tally = field(default_factory=Tally)
+    attended: bool = True
+    """Whether a person may be asked; a sub-agent asks nobody."""
     spoken: bool = False
     """Whether the model call that runs now has said anything to the caller."""
     silent: bool = False
@@ -61,7 +74,8 @@ class TurnContext:
     @property
     def declarations(self) -> list[dict[str, Any]]:
         """What the model is told of the tools; what may come later stands last."""
-        offered = [tool for _, tool in sorted(self.tools.items())]
+        offered = [tool for name, tool in sorted(self.tools.items()) if name not in self.withheld]
+        offered += [self.tools[name] for name in self.found]
         if self.recall is not None and self.standing is not None and self.standing.view is not None:
             offered.append(self.recall)
         return [tool.declaration for tool in offered]

@@ -132,6 +132,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Learned:
+    """A skill that was learned in this task; said before `Done`."""
+
+    skill: Mapping[str, Any]
+    """As skill-v1 has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The whole answer, said once, last."""
 
@@ -151,6 +159,7 @@ Frame = (
     | CompactionEnd
     | Ask
     | Result
+    | Learned
     | Done
 )
 
@@ -202,6 +211,8 @@ class TurnRequest:
     """Hears what was used by work that was cancelled, once it has ended: nobody reads its frames any more."""
     left: "Callable[[], bool]" = field(default=lambda: False, compare=False)
     """Whether work that was cancelled goes on in the next process."""
+    sub_agent: str = ""
+    """Who works on a part of it just now, where that is not the agent itself."""
     restarted: bool = False
     """The process ended while this message was worked on: what was done is kept, and no tool call is made twice."""
 

@@ -10,10 +10,8 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
@@ -21,17 +19,19 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.journal import Begun
 from fleetwright_agent.memory.memories import Memories
+from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.bills import Bills
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import Ask, Done, Frame, PeerCost, TurnFailed, TurnRequest, Usage
-from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner, TurnMiddleware
+from fleetwright_agent.turn.loop import build_loop
+from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner
 from fleetwright_agent.turn.models import Chat
 from fleetwright_agent.turn.people import is_remembered
 from fleetwright_agent.turn.resumption import Start, Threads, asked, is_answered
+from fleetwright_agent.turn.rounds import STEPS_PER_CALL
 from fleetwright_agent.turn.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
-_STEPS_PER_CALL = 2
 _END = object()
 
 
@@ -52,31 +52,34 @@ class GraphTurn:
         memories: Memories,
         toolbox: Toolbox,
         unknown: Callable[[TurnRequest, Sequence[Begun]], Awaitable[None]],
+        own_tools: Callable[[TurnContext], Sequence[Tool]] = lambda _: (),
         closing: Sequence[Closing] = (),
         over: Callable[[str, str], None] = lambda *_: None,
+        learned: Callable[[TurnRequest], Awaitable[Sequence[Frame]]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Args:
         unknown: Is told of calls that a process which died had begun.
+        own_tools: Makes the tools that are of one turn alone.
         closing: What to close at the end, beside the tools.
         over: Is told of the owner and the task of every turn that has come to its end; one that waits for a person,
             or that another process goes on with, has not.
+        learned: Tells at the end of a turn what it has taught.
         """
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
         self._sessions = memories.sessions
         self._bills = Bills(memories.spending)
         self._toolbox = toolbox
+        self._own_tools = own_tools
         self._closing = tuple(closing)
         self._over = over
+        self._learned = learned
         self._clock = clock
-        self._graph: Any = create_agent(
-            cast("BaseChatModel", chat),
-            middleware=[TurnMiddleware(links, runner)],
-            context_schema=TurnContext,
-            checkpointer=memories.saver,
+        self._graph = build_loop(chat, links=links, runner=runner, saver=memories.saver)
+        self._threads = Threads(
+            self._graph, memories.saver, memories.journal, unknown=unknown, delegates=bool(config.sub_agents)
         )
-        self._threads = Threads(self._graph, memories.saver, memories.journal, unknown=unknown)
 
     async def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]:
         frames: asyncio.Queue[Any] = asyncio.Queue()
@@ -89,6 +92,9 @@ class GraphTurn:
                 await self._bills.note(request, frame)
                 yield frame
             last = await work
+            if self._learned and isinstance(last, Done):
+                for frame in await self._learned(request):
+                    yield frame
             self._bills.close(request)
             yield last
         except MemoryUnusable as error:
@@ -135,15 +141,16 @@ class GraphTurn:
         self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: Start, stored: StateSnapshot
     ) -> dict[str, Any]:
         """What the conversation holds then."""
-        found = await self._toolbox.equipment(request)
-        context = TurnContext(request, frames.put_nowait, found.tools, thread, found.unreachable)
+        context = TurnContext(request, frames.put_nowait, {}, thread)
+        found = await self._toolbox.equipment(request, beside=self._own_tools(context))
+        context.tools, context.unreachable = found.tools, found.unreachable
         context.fresh, context.idle_seconds = begin.fresh, self._idle(stored)
         context.recall = self._toolbox.recall(thread)
         entry = begin.entry
         if isinstance(entry, dict) and not stored.values and self._knows_sessions(request):
             prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
             entry = {**entry, "prior_sessions": prior}
-        steps = _STEPS_PER_CALL * (self._limits.most_model_calls + 5)
+        steps = STEPS_PER_CALL * (self._limits.most_model_calls + 5)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
         # What a step has come to is written in its turn, and on disk before anybody outside learns of it: before a
         # tool is called, and before the end is told.

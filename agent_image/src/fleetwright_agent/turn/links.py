@@ -3,7 +3,8 @@
 The seed systems' order is prompt cache, enforcement, knowledge, tool deferral, audit, memory, knowledge ingest,
 compaction, model fallback, message capture. Ours keeps it where a link is one of the model's calls:
 
-- what adds to the prompt (equipment) stands outside compaction, which measures it;
+- what adds to the prompt (equipment) stands outside compaction, which measures it, and tool deferral before that,
+  because it says which tools are left to add;
 - what is remembered stands inside compaction: it is looked up for each turn, and no part of the conversation;
 - what mends or repeats a call stands inside compaction, so that nothing it adds is taken for the conversation;
 - the prompt cache stands inside the fallback, because each provider is told in its own way;
@@ -13,47 +14,92 @@ Enforcement and audit are around calls of tools, in `middleware/tool_calls.py`. 
 ended (`turn/graph.py`): a link that wrote it would write what a later failure takes back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from fleetwright_agent.config.model import Model
+from fleetwright_agent.config.sub_agents import SubAgent
+from fleetwright_agent.memory.recollections import facts_of, skills_of
 from fleetwright_agent.memory.views import Views
 from fleetwright_agent.tools.skills import skill_reader
+from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.middleware.compaction import CompactionLink
 from fleetwright_agent.turn.middleware.composite import ModelLink
+from fleetwright_agent.turn.middleware.deferral import DeferralLink
 from fleetwright_agent.turn.middleware.empty_replies import EmptyReplies
 from fleetwright_agent.turn.middleware.equipment import EquipmentLink
-from fleetwright_agent.turn.middleware.knowledge import KnowledgeLink
 from fleetwright_agent.turn.middleware.limits import LimitsLink
 from fleetwright_agent.turn.middleware.mending import Mending
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
 from fleetwright_agent.turn.middleware.prompt_cache import PromptCache
+from fleetwright_agent.turn.middleware.recollection import Recollect, RecollectionLink
 from fleetwright_agent.turn.middleware.traced import TracedModel
 from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
 from fleetwright_agent.turn.models import Chat
+from fleetwright_agent.turn.prompt import read_instructions, sub_agent_prompt, system_prompt
 from fleetwright_agent.turn.supplies import Supplies
 
 
 def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
     """Args: `chats` are the agent's own model and its fallbacks, in that order."""
-    config, layout, metrics = supplies.config, supplies.layout, supplies.metrics
-    compaction = CompactionLink(
-        config.compaction,
-        config.model,
-        metrics,
-        views=views,
-        calls=calls,
-        read_skill=skill_reader(config.skills, layout),
-    )
+    config, layout = supplies.config, supplies.layout
+
+    def prompt(context: TurnContext) -> str:
+        return system_prompt(config, read_instructions(config, layout), context.unreachable)
+
     return (
-        EquipmentLink(config, layout),
-        compaction,
-        *([KnowledgeLink(supplies.knowledge, config.memory.knowledge)] if config.memory.knowledge.enabled else []),
-        LimitsLink(config.limits, metrics),
+        *([DeferralLink(config.tool_search, supplies.metrics)] if config.tool_search else []),
+        EquipmentLink(prompt),
+        _compaction(supplies, config.model, views=views, calls=calls),
+        *([RecollectionLink(remembered)] if (remembered := tuple(_recollections(supplies))) else []),
+        LimitsLink(config.limits, supplies.metrics),
         *([TypedResultLink(config.results)] if config.results else []),
+        *_innermost(supplies, calls=calls, chats=chats),
+    )
+
+
+def sub_agent_links(
+    supplies: Supplies, sub_agent: SubAgent, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
+) -> tuple[ModelLink, ...]:
+    """The same, without what is for the caller: facts that are remembered, and answers as data.
+
+    Args: `chats` begin with the model of the sub-agent.
+    """
+    limits = supplies.config.limits.model_copy(update={"max_model_calls": sub_agent.max_model_calls})
+    return (
+        EquipmentLink(lambda context: sub_agent_prompt(sub_agent.instructions, context.unreachable)),
+        _compaction(supplies, model_of(sub_agent, supplies.config.model), views=views, calls=calls),
+        LimitsLink(limits, supplies.metrics),
+        *_innermost(supplies, calls=calls, chats=chats),
+    )
+
+
+def model_of(sub_agent: SubAgent, own: Model) -> Model:
+    """Its own one, at the address of the agent's."""
+    return own.model_copy(update=dict(sub_agent.model)) if sub_agent.model else own
+
+
+def _compaction(supplies: Supplies, model: Model, *, views: Views, calls: ModelCalls) -> CompactionLink:
+    config = supplies.config
+    read_skill = skill_reader(config.skills, supplies.layout)
+    return CompactionLink(config.compaction, model, supplies.metrics, views=views, calls=calls, read_skill=read_skill)
+
+
+def _innermost(supplies: Supplies, *, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
+    metrics = supplies.metrics
+    return (
         EmptyReplies(metrics),
         Mending(metrics),
-        *([ModelFallback(chats, metrics)] if config.model.fallbacks else []),
+        *([ModelFallback(chats, metrics)] if len(chats) > 1 else []),
         *([PromptCache()] if any(chat.endpoint.prompt_cache for chat in chats) else []),
         calls,
-        *([TracedModel(supplies.tracing)] if config.telemetry else []),
+        *([TracedModel(supplies.tracing)] if supplies.config.telemetry else []),
     )
+
+
+def _recollections(supplies: Supplies) -> Iterator[Recollect]:
+    memory = supplies.config.memory
+    if memory.knowledge.enabled:
+        yield facts_of(supplies.knowledge, memory.knowledge)
+    if memory.skills.enabled:
+        yield skills_of(supplies.skills, memory.skills, recalled=supplies.metrics.skills_recalled.inc)

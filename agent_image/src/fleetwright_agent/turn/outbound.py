@@ -9,6 +9,7 @@ import httpx2
 
 from fleetwright_agent.config.model import Endpoint, Header
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.telemetry.tracing import traceparent
 from fleetwright_agent.turn.failures import MissingKey, UntrustedAuthority
 
 
@@ -25,6 +26,8 @@ class ModelTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         for header in self._model.headers:
             request.headers[header.name] = self._value(header)
+        if parent := traceparent():
+            request.headers["traceparent"] = parent
         return await self._current().handle_async_request(request)
 
     async def aclose(self) -> None:

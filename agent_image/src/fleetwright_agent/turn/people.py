@@ -4,7 +4,7 @@ A caller that is an agent is not asked: it is given no tool that asks, and appro
 says that callers may; an agent never approves by its own credential (PA-045, PA-046).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from fleetwright_agent.callers import CallerKind
 from fleetwright_agent.config.agent import AgentConfig
@@ -36,8 +36,9 @@ def with_people(
 def may_ask(config: AgentConfig) -> bool:
     """Whether any turn may come to wait for a person, whoever its caller is."""
     pauses = any(budget.on_exceeded is Exceeded.PAUSE for budget in config.budgets)
-    # A rule for a tool that its server does not offer puts the whole server behind a person.
-    guarded = any(guarded_by_policy(config, server.name) for server in config.mcp_servers)
+    # A rule for a tool that its server or plugin does not offer puts all of that behind a person.
+    others = [*(server.name for server in config.mcp_servers), *(plugin.name for plugin in config.plugins)]
+    guarded = any(guarded_by_policy(config, name) for name in others)
     return config.ask_human or pauses or guarded or bool(needs_approval(config))
 
 
@@ -58,8 +59,18 @@ def servers_of(config: AgentConfig) -> tuple[McpServer, ...]:
     )
 
 
+def of_uncertain_plugins(tools: Collection[str], config: AgentConfig) -> Iterator[str]:
+    """The tools of every plugin of which the policy, or an approval, names one that it does not have: what was meant
+    may be open under another name.
+    """
+    for plugin in config.plugins:
+        named = (*guarded_by_policy(config, plugin.name), *_of_server(config.approvals.tools, plugin.name))
+        if {offered_name(f"{plugin.name}__{name}") for name in named} - {*tools}:
+            yield from (tool for tool in tools if tool.startswith(f"{plugin.name}__"))
+
+
 def guarded_by_policy(config: AgentConfig, server: str) -> list[str]:
-    """The tools of that server that the agent's policy names, as the server calls them."""
+    """The tools of that server, or plugin, that the agent's policy names, as it calls them itself."""
     policy = config.enforcement
     names = (*policy.deny, *(rule.tool for rule in policy.arguments), *(limit.tool for limit in policy.limits))
     return _of_server(names, server)

@@ -44,11 +44,18 @@ def system_prompt(config: AgentConfig, instructions: str, unreachable: Mapping[s
     if config.peers:
         lines = [f"- {peer.name}: {peer.description or 'an agent of this fleet'}" for peer in config.peers]
         sections.append("\n".join(["# Peers\nAgents you may ask, each through its own tool:", *lines]))
-    sections.append(_RULES)
-    if unreachable:
-        names = ", ".join(sorted(unreachable))
-        sections.append(f"# Now\nThe tools of these servers cannot be reached at the moment: {names}.")
-    return "\n\n".join(sections)
+    return "\n\n".join([*sections, *_ending(unreachable)])
+
+
+def sub_agent_prompt(instructions: str, unreachable: Mapping[str, str]) -> str:
+    """The whole system message of a sub-agent: what it is for, and the same rules."""
+    return "\n\n".join([instructions.strip(), *_ending(unreachable)])
+
+
+def _ending(unreachable: Mapping[str, str]) -> list[str]:
+    names = ", ".join(sorted(unreachable))
+    now = [f"# Now\nThe tools of these servers cannot be reached at the moment: {names}."] if names else []
+    return [_RULES, *now]
 
 
 def fenced(tag: str, note: str, text: str) -> str:

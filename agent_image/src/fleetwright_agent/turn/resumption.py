@@ -70,17 +70,21 @@ class Threads:
         journal: Journal,
         *,
         unknown: Callable[[TurnRequest, Sequence[Begun]], Awaitable[None]],
+        delegates: bool = False,
     ) -> None:
-        """Args: `unknown` is told of the calls that a process which died had begun."""
+        """Args: `unknown` is told of the calls that a process which died had begun; `delegates` says whether turns have
+        sub-agents.
+        """
         self._graph = graph
         self._saver = saver
         self._journal = journal
         self._unknown = unknown
+        self._delegates = delegates
 
     async def open(self, request: TurnRequest) -> tuple[str, Start, StateSnapshot]:
         """Raises: TurnFailed, where the turn must not go on."""
-        thread = Aside(request.owner, request.context_id, request.task_id).thread
-        if not await self._saver.holds(thread):
+        thread = aside = _aside(request).thread
+        if not await self._saver.holds(aside):
             thread = conversation(request.owner, request.context_id)
         stored = await self._state(thread)
         begin = start(request, stored)
@@ -88,7 +92,7 @@ class Threads:
             await self._set_aside(request, stored, thread, unfinished=bool(asked(stored)))
             await self._keep_finished(stored, thread)
             self._journal.forget(thread)
-        elif request.restarted and (calls := await self._journal.begun(thread)):
+        elif request.restarted and (calls := await self._journal.begun(thread, below=aside)):
             await self._unknown(request, calls)
             tools = ", ".join(call.tool for call in calls)
             raise TurnFailed(
@@ -101,12 +105,26 @@ class Threads:
     async def close(self, request: TurnRequest, thread: str) -> None:
         """All of it is on disk then.
 
-        What a task that was set aside has come to goes back into its conversation, and its thread ends.
+        What a task that was set aside has come to goes back into its conversation. Its own thread ends, and those of
+        its sub-agents do.
         """
         main = conversation(request.owner, request.context_id)
         await self._saver.settled(thread)
-        if thread == main:
-            return
+        if thread != main:
+            await self._bring_back(request, thread, main)
+        if thread != main or self._delegates:
+            await self._saver.adelete_aside(_aside(request))
+
+    async def drop(self, request: TurnRequest, thread: str) -> None:
+        """The task has failed: what it did apart from its conversation goes with it.
+
+        What its sub-agents did stays until upkeep finds that it is over: a process that dies before the failure is
+        stored must not begin them anew.
+        """
+        if thread != conversation(request.owner, request.context_id):
+            await self._saver.adelete_aside(_aside(request))
+
+    async def _bring_back(self, request: TurnRequest, thread: str, main: str) -> None:
         done, now = await self._state(thread), await self._state(main)
         known = {message.id for message in now.values.get("messages", ())}
         news = [message for message in done.values["messages"] if message.id not in known]
@@ -115,12 +133,6 @@ class Threads:
             await self._set_aside(request, now, main, unfinished=bool(now.tasks))
             await self._graph.aupdate_state(_place(main), {"messages": news}, as_node="model")
             await self._saver.settled(main)
-        await self._saver.adelete_thread(thread)
-
-    async def drop(self, request: TurnRequest, thread: str) -> None:
-        """The task has failed: what it did apart from its conversation goes with it."""
-        if thread != conversation(request.owner, request.context_id):
-            await self._saver.adelete_thread(thread)
 
     async def now(self, thread: str) -> StateSnapshot:
         """What is on disk of it."""
@@ -143,6 +155,10 @@ class Threads:
     async def _state(self, thread: str) -> StateSnapshot:
         found: StateSnapshot = await self._graph.aget_state(_place(thread))
         return found
+
+
+def _aside(request: TurnRequest) -> Aside:
+    return Aside(request.owner, request.context_id, request.task_id)
 
 
 def _place(thread: str) -> RunnableConfig:

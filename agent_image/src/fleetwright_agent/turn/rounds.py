@@ -4,8 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+STEPS_PER_CALL: Final = 2
+"""Of the loop, for each call of the model: the call itself, and the tools that it calls."""
 
 
 def this_turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
@@ -16,6 +20,17 @@ def this_turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
 
 def model_calls(messages: Sequence[AnyMessage]) -> int:
     return sum(isinstance(message, AIMessage) for message in this_turn(messages))
+
+
+def loaded_skills(messages: Sequence[AnyMessage]) -> frozenset[str]:
+    """The skills that were read since the caller's message, by name."""
+    turn = this_turn(messages)
+    answered = {
+        message.tool_call_id for message in turn if isinstance(message, ToolMessage) and message.status != "error"
+    }
+    calls = (call for message in turn if isinstance(message, AIMessage) for call in message.tool_calls)
+    loads = (call for call in calls if call["name"] == "load_skill" and call["id"] in answered)
+    return frozenset(str(call["args"].get("name")) for call in loads)
 
 
 def answers_tools(messages: Sequence[AnyMessage]) -> bool:

@@ -6,7 +6,9 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.knowledge import Knowledge
+from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.security.audit import AuditTrail
 from fleetwright_agent.telemetry.tracing import Tracing
 from fleetwright_agent.tools.offers import Offers
@@ -20,7 +22,9 @@ class Supplies:
     metrics: Metrics
     conversations: Database
     knowledge: Knowledge
+    skills: LearnedSkills
     offers: Offers
+    plugins: Plugins
     trail: AuditTrail
     books: Books
     tracing: Tracing

@@ -18,7 +18,7 @@ from fleetwright_agent.tools.port import Tool, ToolError
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.compaction.recall import recall_tool
 from fleetwright_agent.turn.frames import TurnRequest
-from fleetwright_agent.turn.people import is_remembered, with_people
+from fleetwright_agent.turn.people import is_remembered, of_uncertain_plugins, with_people
 
 _log = logging.getLogger(__name__)
 
@@ -49,13 +49,16 @@ class Toolbox:
         self._views = views
         self._denies = denies
 
-    async def equipment(self, request: TurnRequest) -> Equipment:
-        """Every tool of this turn; a server that cannot be reached takes only its own tools away."""
+    async def equipment(self, request: TurnRequest, *, beside: Sequence[Tool] = ()) -> Equipment:
+        """Every tool of this turn; a server that cannot be reached takes only its own tools away.
+
+        Args: `beside` are tools that were made for this turn alone.
+        """
         found = await asyncio.gather(*(server.tools() for server in self._servers), return_exceptions=True)
         personal = self._personal if is_remembered(request) else ()
-        tools = {tool.name: tool for tool in (*self._tools, *personal)}
+        tools = {tool.name: tool for tool in (*self._tools, *personal, *beside)}
         unreachable: dict[str, str] = {}
-        uncertain: set[str] = set()
+        uncertain = set(of_uncertain_plugins(tools, self._config))
         for server, listed in zip(self._servers, found, strict=True):
             if isinstance(listed, McpUnreachable | ToolError):
                 unreachable[server.name] = str(listed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetwright_cli.offline.planning import Call, demanded, plan
-from fleetwright_cli.offline.words import sentences, words
+from fleetwright_cli.offline.words import own, sentences, words
 
 _RECALL = re.compile(r"\b(remember|recall|did i|have i|i told|i said|earlier|before|my|our)\b", re.IGNORECASE)
 _SUMMARISE = re.compile(r"^\s*summari[sz]e\b", re.IGNORECASE)
@@ -19,7 +19,7 @@ _AGAIN = re.compile(r"\[\[again:(\d+)(!?)\]\]")
 """The first call so many times, until the model is told not to; with an exclamation mark even then."""
 _MUTE = re.compile(r"\[\[mute:(\d+)\]\]")
 """So many replies to the results of tools say nothing."""
-_MARKER = re.compile(r"\[\[[^\]]*\]\]")
+_MARKER = re.compile(r'("[^"]*")|\[\[[^\]]*\]\]')
 _FENCE = re.compile(r"</?[a-z_]+(?: note=\"[^\"]*\")?>")
 _ASKS_BACK = re.compile(
     r'call this tool again with (?P<place>\w+) "(?P<value>[^"]+)" and the answer as (?P<message>\w+)'
@@ -49,7 +49,7 @@ def submission(name: str, messages: Sequence[Mapping[str, Any]], tools: Sequence
 
 def thinking(asked: str, reply: Answer) -> Answer:
     """The same reply with thoughts before it, as many words as `[[think:N]]` asks for."""
-    found = _THINK.search(asked)
+    found = _THINK.search(own(asked))
     return replace(reply, thought=" ".join(f"thought{i}" for i in range(int(found.group(1))))) if found else reply
 
 
@@ -62,21 +62,26 @@ def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, A
     asked = text_of(messages[asked_at]) if asked_at >= 0 else ""
     results = [message for message in messages[asked_at + 1 :] if message["role"] == "tool"]
     steps = _steps(asked, tools, noted=bool(results) and said_at > asked_at)
-    if results and (mute := _MUTE.search(asked)) and _notes(messages) < int(mute.group(1)):
+    if results and (mute := _MUTE.search(own(asked))) and _notes(messages) < int(mute.group(1)):
         return Answer()
     if results and (call := _answering(results[-1], messages, tools)):
         return Answer(calls=(call,))
     done = len(results) - _answered(results, messages[asked_at + 1 :])
     if done < len(steps):
         left = steps[done:]
-        return Answer(calls=tuple(left if _TOGETHER in asked else left[:1]))
+        return Answer(calls=tuple(left if _TOGETHER in own(asked) else left[:1]))
     if results:
         return Answer("Here is what I found. " + " ".join(_plain(text_of(result)) for result in results))
-    if long := _LONG.search(asked):
+    if long := _LONG.search(own(asked)):
         return Answer(" ".join(f"word{i}" for i in range(int(long.group(1)))))
     if _RECALL.search(asked) and (known := _recalled(asked, messages[:asked_at])):
         return Answer(f"You told me: {known}")
     return Answer(_plain_answer(messages, asked))
+
+
+def _unmarked(text: str) -> str:
+    """Without markers, but for those in quotation marks."""
+    return _MARKER.sub(lambda found: found.group(1) or "", text)
 
 
 def _asked(messages: Sequence[Mapping[str, Any]], said_at: int) -> int:
@@ -100,8 +105,8 @@ def _notes(messages: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _steps(asked: str, tools: Sequence[Mapping[str, Any]], *, noted: bool) -> list[Call]:
-    steps = plan(_MARKER.sub("", asked), tools)
-    again = _AGAIN.search(asked)
+    steps = plan(_unmarked(asked), tools)
+    again = _AGAIN.search(own(asked))
     if again is None or not steps or (noted and not again.group(2)):
         return steps
     return steps[:1] * int(again.group(1)) + steps[1:]
@@ -143,7 +148,7 @@ def _plain(text: str) -> str:
 def _plain_answer(messages: Sequence[Mapping[str, Any]], asked: str) -> str:
     system = next((text_of(message) for message in messages if message["role"] in {"system", "developer"}), "")
     role = (sentences(system) or ["I have no instructions."])[0]
-    return f"My instructions begin: {role} I read your message: {_plain(_MARKER.sub('', asked))[:300]}"
+    return f"My instructions begin: {role} I read your message: {_plain(_unmarked(asked))[:300]}"
 
 
 def _recalled(
@@ -169,7 +174,7 @@ def _summary(messages: Sequence[Mapping[str, Any]]) -> str:
         if message["role"] != "user":
             continue
         for line in _FENCE.sub("\n", text_of(message)).splitlines():
-            short = _MARKER.sub("", line).strip().removeprefix("- ")[:_EXTRACT]
+            short = _unmarked(line).strip().removeprefix("- ")[:_EXTRACT]
             if short and f"- {short}" not in lines:
                 lines.append(f"- {short}")
     return "Facts:\n" + "\n".join(lines) if lines else ""

@@ -2,13 +2,16 @@
 
 `[[fail:KIND]]` in the newest user message fails every time, `[[fail:KIND*N]]` the first N times that message is
 seen; `[[fail:KIND@MODEL]]` fails only the model of that name. `[[pause:SECONDS]]` waits between the pieces of a
-streamed answer. Control characters are refused, as by some providers, and so is a result of a tool with `[[refuse]]`.
+streamed answer. What stands in quotation marks is for whoever is told it. Control characters are refused, as by some
+providers, and so is a result of a tool with `[[refuse]]`.
 """
 
 import hashlib
 import re
 from collections import Counter
 from dataclasses import dataclass
+
+from fleetwright_cli.offline.words import own
 
 KINDS = ("401", "403", "404", "429", "500", "503", "hang", "overflow", "refused", "malformed", "cut", "empty")
 _FAIL = re.compile(rf"\[\[fail:({'|'.join(KINDS)})(?:\*(\d+))?(?:@([\w.-]+))?\]\]")
@@ -35,7 +38,7 @@ class Failing:
     seen: Counter[str]
 
     def kind(self, asked: str, model: str) -> str | None:
-        match = next((found for found in _FAIL.finditer(asked) if found.group(3) in {None, model}), None)
+        match = next((found for found in _FAIL.finditer(own(asked)) if found.group(3) in {None, model}), None)
         if match is None:
             return None
         kind, times = match.group(1), match.group(2)
@@ -53,5 +56,5 @@ def offends(text: str, *, is_result: bool) -> bool:
 
 def pause(asked: str) -> float:
     """Seconds between two pieces of the answer."""
-    match = _PAUSE.search(asked)
+    match = _PAUSE.search(own(asked))
     return min(_MOST_PAUSE, float(match.group(1))) if match else 0.0

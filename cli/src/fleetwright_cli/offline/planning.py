@@ -6,11 +6,11 @@ words with it, provided it shares enough and every required argument can be read
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_cli.offline.words import words
+from fleetwright_cli.offline.words import QUOTED, words
 
 _STEPS = re.compile(r"(?:,?\s+(?:and\s+)?then\s+|;\s*|(?<=[.!?])\s+)", re.IGNORECASE)
 _ENOUGH = 2
@@ -29,8 +29,18 @@ class Call:
 
 def plan(text: str, tools: Sequence[Mapping[str, Any]]) -> list[Call]:
     """The calls that a text asks for, in order; none where nothing fits."""
-    calls = (_best(step, tools) for step in _STEPS.split(text) if step.strip())
+    calls = (_best(step, tools) for step in _split(text) if step.strip())
     return [call for call in calls if call is not None]
+
+
+def _split(text: str) -> Iterator[str]:
+    """What stands in quotation marks is for somebody else, and stays whole."""
+    masked = QUOTED.sub(lambda found: "_" * len(found.group()), text)
+    end = 0
+    for gap in _STEPS.finditer(masked):
+        yield text[end : gap.start()]
+        end = gap.end()
+    yield text[end:]
 
 
 def _best(step: str, tools: Sequence[Mapping[str, Any]]) -> Call | None:

@@ -13,6 +13,9 @@ _SILENT = frozenset({
 })
 # fmt: on
 
+QUOTED = re.compile(r'"[^"]*"')
+"""What a request passes on to somebody."""
+
 
 def words(text: str) -> set[str]:
     """The set of telling words of a text."""
@@ -25,6 +28,11 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
+
+
+def own(text: str) -> str:
+    """What a request says itself: what it passes on has markers of its own."""
+    return QUOTED.sub('""', text)
 
 
 def sentences(text: str) -> list[str]:

@@ -13,6 +13,7 @@ from fleetwright_operator.desired.models import models_config, other_model
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.push import push_config
 from fleetwright_operator.desired.references import instructions_file
+from fleetwright_operator.desired.sub_agents import sub_agents_config
 from fleetwright_operator.desired.telemetry import telemetry_config
 from fleetwright_operator.desired.terms import DIALECTS, declared_skills, dialects, media_type, takes_api_keys
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools, digests, pinned_list, server_entry
@@ -57,6 +58,9 @@ def agent_config(
         "limits": dict(spec.get("limits", {})),
         "drainSeconds": drain_seconds(agent, settings),
         **_people(spec),
+        **_given(spec, "plugins"),
+        **_given(spec, "toolSearch"),
+        **_given({"subAgents": sub_agents_config(spec, settings.catalog)}, "subAgents"),
         **_given({"budgets": [_budget(each, settings.catalog) for each in spec.get("budgets", ())]}, "budgets"),
         **_given({"enforcement": _enforcement(spec.get("enforcement", {}))}, "enforcement"),
         **_given(spec, "audit"),

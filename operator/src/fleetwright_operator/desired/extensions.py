@@ -18,6 +18,10 @@ _ALWAYS = {
     f"{_OURS}/truncated/v1": "Marks an artifact that was cut because it is too large, in its metadata.",
 }
 _TOLD = {_TOOL_CALL: "Calls of tools while a task works, in the metadata of its status messages."}
+_LEARNED = {
+    "https://proto-labs.ai/a2a/ext/skill-v1": "A skill that was learned in a task, as an artifact of its own beside the"
+    " answer, as data and in the artifact's metadata."
+}
 _FALLBACKS = {
     f"{_OURS}/model-fallback/v1": "That another model took over, and why, in the metadata of a status message."
 }
@@ -33,11 +37,17 @@ def declared_extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
     declared = {
         **_ALWAYS,
         **(_TOLD if tells_tool_calls(spec) else {}),
+        **(_LEARNED if learns(spec) else {}),
         **(_FALLBACKS if tells_model_fallbacks(spec) else {}),
         **(_ASKS if may_ask(spec) else {}),
         **(_CHOSEN if "0.1" in spoken and len(spoken) > 1 else {}),
     }
     return [{"uri": uri, "description": description} for uri, description in declared.items()]
+
+
+def learns(spec: Mapping[str, Any]) -> bool:
+    """Whether any task may come to teach the agent something."""
+    return bool(spec.get("subAgents")) and bool(spec.get("memory", {}).get("skills", {}).get("enabled"))
 
 
 def may_ask(spec: Mapping[str, Any]) -> bool:
@@ -47,8 +57,8 @@ def may_ask(spec: Mapping[str, Any]) -> bool:
         use.get("tools", {}).get("requireApproval") for use in uses
     )
     pauses = any(budget.get("onExceeded") == "Pause" for budget in spec.get("budgets", ()))
-    # A rule for a tool that its server does not offer puts the whole server behind a person.
-    servers = tuple(f"{use['name']}__" for use in uses)
+    # A rule for a tool that its server or plugin does not offer puts all of that behind a person.
+    servers = tuple(f"{each['name']}__" for each in (*uses, *spec.get("plugins", ())))
     guarded = bool(servers) and any(name.startswith(servers) for name in _ruled(spec.get("enforcement", {})))
     return bool(spec.get("askHuman") or approvals or pauses or guarded)
 

@@ -1,5 +1,6 @@
 """What an agent remembers, as the runtime is told it: only what the spec says, and how much fits the volume."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_operator import durations
@@ -11,6 +12,7 @@ _PART: Final = 0.8
 """Of the volume, where the spec says nothing: the rest is for files that are written anew."""
 _LEAST: Final = 16 * 1024 * 1024
 _SAME: Final = ("maxConversationsPerCaller", "sessions", "knowledge")
+_TIMES: Final = ("interval", "halfLife")
 
 
 def memory_config(agent: Agent) -> dict[str, Any]:
@@ -20,8 +22,17 @@ def memory_config(agent: Agent) -> dict[str, Any]:
     return {
         **({"conversationRetentionSeconds": durations.seconds(retention)} if retention else {}),
         **{field: memory[field] for field in _SAME if field in memory},
+        **({"skills": _skills(memory["skills"])} if "skills" in memory else {}),
         **_most_bytes(agent, memory.get("maxBytes")),
     }
+
+
+def _skills(skills: Mapping[str, Any]) -> dict[str, Any]:
+    if "curation" not in skills:
+        return dict(skills)
+    curation = dict(skills["curation"])
+    times = {f"{field}Seconds": durations.seconds(curation.pop(field)) for field in _TIMES if field in curation}
+    return {**skills, "curation": {**curation, **times}}
 
 
 def _most_bytes(agent: Agent, stated: str | None) -> dict[str, int]:

@@ -47,7 +47,12 @@ def priced_models(spec: Mapping[str, Any]) -> list[tuple[str, Model]]:
         for budget in spec.get("budgets", ())
         if "downgrade" in budget
     ]
-    return [*declared_models(spec), *([("spec.model.auxiliary", auxiliary)] if auxiliary else []), *cheaper]
+    delegates = [
+        (f"spec.subAgents[{each['name']}].model", each["model"])
+        for each in spec.get("subAgents", ())
+        if "model" in each
+    ]
+    return [*declared_models(spec), *([("spec.model.auxiliary", auxiliary)] if auxiliary else []), *cheaper, *delegates]
 
 
 def price_of(model: Model, catalog: Catalog) -> Mapping[str, str] | None:

@@ -193,9 +193,70 @@ async def test_a_letter_whose_task_cannot_be_read_is_given_up_and_holds_up_no_ot
         n = await begun(log, name)
         await log.pushes.register(n, hook(), at_ns=2, most=10)
         await rest(log, n, name)
-    await log._commit(lambda c: c.execute("UPDATE outbox SET task = x'ff01' WHERE n = 1"))
+    await log._commit(lambda c: c.execute("UPDATE contents SET task = x'ff01' WHERE n = 1"))
     for _ in range(2):
         assert [each.task.id for each in await due(log)] == ["whole"]
     total, (dead,) = await log.pushes.dead(most=5)
     assert (total, dead.task_id, dead.reason) == (1, "torn", "the task in it cannot be read")
+    await log.aclose()
+
+
+async def _contents(log: SqliteTaskLog) -> int:
+    number: int = await log._read(lambda c: c.execute("SELECT count(*) FROM contents").fetchone()[0])
+    return number
+
+
+async def test_what_many_receivers_are_told_of_one_task_is_kept_once_and_goes_with_the_last_letter(
+    tmp_path: Path,
+) -> None:
+    log = SqliteTaskLog(tmp_path / "tasks.db")
+    await log.open()
+    n = await begun(log, "t")
+    for name in "abcd":
+        await log.pushes.register(n, hook(name), at_ns=2, most=10)
+    await rest(log, n, "t")
+    await log.pushes.register(n, hook("late"), at_ns=10, most=10)
+    letters = await due(log)
+    assert (len(letters), await _contents(log)) == (5, 1)
+    await log.pushes.delivered(letters[0].id)
+    await log.pushes.give_up(letters[1].id, reason="why", at_ns=11)
+    await log.pushes.remove(n, "c")
+    assert ([each.task.id for each in await due(log)], await _contents(log)) == (["t", "t"], 1)
+    await log.pushes.give_up(letters[3].id, reason="why", at_ns=11)
+    await log.pushes.delivered(letters[4].id)
+    assert await _contents(log) == 0
+    await log.aclose()
+
+
+async def test_letters_of_a_task_that_is_forgotten_take_along_what_they_say(tmp_path: Path) -> None:
+    log = SqliteTaskLog(tmp_path / "tasks.db")
+    await log.open()
+    n = await begun(log, "t")
+    await log.pushes.register(n, hook(), at_ns=2, most=10)
+    await rest(log, n, "t")
+    await log.forget("me")
+    assert await _contents(log) == 0
+    await log.aclose()
+
+
+async def test_letters_that_waited_when_each_had_its_own_copy_are_still_delivered(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(f"{sqlite_file.TASKS} {push.SCHEMA} PRAGMA user_version = 2;")
+    task = Task(id="t", context_id="c", status=TaskStatus(state=COMPLETED)).SerializeToString()
+    connection.execute("INSERT INTO tasks VALUES (1, 'me', 't', 'c', 2, 3, 0, 1, 2, ?)", (task,))
+    for name in "ab":
+        connection.execute("INSERT INTO push_configs VALUES (1, ?, 'https://h/', 'h:443', '1.0', x'')", (name,))
+        connection.execute("INSERT INTO outbox VALUES (NULL, 1, ?, 'h:443', 1, 5, NULL, '', ?)", (name, task))
+    connection.execute("INSERT INTO outbox VALUES (NULL, 1, 'a', 'h:443', 3, NULL, 5, 'why', NULL)")
+    connection.commit()
+    connection.close()
+    log = SqliteTaskLog(path)
+    await log.open()
+    letters = await due(log)
+    assert [(each.task.id, each.registration.id, each.attempts) for each in letters] == [("t", "a", 1), ("t", "b", 1)]
+    assert (await log.pushes.dead(most=5))[0] == 1
+    for each in letters:
+        await log.pushes.delivered(each.id)
+    assert await _contents(log) == 0
     await log.aclose()

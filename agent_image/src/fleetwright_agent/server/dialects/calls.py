@@ -23,7 +23,7 @@ from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
 from fleetwright_agent.server.envelope import RequestId
 from fleetwright_agent.server.errors import Unavailable, internal
 from fleetwright_agent.server.extensions import activated
-from fleetwright_agent.server.messages import CALLED
+from fleetwright_agent.server.messages import CALLED, TRACEPARENT
 from fleetwright_agent.server.push.payload import DIALECT
 from fleetwright_agent.server.replies import is_held
 from fleetwright_agent.server.watched import Watched
@@ -139,9 +139,10 @@ def safe(error: Exception) -> A2AError:
 def context_of(request: Request, dialect: Dialect, *, called: RequestId = None) -> ServerCallContext:
     """Args: `called` is what the caller calls this request."""
     name = "" if called is None else json.dumps(called)
+    state = {DIALECT: dialect.version, TRACEPARENT: request.headers.get(TRACEPARENT, "")}
     return ServerCallContext(
         user=StarletteUser(request.user),
-        state={DIALECT: dialect.version, **({CALLED: name} if dialect.chooses_ids else {})},
+        state={**state, **({CALLED: name} if dialect.chooses_ids else {})},
         requested_extensions=_requested(request, *_EXTENSION_HEADERS),
     )
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from a2a.types.a2a_pb2 import SendMessageRequest, Task
+from a2a.types.a2a_pb2 import Task
 from a2a.utils.errors import A2AError, InvalidParamsError
-from a2a.utils.proto_utils import validate_proto_required_fields
 
 from fleetwright_agent.server.events import Event
+from fleetwright_agent.server.shapes import check_complete
 
 
 class Operation(Enum):
@@ -88,17 +88,5 @@ def read(dialect: Dialect, operation: Operation, params: Params) -> Any:
         name = min(strayed)
         raise InvalidParamsError(f"{name} {dialect.misplaced[name]}")
     request = dialect.reads[operation](params)
-    validate_proto_required_fields(_typed(request) if operation in SENDS else request)
+    check_complete(request)
     return request
-
-
-def _typed(request: SendMessageRequest) -> SendMessageRequest:
-    """Without the free JSON in it, of which nothing is required: looking through it costs more than all the rest."""
-    typed = SendMessageRequest()
-    typed.CopyFrom(request)
-    typed.ClearField("metadata")
-    typed.message.ClearField("metadata")
-    for part in typed.message.parts:
-        part.ClearField("metadata")
-        part.ClearField("data")
-    return typed

@@ -2,7 +2,7 @@
 
 # ruff: noqa: ARG002 - the port fixes the arguments, also of what is nothing here
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass, replace
 
 from a2a.types.a2a_pb2 import Task
@@ -34,9 +34,10 @@ class MemoryPushStore:
         for registration in self._registered.get(n, {}).values():
             self._post(n, owner, registration, at_ns, task)
 
-    def forget(self, n: int) -> None:
-        self._registered.pop(n, None)
-        self._letters = {number: kept for number, kept in self._letters.items() if kept.n != n}
+    def forget(self, gone: Set[int]) -> None:
+        for n in gone:
+            self._registered.pop(n, None)
+        self._letters = {number: kept for number, kept in self._letters.items() if kept.n not in gone}
 
     def forget_dead(self, before_ns: int) -> None:
         self._letters = {

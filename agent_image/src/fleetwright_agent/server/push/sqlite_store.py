@@ -22,7 +22,8 @@ class Run(Protocol):
 
 def post_rest(connection: sqlite3.Connection, n: int, *, at_ns: int, snapshot: bytes) -> None:
     """In the commit with which the task comes to rest."""
-    connection.execute(sql.POST, {"n": n, "at": at_ns, "task": snapshot})
+    for statement in sql.POST:
+        connection.execute(statement, {"n": n, "at": at_ns, "task": snapshot})
 
 
 class SqlitePushStore:
@@ -37,7 +38,8 @@ class SqlitePushStore:
                 return False
             if connection.execute(sql.REGISTER, (*_columns(registration), n)).rowcount != 1:
                 raise NoTask
-            connection.execute(sql.POST_LATE, {"n": n, "config": registration.id, "at": at_ns})
+            for statement in sql.POST_LATE:
+                connection.execute(statement, {"n": n, "config": registration.id, "at": at_ns})
             return True
 
         return await self._commit(work)

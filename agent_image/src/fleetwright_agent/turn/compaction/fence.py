@@ -7,7 +7,8 @@ SUMMARY: Final = "conversation_summary"
 PINNED: Final = "pinned"
 ARCHIVED: Final = "archived_messages"
 REMEMBERED: Final = "remembered_facts"
-_NAMES: Final = f"{SUMMARY}|{PINNED}|{ARCHIVED}|{REMEMBERED}|prior_sessions|skill_content"
+LEARNED: Final = "learned_skills"
+_NAMES: Final = f"{SUMMARY}|{PINNED}|{ARCHIVED}|{REMEMBERED}|{LEARNED}|prior_sessions|skill_content"
 _TAGS: Final = re.compile(rf"<(\s*/?\s*(?:{_NAMES}))", re.IGNORECASE)
 
 

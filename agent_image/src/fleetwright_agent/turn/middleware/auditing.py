@@ -53,4 +53,4 @@ class Auditor:
 
 def _who(turn: TurnRequest, tool: str) -> dict[str, str]:
     who = {"session_id": turn.context_id, "task_id": turn.task_id, "owner": turn.owner, "tool": tool}
-    return {**who, **labels_of(turn.metadata)}
+    return {**who, **({"sub_agent": turn.sub_agent} if turn.sub_agent else {}), **labels_of(turn.metadata)}

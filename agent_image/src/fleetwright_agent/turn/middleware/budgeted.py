@@ -25,8 +25,8 @@ def refuse(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
     full = over.full
     full.refused = True
     metrics.budget_rejections.labels(full.budget.period.value).inc()
-    # An agent that calls is asked nothing: nobody reads its questions.
-    if full.budget.on_exceeded is Exceeded.PAUSE and is_client(context.request.owner):
+    # An agent that calls is asked nothing: nobody reads its questions. Nor is a sub-agent: the agent comes by itself.
+    if full.budget.on_exceeded is Exceeded.PAUSE and context.attended and is_client(context.request.owner):
         interrupt(_pause(full))
         return
     raise TurnFailed(REASON, _sentence(full), details=details(full), refused=context.fresh and context.called is None)

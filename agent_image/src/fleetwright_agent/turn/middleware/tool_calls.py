@@ -7,11 +7,11 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import interrupt
 
@@ -25,6 +25,7 @@ from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import AskKind, ToolEnd, ToolStart, TurnFailed
 from fleetwright_agent.turn.middleware.auditing import Auditor
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
+from fleetwright_agent.turn.middleware.skill_fence import SkillFence
 
 _log = logging.getLogger(__name__)
 
@@ -36,12 +37,20 @@ class ToolCalls:
     """An exception of a tool becomes a result with an error in words: raised, it would end its siblings."""
 
     def __init__(
-        self, limits: Limits, metrics: Metrics, journal: Journal, *, enforcement: Enforcement, auditor: Auditor
+        self,
+        limits: Limits,
+        metrics: Metrics,
+        journal: Journal,
+        *,
+        enforcement: Enforcement,
+        fence: SkillFence,
+        auditor: Auditor,
     ) -> None:
         self._limits = limits
         self._metrics = metrics
         self._journal = journal
         self._enforcement = enforcement
+        self._fence = fence
         self._auditor = auditor
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
@@ -55,7 +64,7 @@ class ToolCalls:
             return _message(call_id, name, before.body["text"], ok=before.body["ok"])
         tool = context.tool(name)
         run = _Call(key, call_id, name, call["args"], tool)
-        wrong = self._refusal(run, context)
+        wrong = self._refusal(run, context, request.state["messages"])
         if wrong is None and tool is not None and (ask := await self._ask(run, tool, before, context.thread)):
             run = replace(run, reply=interrupt(ask))
             if ask["kind"] == AskKind.APPROVAL and not approved(run.reply):
@@ -120,18 +129,20 @@ class ToolCalls:
         else:
             await self._journal.settled(context.thread)
         try:
-            return await call.tool.run(ToolCall(call.arguments, context.request, context.emit, call.reply))
+            return await call.tool.run(
+                ToolCall(call.arguments, context.request, context.emit, call.reply, call.key, call.identity)
+            )
         except (ToolError, TurnFailed):
             raise
         except Exception:
             _log.exception("tool %s broke", call.name)
             raise ToolError("the tool broke; go on without it") from None
 
-    def _refusal(self, call: "_Call", context: TurnContext) -> ToolError | None:
-        context.tool_calls += 1
-        limit = self._limits.max_tool_calls
-        if context.tool_calls > limit:
-            if context.tool_calls > limit + _GRACE_CALLS:
+    def _refusal(self, call: "_Call", context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
+        context.tally.tool_calls += 1
+        made, limit = context.tally.tool_calls, self._limits.max_tool_calls
+        if made > limit:
+            if made > limit + _GRACE_CALLS:
                 context.failure = TurnFailed(
                     "tool_call_limit", f"The agent went on calling tools after its limit of {limit} calls."
                 )
@@ -141,6 +152,8 @@ class ToolCalls:
         if call.tool is None:
             known = ", ".join(sorted(context.tools)) or "none"
             return ToolError(f"there is no tool {call.name!r}; the tools are: {known}")
+        if shut := self._fence.refusal(call.name, messages):
+            return shut
         return _misfit(call.arguments, call.tool)
 
 

@@ -1,0 +1,16 @@
+"""Which installed plugins are used, and what each is told."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from fleetwright_agent.config.part import DnsLabel, Part
+
+
+class Plugin(Part):
+    """An entry point of the group `fleetwright.plugins`, in the agent's image."""
+
+    name: DnsLabel
+    config: Mapping[str, Any] = Field(default_factory=dict)
+    """What its factory is called with; the plugin says what that may be."""

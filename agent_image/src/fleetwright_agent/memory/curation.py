@@ -1,0 +1,67 @@
+"""Which learned skills stay: those that nobody uses fade, and of those that are about the same one stays. Pure.
+
+Mounted skills are pinned: they neither fade nor go, and a learned one that is about the same as one of them goes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fleetwright_agent.config.memory import SkillCuration
+from fleetwright_agent.memory.learned import LearnedSkill
+from fleetwright_agent.memory.words import words
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    skill: LearnedSkill
+    into: str
+    """The name of the one that stands for it from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    kept: tuple[LearnedSkill, ...] = ()
+    merged: tuple[Merge, ...] = ()
+    pruned: tuple[LearnedSkill, ...] = ()
+
+
+def strength(skill: LearnedSkill, *, now: float, half_life: float) -> float:
+    """1 when it was just used, and half of that after each half-life without use; both times in seconds (PA-103)."""
+    return float(0.5 ** (max(0.0, now - skill.used) / half_life))
+
+
+def plan(skills: Sequence[LearnedSkill], *, pinned: Mapping[str, str], policy: SkillCuration, now: float) -> Plan:
+    """Args: `pinned` are mounted skills, from name to description."""
+    standing = {name: _telling(name, description) for name, description in pinned.items()}
+    kept: list[LearnedSkill] = []
+    merged: list[Merge] = []
+    pruned: list[LearnedSkill] = []
+    # The strongest of those that are about the same comes first, and stays.
+    for skill in sorted(skills, key=lambda each: (-each.used, -each.uses, each.n)):
+        about = _telling(skill.draft.name, skill.draft.description)
+        if strength(skill, now=now, half_life=policy.half_life_seconds) < float(policy.prune_below):
+            pruned.append(skill)
+        elif (twin := _twin(skill, about, standing, float(policy.merge_above))) is not None:
+            merged.append(Merge(skill, twin))
+        else:
+            kept.append(skill)
+            standing[skill.draft.name] = about
+    return Plan(tuple(kept), tuple(merged), tuple(pruned))
+
+
+def _twin(
+    skill: LearnedSkill, about: frozenset[str], standing: Mapping[str, frozenset[str]], least: float
+) -> str | None:
+    if skill.draft.name in standing:
+        return skill.draft.name
+    return next((name for name, other in standing.items() if _shared(about, other) >= least), None)
+
+
+def _shared(one: frozenset[str], other: frozenset[str]) -> float:
+    """Jaccard's: of all words of both, the part that both have."""
+    whole = one | other
+    return len(one & other) / len(whole) if whole else 0.0
+
+
+def _telling(name: str, description: str) -> frozenset[str]:
+    return frozenset(words(f"{name} {description}"))

@@ -1,0 +1,45 @@
+"""What is looked up for a turn before its model is asked: facts of its caller, and skills that were learned for it.
+
+Refuses: deciding for which turns anything may be looked up.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from fleetwright_agent.config.memory import KnowledgeMemory, LearnedSkillMemory
+from fleetwright_agent.memory import facts, learned
+from fleetwright_agent.memory.knowledge import Knowledge
+from fleetwright_agent.memory.learned_skills import LearnedSkills
+from fleetwright_agent.turn.frames import TurnRequest
+
+HOT_CHARACTERS: Final = 6000
+_ASKED: Final = 2000
+"""Of a message: what is searched by."""
+
+
+def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Callable[[TurnRequest], Awaitable[str]]:
+    """Those of every turn, and those that fit the message."""
+
+    async def found(turn: TurnRequest) -> str:
+        hot = await knowledge.hot(turn.owner, characters=HOT_CHARACTERS) if policy.hot else []
+        asked, most = turn.text[:_ASKED], policy.top_k
+        fitting = await knowledge.recall(turn.owner, asked, most=most) if most else []
+        given = {fact.n for fact in hot}
+        return facts.told([*hot, *(fact for fact in fitting if fact.n not in given)])
+
+    return found
+
+
+def skills_of(
+    skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]
+) -> Callable[[TurnRequest], Awaitable[str]]:
+    """Those that fit the message, within their room (PA-101). Args: `recalled` counts them."""
+
+    async def found(turn: TurnRequest) -> str:
+        if not policy.top_k:
+            return ""
+        fitting = await skills.recall(turn.owner, turn.text[:_ASKED], most=policy.top_k)
+        recalled(len(fitting))
+        return learned.told(fitting, tokens=policy.max_tokens)
+
+    return found

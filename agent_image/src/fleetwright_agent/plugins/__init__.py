@@ -1,0 +1,1 @@
+"""Tools from packages that somebody put into the agent's image."""

@@ -1,0 +1,128 @@
+"""Finds the plugins that the configuration names among the installed packages, and loads each of them once.
+
+One that cannot be loaded costs the agent its tools and nothing else: it is logged, counted and on the status page.
+Refuses: loading what the configuration does not name, whatever is installed.
+"""
+
+import asyncio
+import copy
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from fleetwright_agent.config.plugins import Plugin as Declared
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.plugins.api import GROUP, Plugin
+from fleetwright_agent.plugins.offering import NotOffered, offered
+from fleetwright_agent.tools.port import Tool
+
+_log = logging.getLogger(__name__)
+_LOAD_SECONDS: Final = 30.0
+_CLOSE_SECONDS: Final = 5.0
+_MOST_OF_MESSAGE: Final = 300
+
+
+def installed() -> Iterable[EntryPoint]:
+    """Of every package that can be imported."""
+    return entry_points(group=GROUP)
+
+
+@dataclass(slots=True)
+class _Loaded:
+    tools: tuple[Tool, ...] = ()
+    plugin: Plugin | None = None
+    problem: str = ""
+
+
+class Plugins:
+    def __init__(
+        self,
+        declared: Sequence[Declared],
+        metrics: Metrics,
+        *,
+        installed: Callable[[], Iterable[EntryPoint]] = installed,
+        load_seconds: float = _LOAD_SECONDS,
+    ) -> None:
+        """Args: `load_seconds` is for each, its import included."""
+        self._declared = tuple(declared)
+        self._metrics = metrics
+        self._installed = installed
+        self._load_seconds = load_seconds
+        self._loading = threading.Lock()
+        self._loaded: Mapping[str, _Loaded] | None = None
+
+    def begin(self) -> None:
+        """Loads them beside; whoever ends the process waits for none."""
+        if self._declared:
+            threading.Thread(target=self.load, name="plugins", daemon=True).start()
+
+    def load(self) -> None:
+        """Blocks until each is loaded or has failed; called again, or beside itself, it loads nothing twice."""
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = {declared.name: self._load(declared) for declared in self._declared}
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Of those that could be loaded. Blocks until that is known."""
+        self.load()
+        return tuple(tool for loaded in (self._loaded or {}).values() for tool in loaded.tools)
+
+    def report(self) -> list[dict[str, Any]]:
+        """For the status page; nothing until all of them were tried."""
+        return [
+            {"name": name, "loaded": loaded.plugin is not None, "tools": len(loaded.tools), "message": loaded.problem}
+            for name, loaded in (self._loaded or {}).items()
+        ]
+
+    async def aclose(self) -> None:
+        for name, loaded in (self._loaded or {}).items():
+            if loaded.plugin is None:
+                continue
+            try:
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await loaded.plugin.close()
+            except Exception:
+                _log.exception("a plugin could not be closed", extra={"plugin": name})
+
+    def _load(self, declared: Declared) -> _Loaded:
+        loaded = _Loaded(problem=f"it did not load within {self._load_seconds:g} s")
+        # A thread of its own, which no end of the process waits for: code of others may hang, or leave by an exit.
+        thread = threading.Thread(
+            target=self._try, args=(declared, loaded), name=f"plugin-{declared.name}", daemon=True
+        )
+        thread.start()
+        thread.join(self._load_seconds)
+        late = thread.is_alive()
+        result = _Loaded(problem=loaded.problem) if late else loaded
+        self._metrics.plugin_loaded.labels(declared.name).set(int(result.plugin is not None))
+        if result.plugin is None:
+            _log.error("plugin %s: %s", declared.name, result.problem)
+        return result
+
+    def _try(self, declared: Declared, loaded: _Loaded) -> None:
+        try:
+            plugin = _factory(declared.name, self._installed())(copy.deepcopy(dict(declared.config)))
+            tools = offered(declared.name, plugin)
+        except NotOffered as error:
+            loaded.problem = _short(str(error))
+        except (Exception, SystemExit) as error:
+            _log.error("plugin %s could not be loaded", declared.name, exc_info=error)
+            loaded.problem = _short(f"it could not be loaded: {type(error).__name__}: {error}")
+        else:
+            loaded.tools, loaded.plugin, loaded.problem = tools, plugin, ""
+
+
+def _factory(name: str, installed: Iterable[EntryPoint]) -> Any:
+    found = [each for each in installed if each.name == name]
+    if not found:
+        raise NotOffered(f"no installed package has it among its entry points {GROUP}: build it into spec.image")
+    if len({each.value for each in found}) > 1:
+        raise NotOffered(f"{len(found)} installed packages have it among their entry points {GROUP}: leave one")
+    return found[0].load()
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:_MOST_OF_MESSAGE]

@@ -1,0 +1,73 @@
+"""A plugin's tools as the loop takes them: named after the plugin, bounded in time and size. Pure but for the calls.
+
+Refuses: a tool whose name or schema no provider would take.
+"""
+
+import asyncio
+import re
+from typing import Final
+
+from fleetwright_agent.config.part import checked_schema
+from fleetwright_agent.plugins.api import Call, Plugin, PluginTool
+from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SECONDS: Final = 300.0
+_MOST_CHARACTERS: Final = 50_000
+_MOST_TOOLS: Final = 100
+
+
+class NotOffered(Exception):  # noqa: N818 - states what became of the plugin
+    """What the plugin gave cannot be offered; the text names what is wrong."""
+
+
+def offered(name: str, plugin: object, *, seconds: float = _SECONDS) -> tuple[Tool, ...]:
+    """
+    Args: `seconds` that one call may take.
+
+    Raises:
+        NotOffered: One of them cannot be, and so none is.
+    """
+    if not isinstance(plugin, Plugin):
+        raise NotOffered(f"its factory returned {type(plugin).__name__}, not fleetwright_agent.plugins.api.Plugin")
+    if len(plugin.tools) > _MOST_TOOLS:
+        raise NotOffered(f"it gives {len(plugin.tools)} tools; {_MOST_TOOLS} is the most")
+    tools = [_tool(name, tool, seconds) for tool in plugin.tools]
+    if len({tool.name for tool in tools}) < len(tools):
+        raise NotOffered("two of its tools have one name")
+    return tuple(tools)
+
+
+def _tool(plugin: str, tool: PluginTool, seconds: float) -> Tool:
+    if not _NAME.fullmatch(tool.name):
+        raise NotOffered(f"its tool {tool.name!r} may have 1 to 64 letters, digits, '_' and '-' as a name")
+    try:
+        checked_schema(tool.parameters)
+    except ValueError as error:
+        raise NotOffered(f"the parameters of its tool {tool.name!r} cannot be used: {error}") from None
+    if tool.parameters.get("type", "object") != "object":
+        raise NotOffered(f"the parameters of its tool {tool.name!r} must have type object")
+
+    async def run(call: ToolCall) -> str:
+        turn = call.turn
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                text = await tool.run(Call(call.arguments, turn.owner, turn.context_id, turn.task_id))
+        except TimeoutError:
+            if limit.expired():
+                raise ToolError(f"{tool.name} did not answer within {seconds:g} s") from None
+            raise
+        if not isinstance(text, str):
+            raise ToolError(f"{tool.name} gave {type(text).__name__} in place of text")
+        return _cut(text)
+
+    name = offered_name(f"{plugin}__{tool.name}")
+    parameters = {"type": "object", **tool.parameters}
+    return Tool(name, tool.description, parameters, run, repeatable=tool.repeatable, deferrable=True)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    return f"{text[:_MOST_CHARACTERS]}\n[cut: {len(text)} characters in all]"

@@ -1,0 +1,27 @@
+"""What a sub-agent has of the tools of the turn that it works for. Pure.
+
+Refuses: a tool that needs a person, for nobody is asked from here; the agent can call it itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fleetwright_agent.config.sub_agents import DELEGATING, SubAgent
+from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined
+
+
+def shared(tools: Mapping[str, Tool], sub_agent: SubAgent) -> dict[str, Tool]:
+    """Those of its list that the turn has: what is denied to the agent, or cannot be reached, is not among them."""
+    allowed = {offered_name(name) for name in sub_agent.tools} - DELEGATING
+    return {name: _unasking(tool) for name, tool in tools.items() if name in allowed}
+
+
+def _unasking(tool: Tool) -> Tool:
+    if tool.asks is None:
+        return tool
+
+    async def refuse(_: ToolCall) -> str:
+        raise ToolDeclined(f"{tool.name} needs a person, and a sub-agent asks nobody; say so in your answer")
+
+    return replace(tool, asks=None, run=refuse, repeatable=True)

@@ -1,0 +1,77 @@
+"""The tools by which a turn gives work to its sub-agents: one task, or several side by side (PA-106).
+
+Each task succeeds or fails by itself, and results stand in the order of the tasks. A sub-agent has neither tool.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from fleetwright_agent.config.sub_agents import SubAgent
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.delegation.work import Work
+
+_MOST_CHARACTERS: Final = 6000
+_MOST_AT_ONCE: Final = 4
+_MOST_TASKS: Final = 8
+_TASK: Final = (
+    "Give a task to a sub-agent and wait for its answer. It knows nothing of this conversation: say all it needs."
+)
+_TASKS: Final = "Give several tasks to sub-agents that work side by side, and wait for all of their answers."
+
+
+class Delegation:
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def tools(self, context: TurnContext) -> tuple[Tool, ...]:
+        """`task` and `task_batch`, for the one turn of that context."""
+        room = asyncio.Semaphore(_MOST_AT_ONCE)
+
+        async def one(order: dict[str, str], place: str, call: ToolCall) -> str:
+            async with room:
+                text = await self._work.answer(order["agent"], order["task"], place=place, call=call, context=context)
+            return _cut(text)
+
+        async def task(call: ToolCall) -> str:
+            return await one(dict(call.arguments), call.key, call)
+
+        async def batch(call: ToolCall) -> str:
+            orders: list[dict[str, str]] = call.arguments["tasks"]
+
+            async def isolated(number: int, order: dict[str, str]) -> str:
+                head = f"# Task {number}, {order['agent']}\n"
+                try:
+                    return head + await one(order, f"{call.key}/{number}", call)
+                except ToolError as error:
+                    return f"{head}Error: {error}"
+
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(isolated(n, order)) for n, order in enumerate(orders, 1)]
+            return "\n\n".join(each.result() for each in running)
+
+        order = _order(self._work.sub_agents)
+        many = {"type": "array", "items": order, "minItems": 1, "maxItems": _MOST_TASKS}
+        listed = "\n".join(f"- {each.name}: {each.description}" for each in self._work.sub_agents)
+        # Repeatable: the work itself knows how far it had come.
+        return (
+            Tool("task", f"{_TASK} Sub-agents:\n{listed}", order, task, repeatable=True),
+            Tool("task_batch", f"{_TASKS} As many as {_MOST_TASKS}.", _object(tasks=many), batch, repeatable=True),
+        )
+
+
+def _order(sub_agents: Sequence[SubAgent]) -> dict[str, Any]:
+    agent = {"type": "string", "enum": [each.name for each in sub_agents], "description": "Name of the sub-agent"}
+    task = {"type": "string", "minLength": 1, "maxLength": 20_000, "description": "The whole task"}
+    return _object(agent=agent, task=task)
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    return f"{text[:_MOST_CHARACTERS]}\n[cut: {len(text)} characters in all]"

@@ -1,0 +1,160 @@
+"""Runs one task of a sub-agent to its end, on a thread of its own that another process can take up.
+
+What it came to is noted before anybody hears of it, so that a turn that goes on after a restart repeats neither a
+sub-agent that had ended nor a call that one had made. Refuses: letting a failure be anything but a result to the turn.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from fleetwright_agent.config.sub_agents import SubAgent
+from fleetwright_agent.memory.journal import CallState, Journal
+from fleetwright_agent.memory.threads import Aside
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.delegation.listener import FinishedTask, Listener
+from fleetwright_agent.turn.delegation.sharing import shared
+from fleetwright_agent.turn.frames import Frame, ToolEnd, ToolStart, TurnFailed
+from fleetwright_agent.turn.rounds import STEPS_PER_CALL
+
+_log = logging.getLogger(__name__)
+_OUTCOME: Final = "outcome"
+_SPARE_CALLS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A sub-agent, and the loop that it works in."""
+
+    config: SubAgent
+    graph: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    word: str
+    """For the counter."""
+    text: str
+    tools: tuple[str, ...] = ()
+
+
+class Work:
+    def __init__(
+        self, workers: Sequence[Worker], *, journal: Journal, metrics: Metrics, listeners: Sequence[Listener] = ()
+    ) -> None:
+        self._workers = {worker.config.name: worker for worker in workers}
+        self._journal = journal
+        self._metrics = metrics
+        self._listeners = tuple(listeners)
+
+    @property
+    def sub_agents(self) -> list[SubAgent]:
+        return [worker.config for worker in self._workers.values()]
+
+    async def answer(self, sub_agent: str, task: str, *, place: str, call: ToolCall, context: TurnContext) -> str:
+        """The whole answer.
+
+        Args: `place` names the task within the turn, in the next process too; `call` is the one that asks for it.
+
+        Raises:
+            ToolError: There is none; the text says why.
+        """
+        turn = context.request
+        thread = Aside(turn.owner, turn.context_id, turn.task_id).delegated(place)
+        before = await self._journal.get(thread, _OUTCOME)
+        if before is not None and before.state is CallState.DONE:
+            return _told(before.body["word"], before.body["text"])
+        worker = self._workers[sub_agent]
+        outcome = await self._outcome(worker, task, _inner(worker.config, thread, call, context))
+        await self._journal.settle(thread, _OUTCOME, {"word": outcome.word, "text": outcome.text})
+        self._metrics.sub_agent_tasks.labels(sub_agent, outcome.word).inc()
+        if outcome.word == "ok":
+            await self._tell(FinishedTask(turn, sub_agent, task, outcome.text, outcome.tools), call.emit)
+        return _told(outcome.word, outcome.text)
+
+    async def _outcome(self, worker: Worker, task: str, inner: TurnContext) -> _Outcome:
+        name, seconds = worker.config.name, worker.config.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                messages = await _worked(worker, task, inner)
+        except TurnFailed as failed:
+            return _Outcome("failed", f"{name} came to no end: {failed.message}")
+        except TimeoutError:
+            if limit.expired():
+                return _Outcome("timeout", f"{name} was not done within {seconds} s and was stopped")
+            return _broke(name)
+        except Exception:
+            return _broke(name)
+        text = messages[-1].text
+        if not text.strip():
+            return _Outcome("failed", f"{name} gave an empty answer")
+        return _Outcome("ok", text, _answered(messages))
+
+    async def _tell(self, finished: FinishedTask, tell: Callable[[Frame], None]) -> None:
+        for listener in self._listeners:
+            try:
+                await listener.finished(finished, tell)
+            except Exception:
+                _log.exception("a listener of sub-agents broke")
+
+
+def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: TurnContext) -> TurnContext:
+    """Of the turn that it works for: its caller, its bill, its limits and a part of its tools."""
+    return TurnContext(
+        replace(context.request, sub_agent=sub_agent.name),
+        _within(call.identity, context.emit),
+        shared(context.tools, sub_agent),
+        thread,
+        tally=context.tally,
+        attended=False,
+        silent=True,
+    )
+
+
+def _within(outer: str, emit: Callable[[Frame], None]) -> Callable[[Frame], None]:
+    """Calls of tools are told as those of the call that they belong to."""
+
+    def told(frame: Frame) -> None:
+        if isinstance(frame, ToolStart | ToolEnd):
+            frame = replace(frame, call_id=f"{outer}/{frame.call_id}")
+        emit(frame)
+
+    return told
+
+
+async def _worked(worker: Worker, task: str, inner: TurnContext) -> list[AnyMessage]:
+    """The messages of the whole work, from wherever the process before this one had left it."""
+    steps = STEPS_PER_CALL * (worker.config.max_model_calls + _SPARE_CALLS)
+    # A place of its own: without one LangGraph takes it for a part of the step that it is done in.
+    place: RunnableConfig = {"configurable": {"thread_id": inner.thread}, "recursion_limit": steps}
+    stored = await worker.graph.aget_state(place)
+    inner.fresh = not stored.values
+    found: Mapping[str, Any] = stored.values
+    if inner.fresh or stored.tasks:
+        entry = {"messages": [HumanMessage(task)], "task": inner.request.task_id} if inner.fresh else None
+        found = await worker.graph.ainvoke(entry, place, context=inner, durability="sync")
+    messages: list[AnyMessage] = found["messages"]
+    return messages
+
+
+def _answered(messages: Sequence[AnyMessage]) -> tuple[str, ...]:
+    names = (str(each.name) for each in messages if isinstance(each, ToolMessage) and each.status == "success")
+    return tuple(dict.fromkeys(names))
+
+
+def _told(word: str, text: str) -> str:
+    if word != "ok":
+        raise ToolError(text)
+    return text
+
+
+def _broke(name: str) -> _Outcome:
+    _log.exception("the work of a sub-agent broke", extra={"subAgent": name})
+    return _Outcome("failed", f"{name} broke; go on without it")

@@ -1,0 +1,54 @@
+"""Gives each turn what is remembered for its caller and fits the message: facts, and how such tasks were done.
+
+It stands as data in the user's role, right before the message under way, and is stored nowhere else: what is forgotten
+is in no later prompt. Refuses: callers that are agents, and letting a turn fail for want of memory.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from fleetwright_agent.memory.database import MemoryUnusable
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.frames import TurnRequest
+from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.people import is_remembered
+
+_log = logging.getLogger(__name__)
+Recollect = Callable[[TurnRequest], Awaitable[str]]
+"""What is remembered for a turn, as the model reads it; empty where there is nothing."""
+
+
+class RecollectionLink:
+    """Stands inside compaction: what it adds is no part of the conversation."""
+
+    def __init__(self, sources: Sequence[Recollect]) -> None:
+        self._sources = tuple(sources)
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        context: TurnContext = request.runtime.context
+        if context.remembered is None:
+            # Once for each turn: what the provider has cached of it stays as it is.
+            context.remembered = await self._found(context.request)
+        if context.remembered:
+            request = request.override(messages=_with(list(request.messages), context.remembered))
+        return await call(request)
+
+    async def _found(self, turn: TurnRequest) -> str:
+        if not is_remembered(turn):
+            return ""
+        found: list[str] = []
+        for source in self._sources:
+            try:
+                found.append(await source(turn))
+            except MemoryUnusable as error:
+                _log.warning("what is remembered cannot be read: %s", error)
+        return "\n\n".join(filter(None, found))
+
+
+def _with(messages: list[AnyMessage], remembered: str) -> list[AnyMessage]:
+    """Before the message under way, which is the last of the user's."""
+    places = (i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], HumanMessage))
+    at = next(places, len(messages))
+    return [*messages[:at], HumanMessage(remembered), *messages[at:]]

@@ -1,0 +1,71 @@
+"""Holds a turn to what its skills allow: once one is loaded that names `allowed-tools`, nothing else is called (T-41).
+
+It holds until the next message of the caller, and is read from the conversation, so that it outlives a restart. Of
+several such skills each adds its tools; a skill that names none adds none and lifts nothing. Refuses: what only reads
+skills, or asks the caller, is never shut.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import yaml
+from langchain_core.messages import AnyMessage
+
+from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.tools.port import ToolBlocked
+from fleetwright_agent.turn.rounds import loaded_skills
+
+_FIELD: Final = "allowed-tools"
+_OPEN: Final = frozenset({"load_skill", "read_skill_file", "search_tools", "ask_human", "request_user_input"})
+
+
+class SkillFence:
+    def __init__(self, read_skill: Callable[[str], str | None]) -> None:
+        """Args: `read_skill` gives SKILL.md by the skill's name; nothing where it is not mounted any more."""
+        self._read = read_skill
+
+    def refusal(self, tool: str, messages: Sequence[AnyMessage]) -> ToolBlocked | None:
+        if tool in _OPEN:
+            return None
+        found = {name: self._allowed(name) for name in loaded_skills(messages)}
+        fences = {name: allowed for name, allowed in found.items() if allowed is not None}
+        if not fences or any(_fits(tool, allowed) for allowed in fences.values()):
+            return None
+        allowed = sorted({pattern for patterns in fences.values() for pattern in patterns})
+        skills = ", ".join(sorted(fences))
+        return ToolBlocked(
+            f"{tool} is not allowed while the skill {skills} is followed; it allows {', '.join(allowed) or 'no tool'}"
+        )
+
+    def _allowed(self, name: str) -> frozenset[str] | None:
+        text = self._read(name)
+        return None if text is None else allowed_tools(text)
+
+
+def _fits(tool: str, allowed: Collection[str]) -> bool:
+    return any(fnmatchcase(tool, pattern) for pattern in allowed)
+
+
+def allowed_tools(document: str) -> frozenset[str] | None:
+    """The names and patterns that a SKILL.md allows, as tools are called here; nothing where it says nothing of them.
+
+    `orders/look_up_order` is `orders__look_up_order`. Fields that cannot be read allow nothing: this is a lock.
+    """
+    lines = document.splitlines()
+    if not lines or lines[0].rstrip() != "---":
+        return None
+    try:
+        end = next(number for number, line in enumerate(lines[1:], start=1) if line.rstrip() == "---")
+        fields: Any = yaml.safe_load("\n".join(lines[1:end]))
+    except (StopIteration, yaml.YAMLError):
+        return frozenset()
+    if not isinstance(fields, dict) or fields.get(_FIELD) is None:
+        return None
+    return frozenset(_called(name) for name in str(fields[_FIELD]).split())
+
+
+def _called(name: str) -> str:
+    server, slash, tool = name.partition("/")
+    whole = f"{server}__{tool}" if slash else name
+    return whole if "*" in whole else offered_name(whole)

@@ -1,0 +1,35 @@
+"""A plugin for Fleetwright's agents: a tool that says lengths in feet."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleetwright_agent.plugins.api import Call, Plugin, PluginTool, ToolError
+
+_FEET = 3.28084
+_PARAMETERS = {
+    "properties": {"metres": {"type": "number", "description": "The length"}},
+    "required": ["metres"],
+    "additionalProperties": False,
+}
+
+
+def plugin(config: Mapping[str, Any]) -> Plugin:
+    """Called once with `config` of the Agent; what it raises is told in the agent's status."""
+    digits = config.get("digits", 2)
+    if not isinstance(digits, int) or not 0 <= digits <= 9:
+        raise ValueError("digits must be a whole number from 0 to 9")
+
+    async def metres_to_feet(call: Call) -> str:
+        metres = call.arguments["metres"]
+        if metres < 0:
+            raise ToolError("metres must not be below 0: ask for the length")
+        return f"{metres} metres are {metres * _FEET:.{digits}f} feet."
+
+    tool = PluginTool(
+        name="metres_to_feet",
+        description="Convert a length from metres to feet.",
+        parameters=_PARAMETERS,
+        run=metres_to_feet,
+        repeatable=True,
+    )
+    return Plugin(tools=(tool,))

@@ -1,0 +1,36 @@
+"""A collector of traces, as far as a test needs one."""
+
+import asyncio
+import gzip
+from contextlib import asynccontextmanager
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+class Collector:
+    """Takes spans as an OTLP collector does, and keeps the headers they came with."""
+
+    def __init__(self, *, status=200):
+        self.status = status
+        self.headers, self.spans, self.resources, self.paths = [], [], [], []
+
+    async def _answer(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:]) if name}
+        body = gzip.decompress(await reader.readexactly(int(headers["content-length"])))
+        self.paths.append(lines[0].split()[1])
+        self.headers.append(headers)
+        request = ExportTraceServiceRequest.FromString(body)
+        if self.status == 200:
+            for resource in request.resource_spans:
+                self.resources.append({pair.key: pair.value.string_value for pair in resource.resource.attributes})
+                self.spans += [span for scope in resource.scope_spans for span in scope.spans]
+        writer.write(f"HTTP/1.1 {self.status} X\r\nContent-Length: 0\r\n\r\n".encode())
+        writer.close()
+
+    @asynccontextmanager
+    async def serving(self):
+        server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -1,0 +1,220 @@
+"""The curator: by the clock inside the process, as a command beside it, and each look a line of one audit trail."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.curator.curator import Curator
+from fleetwright_agent.memory.drafting import drafted
+from fleetwright_agent.memory.learned_skills import FOLDER, LearnedSkills
+from fleetwright_agent.memory.source import Source
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.security.audit_files import verify
+from fleetwright_agent.server.clock import Clock
+
+LEARNING = {"memory": {"skills": {"enabled": True}}}
+DAY = 86_400.0
+EGGS, NEAR, SOUP = "Boil eggs for the guests of the house", "Boil eggs for the guests of this house", "Cook the soup"
+
+
+@dataclass
+class Time:
+    """Goes on when it is told to."""
+
+    at: float = 1_000 * DAY
+
+    def clock(self) -> Clock:
+        return Clock(now_ns=lambda: int(self.at * 1e9), monotonic=lambda: self.at)
+
+    def now(self) -> float:
+        return self.at
+
+
+@dataclass
+class Trail:
+    lines: list[dict[str, Any]] = field(default_factory=list)
+
+    async def __call__(self, event: str, about: Mapping[str, Any]) -> None:
+        self.lines.append({"event": event, **about})
+
+
+async def learn(skills: LearnedSkills, *tasks: str, owner: str = "client:a") -> None:
+    for task in tasks:
+        await skills.learn(owner, drafted("cook", task, ["t"]), Source(owner, "c", "t"), most=100)
+
+
+@dataclass
+class Desk:
+    """A curator with the clock, the trail and the counters of a test."""
+
+    skills: LearnedSkills
+    time: Time
+    trail: Trail
+    metrics: Metrics
+    curator: Curator
+
+    def counted(self, outcome: str) -> float:
+        return self.metrics.registry.get_sample_value("fleetwright_skills_curated_total", {"outcome": outcome}) or 0.0
+
+
+@pytest.fixture
+async def desk(tmp_path, documents):
+    time, trail, metrics = Time(), Trail(), Metrics(CollectorRegistry())
+    mounted = [{"name": "soup", "description": "Cook the soup of the day", "digest": "d"}]
+    config = AgentConfig.model_validate(documents(skills=mounted, **LEARNING))
+    skills = LearnedSkills(tmp_path / FOLDER, now=time.now)
+    curator = Curator(config, skills, tell=trail, metrics=metrics, clock=time.clock())
+    yield Desk(skills, time, trail, metrics, curator)
+    await skills.aclose()
+
+
+async def names(desk: Desk, owner: str = "client:a") -> list[str]:
+    return [skill.draft.description for skill in await desk.skills.skills(owner)]
+
+
+async def test_it_looks_at_its_start_and_then_once_a_day(desk):
+    await learn(desk.skills, EGGS)
+    for hours in (0, 1, 22, 1, 1, 30):
+        desk.time.at += hours * 3600
+        await desk.curator.look()
+    assert [line["event"] for line in desk.trail.lines] == ["skills_curated"] * 3
+    assert desk.trail.lines[0] == {
+        "event": "skills_curated",
+        "by": "schedule",
+        "owners": 1,
+        "kept": 1,
+        "merged": 0,
+        "pruned": 0,
+    }
+
+
+async def test_what_fades_goes_when_its_time_has_come_and_what_is_there_twice_goes_at_once(desk):
+    await learn(desk.skills, EGGS, NEAR)
+    await desk.curator.look()
+    assert await names(desk) == [EGGS]
+    desk.time.at += 208 * DAY
+    await desk.curator.look()
+    assert await names(desk) == [EGGS]
+    desk.time.at += 2 * DAY
+    await desk.curator.look()
+    assert await names(desk) == []
+    assert (desk.counted("merged"), desk.counted("pruned")) == (1, 1)
+
+
+async def test_what_is_used_does_not_fade(desk):
+    await learn(desk.skills, EGGS)
+    for _ in range(4):
+        desk.time.at += 100 * DAY
+        await desk.skills.recall("client:a", "boil eggs", most=5)
+        await desk.curator.look()
+    assert await names(desk) == [EGGS]
+
+
+async def test_the_uses_of_what_was_merged_are_those_of_what_stays(desk):
+    await learn(desk.skills, EGGS, NEAR)
+    await desk.skills.recall("client:a", "boil eggs", most=5)
+    await desk.curator.curate(by="test")
+    (left,) = await desk.skills.skills("client:a")
+    assert left.uses == 2
+
+
+async def test_owners_are_curated_apart(desk):
+    await learn(desk.skills, EGGS, owner="client:a")
+    await learn(desk.skills, NEAR, owner="client:b")
+    await desk.curator.curate(by="test")
+    assert (await names(desk, "client:a"), await names(desk, "client:b")) == ([EGGS], [NEAR])
+
+
+async def test_a_dry_run_changes_nothing_and_leaves_no_line(desk):
+    await learn(desk.skills, EGGS, NEAR)
+    (found,) = await desk.curator.curate(by="test", dry_run=True)
+    assert (len(found.plan.merged), len(await names(desk)), desk.trail.lines, desk.counted("merged")) == (1, 2, [], 0)
+
+
+async def test_a_mounted_skill_stands_for_what_is_learned_of_the_same(desk):
+    await learn(desk.skills, "soup", "Boil eggs")
+    config_name = "Cook the soup of the day"
+    await desk.skills.learn("client:a", drafted("soup", config_name, ["t"]), Source("client:a", "c", "t"), most=9)
+    await desk.curator.curate(by="test")
+    assert config_name not in await names(desk)
+    assert "Boil eggs" in await names(desk)
+
+
+async def test_a_file_that_cannot_be_used_keeps_no_other_owner_from_its_turn(desk, tmp_path):
+    await learn(desk.skills, EGGS, NEAR)
+    (tmp_path / FOLDER / f"{'0' * 32}.db").write_bytes(b"no database at all" * 100)
+    with pytest.raises(Exception, match="cannot be used"):
+        await desk.curator.look()
+    assert await names(desk) == [EGGS]
+    await desk.curator.look()
+    assert len(desk.trail.lines) == 1, "it is looked at again when it is time"
+
+
+async def filled(layout: Any) -> None:
+    skills = LearnedSkills(layout.memory / FOLDER, now=Clock().now)
+    await learn(skills, EGGS, NEAR)
+    await skills.aclose()
+
+
+def curate(mounted: Any, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fleetwright_agent", "curate", "--root", str(mounted.layout.root), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+async def test_the_command_says_what_it_would_do_and_then_does_it(mounted, documents):
+    mounted.write(mounted.layout.config_file, documents(**LEARNING))
+    await filled(mounted.layout)
+    for options, dry in ((("--dry-run",), True), (("--dry-run",), True), ((), False)):
+        done = await asyncio.to_thread(curate, mounted, *options)
+        assert done.returncode == 0, done.stderr
+        owner, sums = map(json.loads, done.stdout.splitlines())
+        assert owner["owner"] == "client:a"
+        older, newer = (f"cook-boil-eggs-for-the-guests-of-{which}-house" for which in ("the", "this"))
+        assert (owner["merged"], owner["kept"]) == ([{"name": older, "into": newer}], [newer])
+        assert sums == {"dryRun": dry, "owners": 1, "kept": 1, "merged": 1, "pruned": 0}
+    (line,) = (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()
+    assert (json.loads(line)["event"], json.loads(line)["by"]) == ("skills_curated", "command")
+
+
+async def test_the_command_refuses_an_agent_that_learns_nothing(mounted):
+    done = await asyncio.to_thread(curate, mounted)
+    assert (done.returncode, "memory.skills.enabled" in done.stderr) == (2, True)
+
+
+async def test_the_process_looks_by_itself_and_a_command_beside_it_adds_to_one_trail(
+    mounted, documents, open_door, tmp_path
+):
+    """The agent serves meanwhile, and writes its own lines before and behind that of the command."""
+    mounted.write(mounted.layout.config_file, documents(**LEARNING))
+    await filled(mounted.layout)
+    door = await open_door(retry_seconds=0.05)
+    trail = mounted.layout.memory / "audit"
+
+    async def lines() -> list[dict[str, Any]]:
+        file = trail / "audit.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    async with asyncio.timeout(30):
+        while not await lines():  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
+    done = await asyncio.to_thread(curate, mounted)
+    assert done.returncode == 0, done.stderr
+    async with door.ops() as http, asyncio.timeout(30):
+        while (await http.get("/status")).json()["audit"]["lines"] != 2:  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
+    assert [(line["event"], line["by"]) for line in await lines()] == [
+        ("skills_curated", "schedule"),
+        ("skills_curated", "command"),
+    ]
+    verdict = verify(trail)
+    async with door.ops() as http:
+        assert (await http.get("/status")).json()["audit"]["hash"] == verdict.head
+    assert (verdict.lines, verdict.broken) == (2, ())

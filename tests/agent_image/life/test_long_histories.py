@@ -1,0 +1,86 @@
+"""R12: histories and messages that no window holds, before a provider that refuses what is too much and counts it."""
+
+import json
+
+import pytest
+from starlette.responses import JSONResponse
+
+from fleetwright_cli.offline.model import OfflineModel
+
+WINDOW = 8000
+
+
+class Strict:
+    """Refuses whatever is larger than the window, as providers do, and counts it."""
+
+    def __init__(self):
+        self.refused = self.answered = 0
+        self.turned_away = set()
+        self._app = OfflineModel().app()
+
+    async def __call__(self, scope, receive, send):
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        said = json.loads(body)
+        characters = sum(len(str(message.get("content") or "")) for message in said["messages"])
+        if characters // 4 > WINDOW:
+            self.refused += 1
+            self.turned_away.add(body)
+            error = {"message": f"maximum context length is {WINDOW} tokens", "code": "context_length_exceeded"}
+            await JSONResponse({"error": error}, 400)(scope, receive, send)
+            return
+        self.answered += 1
+        whole = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def again():
+            return whole.pop() if whole else await receive()
+
+        await self._app(scope, again, send)
+
+
+@pytest.fixture
+def strict(serve):
+    provider = Strict()
+    with serve(provider) as port:
+        about = {"name": "offline", "contextWindow": WINDOW, "maxOutputTokens": 1000, "timeoutSeconds": 30}
+        yield provider, {**about, "baseUrl": f"http://127.0.0.1:{port}/v1"}
+
+
+def text_of(task):
+    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
+
+
+async def test_r12_a_history_of_ten_windows_is_trimmed_and_says_so_and_comes_to_no_loop(agent, strict, message):
+    provider, document = strict
+    async with agent(model=document) as guest:
+        first = await guest.say("My customer number is C-7741.")
+        context, compacted = first["contextId"], 0
+        for number in range(33):
+            long = f"Chapter {number}: " + "the sea and the wind and " * 400
+            events = guest.events("SendStreamingMessage", message(long, contextId=context))
+            told = [json.dumps(event) async for event in events]
+            assert "TASK_STATE_COMPLETED" in told[-1], told[-1]
+            compacted += any("Compaction ok: " in event for event in told)
+        known = await guest.say("What is my customer number?", contextId=context)
+    assert 10 * WINDOW < 45 * 300 * 25 // 4
+    assert "C-7741" in text_of(known)
+    assert compacted > 2
+    assert provider.refused <= compacted, "a summary may be refused, and is then made without the model"
+    assert len(provider.turned_away) == provider.refused, "nothing that was refused is sent again"
+
+
+async def test_r12_a_message_that_no_window_holds_fails_with_its_reason_and_the_conversation_goes_on(
+    agent, states, strict
+):
+    provider, document = strict
+    async with agent(model=document) as guest:
+        first = await guest.say("My customer number is C-7741.")
+        huge = await guest.say("the sea and the wind and " * 2000, contextId=first["contextId"])
+        assert states(huge) == "failed"
+        assert huge["status"]["message"]["metadata"]["reason"] == "model_context_overflow"
+        assert provider.refused <= 3, "it is not sent again and again"
+        known = await guest.say("What is my customer number?", contextId=first["contextId"])
+    assert "C-7741" in text_of(known)

@@ -1,0 +1,122 @@
+"""R4: a model that refuses, breaks, goes silent, never ends or says far too much; over A2A, each a typed end in time.
+
+How often a call is tried again, and after which wait, stands in `tests/agent_image/turn/test_turn.py`.
+"""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+TRUNCATED = "https://fleetwright.dev/a2a/truncated/v1"
+
+
+def text_of(task):
+    return "".join(part.get("text", "") for artifact in task.get("artifacts", ()) for part in artifact["parts"])
+
+
+def model_at(port, **changes):
+    about = {"name": "offline", "contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30}
+    return {**about, "baseUrl": f"http://127.0.0.1:{port}/v1", **changes}
+
+
+def speaking(pieces):
+    """A model that streams those pieces of an answer, as long as there are any."""
+
+    async def events() -> AsyncIterator[str]:
+        frame = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk"}
+        async for piece in pieces():
+            choice = {"index": 0, "delta": {"content": piece}, "finish_reason": None}
+            yield f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n"
+        ended = {"index": 0, "delta": {}, "finish_reason": "stop"}
+        yield f"data: {json.dumps({**frame, 'choices': [ended]})}\n\ndata: [DONE]\n\n"
+
+    async def answer(_):
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    return Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
+
+
+@pytest.mark.parametrize(
+    ("marker", "reason"),
+    [
+        pytest.param("401", "model_unauthorized", id="refuses the key"),
+        pytest.param("404", "model_not_found", id="does not know the model"),
+        pytest.param("429", "model_rate_limited", id="has no room, and says for how long"),
+        pytest.param("overflow", "model_context_overflow", id="finds the prompt too long, however short it is"),
+        pytest.param("empty", "model_empty_answer", id="says nothing"),
+    ],
+)
+async def test_r4_a_model_that(agent, states, marker, reason):
+    async with agent() as guest:
+        task = await guest.say(f"Hello there my friend [[fail:{marker}]]")
+        assert states(task) == "failed"
+        message = task["status"]["message"]
+        assert message["metadata"]["reason"] == reason
+        assert "127.0.0.1" not in json.dumps(message)
+        assert states(await guest.say("Hello there", contextId=task["contextId"])) == "completed"
+
+
+async def test_r4_a_model_that_nobody_serves(agent, states):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    async with agent(model=model_at(port)) as guest:
+        task = await guest.say("Hello there")
+    assert states(task) == "failed"
+    assert task["status"]["message"]["metadata"]["reason"] == "model_unreachable"
+    assert str(port) not in json.dumps(task["status"]["message"])
+
+
+@pytest.mark.parametrize("kind", ["500", "cut", "malformed"])
+async def test_r4_what_passes_is_tried_again_and_told_once(agent, states, house, kind):
+    async with agent() as guest:
+        task = await guest.say(f"Book table for 2 [[fail:{kind}*1]]")
+    assert states(task) == "completed"
+    assert text_of(task).count("A table for 2 is booked.") == 1
+    assert house.ledger == ["table for 2"]
+
+
+async def for_ever():
+    while True:
+        yield "more and more "
+        await asyncio.sleep(0.01)
+
+
+async def then_silent():
+    yield "So far, "
+    yield "so good."
+    await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kept"),
+    [
+        pytest.param(for_ever, "more and more more", id="never ends"),
+        pytest.param(then_silent, "So far, so good.", id="goes silent after its first words"),
+    ],
+)
+async def test_r4_of_an_answer_that_comes_to_no_end_the_beginning_is_kept(agent, states, serve, pieces, kept):
+    with serve(speaking(pieces)) as port:
+        async with agent(model=model_at(port), limits={"maxTurnSeconds": 2}) as guest:
+            task = await guest.say("Hello there")
+    assert states(task) == "failed"
+    assert task["status"]["message"]["metadata"]["reason"] == "deadline"
+    assert text_of(task).startswith(kept)
+
+
+async def test_r4_an_answer_of_ten_megabytes_is_cut_and_says_so(agent, states, serve):
+    async def ten_megabytes():
+        for _ in range(160):
+            yield "x" * 65_536
+
+    with serve(speaking(ten_megabytes)) as port:
+        async with agent(model=model_at(port)) as guest:
+            task = await guest.say("Hello there")
+    assert states(task) == "completed"
+    assert len(text_of(task)) <= 4 * 1024 * 1024
+    assert task["artifacts"][0]["metadata"][TRUNCATED] is True

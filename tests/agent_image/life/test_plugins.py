@@ -1,0 +1,265 @@
+"""Plugins in an agent, over A2A: the example as it would lie in an image, and ones that fail in every way."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fleetwright_agent.plugins.api import Plugin, PluginTool, ToolError
+
+EXAMPLE = Path(__file__).parents[3] / "examples/plugin"
+FEET = "Convert metres to feet for 3"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An entry point of the group, of code that lies here."""
+
+    name: str
+    factory: Any
+    value: str = "here:plugin"
+
+    def load(self):
+        return self.factory
+
+
+def plugin(run, *, name="stretch", **about):
+    about = {"description": "Stretch a rope.", "parameters": {"properties": {}}} | about
+    return lambda config: Plugin(tools=(PluginTool(name=name, run=run, **about),))
+
+
+def of(*found):
+    return lambda: found
+
+
+def answer(task):
+    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
+
+
+async def told(guest):
+    """What the status page says of plugins, once all of them were tried."""
+    async with asyncio.timeout(60), httpx.AsyncClient(base_url=guest.ops_url, timeout=20) as http:
+        while not (plugins := (await http.get("/status")).json()["plugins"]):  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
+    return plugins
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """A folder with the example installed in it, from its wheel."""
+    folder = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(EXAMPLE, folder / "source")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheels")]
+    subprocess.run(build, cwd=folder / "source", check=True, capture_output=True)
+    (wheel,) = (folder / "wheels").iterdir()
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(folder / "site")
+    return folder / "site"
+
+
+async def test_the_example_in_an_image_gives_its_tool_and_heeds_its_configuration(agent_process, site, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    async with agent_process(plugins=[{"name": "units", "config": {"digits": 1}}]) as guest:
+        assert "3.0 metres are 9.8 feet." in answer(await guest.say(FEET))
+        assert "Error: metres must not be below 0" in answer(await guest.say("Convert metres to feet for -3"))
+        assert await guest.metric('tool_calls_total{outcome="ok",tool="units__metres_to_feet"}') == 1
+        assert await guest.metric('plugin_loaded{plugin="units"}') == 1
+        assert await told(guest) == [{"name": "units", "loaded": True, "tools": 1, "message": ""}]
+
+
+async def test_what_is_installed_and_not_named_is_not_used(agent_process, site, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    async with agent_process() as guest:
+        assert "I read your message:" in answer(await guest.say(FEET))
+
+
+async def test_a_configuration_that_the_example_refuses_costs_its_tool_and_nothing_else(
+    agent_process, site, house, monkeypatch
+):
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    async with agent_process(plugins=[{"name": "units", "config": {"digits": "many"}}]) as guest:
+        (said,) = await told(guest)
+        assert said["message"].endswith("ValueError: digits must be a whole number from 0 to 9")
+        assert "is booked" in answer(await guest.say("Book table for 4"))
+    assert house.ledger == ["table for 4"]
+
+
+async def _done(_):
+    return "The rope is long."
+
+
+def _raises(config):
+    raise RuntimeError("no rope")
+
+
+def _exits(config):
+    sys.exit(3)
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        pytest.param([], "no installed package has it among its entry points", id="it is not installed"),
+        pytest.param([Installed("other", plugin(_done))], "no installed package has it", id="another one is installed"),
+        pytest.param(
+            [Installed("rope", plugin(_done), "a:x"), Installed("rope", plugin(_done), "b:x")],
+            "2 installed packages have it",
+            id="two packages have its name",
+        ),
+        pytest.param([Installed("rope", _raises)], "it could not be loaded: RuntimeError: no rope", id="it raises"),
+        pytest.param([Installed("rope", _exits)], "it could not be loaded: SystemExit: 3", id="it ends the process"),
+        pytest.param([Installed("rope", None)], "it could not be loaded: TypeError", id="its factory is none"),
+        pytest.param([Installed("rope", lambda config: [])], "its factory returned list", id="it gives no plugin"),
+        pytest.param(
+            [Installed("rope", plugin(_done, name="a b"))],
+            "its tool 'a b' may have",
+            id="a name that no provider takes",
+        ),
+        pytest.param(
+            [Installed("rope", plugin(_done, parameters={"type": "array"}))],
+            "must have type object",
+            id="arguments that are no object",
+        ),
+        pytest.param(
+            [Installed("rope", plugin(_done, parameters={"properties": 7}))],
+            "it is no JSON Schema",
+            id="arguments that no schema describes",
+        ),
+        pytest.param(
+            [Installed("rope", lambda config: Plugin(tools=plugin(_done)(config).tools * 2))],
+            "two of its tools have one name",
+            id="two tools of one name",
+        ),
+    ],
+)
+async def test_a_plugin_that_cannot_be_loaded_is_told_and_costs_its_tools_alone(agent, house, found, says):
+    async with agent(plugins=[{"name": "rope"}], installed_plugins=of(*found)) as guest:
+        (said,) = await told(guest)
+        assert (said["name"], said["loaded"], said["tools"]) == ("rope", False, 0)
+        assert says in said["message"]
+        assert await guest.metric('plugin_loaded{plugin="rope"}') == 0
+        assert "is booked" in answer(await guest.say("Book table for 4; stretch rope"))
+    assert house.ledger == ["table for 4"]
+
+
+async def test_one_that_fails_harms_no_other(agent):
+    plugins = [{"name": "bad"}, {"name": "rope"}]
+    found = of(Installed("bad", _raises), Installed("rope", plugin(_done)))
+    async with agent(plugins=plugins, installed_plugins=found) as guest:
+        assert "The rope is long." in answer(await guest.say("Stretch rope"))
+        assert [each["loaded"] for each in await told(guest)] == [False, True]
+
+
+async def _raising(_):
+    raise RuntimeError("/etc/secret in line 7")
+
+
+async def _refusing(_):
+    raise ToolError("pull harder")
+
+
+async def _numbers(_):
+    return 7
+
+
+async def _huge(_):
+    return "x" * 60_000
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        pytest.param(_raising, "Error: the tool broke; go on without it", id="it raises, and nothing internal is told"),
+        pytest.param(_refusing, "Error: pull harder", id="it fails in words"),
+        pytest.param(_numbers, "Error: stretch gave int in place of text", id="it gives no text"),
+    ],
+)
+async def test_a_call_that_fails_is_a_result_and_the_turn_goes_on(agent, states, run, says):
+    async with agent(plugins=[{"name": "rope"}], installed_plugins=of(Installed("rope", plugin(run)))) as guest:
+        done = await guest.say("Stretch rope")
+        assert states(done) == "completed"
+        assert says in answer(done)
+        assert await guest.metric('tool_calls_total{outcome="error",tool="rope__stretch"}') == 1
+
+
+async def test_a_result_is_cut(agent, message):
+    async with agent(plugins=[{"name": "rope"}], installed_plugins=of(Installed("rope", plugin(_huge)))) as guest:
+        events = [json.dumps(e) async for e in guest.events("SendStreamingMessage", message("Stretch rope"))]
+    assert any('"outputChars": 50031' in event for event in events)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        pytest.param({"enforcement": {"deny": ["rope__stretch"]}}, "I read your message:", id="denied"),
+        pytest.param(
+            {"enforcement": {"limits": [{"tool": "rope__stretch", "max": 1, "windowSeconds": 3600}]}},
+            "the limit of rope__stretch is reached",
+            id="limited",
+        ),
+    ],
+)
+async def test_the_policy_holds_for_it(agent, changes, says):
+    found = of(Installed("rope", plugin(_done)))
+    async with agent(plugins=[{"name": "rope"}], installed_plugins=found, **changes) as guest:
+        await guest.say("Stretch rope")
+        assert says in answer(await guest.say("Stretch rope"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"approvals": {"tools": ["rope__stretch"]}}, id="that needs approval"),
+        pytest.param({"approvals": {"tools": ["rope__strech"]}}, id="of which a misspelt one needs approval"),
+        pytest.param({"enforcement": {"deny": ["rope__strech"]}}, id="of which a misspelt one is denied"),
+    ],
+)
+async def test_a_person_is_asked_for_a_plugin(agent, states, changes):
+    found = of(Installed("rope", plugin(_done)))
+    async with agent(plugins=[{"name": "rope"}], installed_plugins=found, **changes) as guest:
+        asked = await guest.say("Stretch rope")
+        assert states(asked) == "input-required"
+        assert "The rope is long." in answer(await guest.say("yes", taskId=asked["id"]))
+
+
+async def test_its_calls_stand_in_the_trail(agent, mounted):
+    found = of(Installed("rope", plugin(_done)))
+    async with agent(plugins=[{"name": "rope"}], installed_plugins=found) as guest:
+        await guest.say("Stretch rope")
+    line = json.loads((mounted.layout.memory / "audit/audit.jsonl").read_text())
+    assert (line["tool"], line["outcome"], line["result_summary"]) == ("rope__stretch", "ok", "The rope is long.")
+
+
+async def test_it_knows_whose_turn_it_is_and_is_closed_in_the_end(agent):
+    calls, ends = [], []
+
+    async def noting(call):
+        calls.append(call)
+        return "noted"
+
+    async def close():
+        ends.append("closed")
+
+    def factory(config):
+        return Plugin(tools=plugin(noting)(config).tools, close=close)
+
+    async with agent(plugins=[{"name": "rope"}], installed_plugins=of(Installed("rope", factory))) as guest:
+        task = await guest.by("client:other").say("Stretch rope")
+    (call,) = calls
+    assert (call.caller, call.task_id, call.context_id) == ("client:other", task["id"], task["contextId"])
+    assert ends == ["closed"]
+
+
+async def test_a_sub_agent_may_have_it(agent):
+    waiter = {"name": "waiter", "description": "Serves.", "instructions": "Serve.", "tools": ["rope__stretch"]}
+    found = of(Installed("rope", plugin(_done)))
+    async with agent(plugins=[{"name": "rope"}], installed_plugins=found, subAgents=[waiter]) as guest:
+        assert "The rope is long." in answer(await guest.say('Give a task to the sub-agent waiter: "Stretch rope"'))

@@ -1,0 +1,58 @@
+"""Skills over A2A: mounted ones are told by name, read with their files, and hold the turn to the tools they allow."""
+
+import pytest
+
+DINING = """---
+name: dining
+description: How guests of the house are served
+allowed-tools: house/book_table
+---
+Book a table first. The menu is in references/menu.md.
+"""
+
+
+@pytest.fixture
+def dining(mounted):
+    folder = mounted.layout.skill("dining")
+    (folder / "references").mkdir(parents=True)
+    (folder / "SKILL.md").write_text(DINING)
+    (folder / "references/menu.md").write_text("Soup of the day: pumpkin.")
+    return {"skills": [{"name": "dining", "description": "How guests of the house are served", "digest": "d"}]}
+
+
+def answer(task):
+    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
+
+
+async def test_a_mounted_skill_is_told_by_name_and_description_and_read_with_its_files(agent, model, dining):
+    recorder, document = model
+    async with agent(model=document, **dining) as guest:
+        told = answer(await guest.say('Load skill dining, then read skill file "references/menu.md" of dining'))
+    system = recorder.asked[0]["messages"][0]["content"]
+    assert "- dining: How guests of the house are served" in system
+    assert "Book a table first" not in system, "what it says is read when it is wanted"
+    assert "Book a table first" in told
+    assert "references/menu.md" in told
+    assert "pumpkin" in told
+
+
+async def test_while_a_skill_is_followed_no_tool_is_called_that_it_does_not_allow(agent, dining, house):
+    async with agent(**dining) as guest:
+        told = answer(await guest.say("Load skill dining, then charge card 30, then book table for 2"))
+        assert "house__charge_card is not allowed while the skill dining is followed" in told
+        assert house.ledger == ["table for 2"]
+        assert await guest.metric('tool_calls_total{outcome="blocked",tool="house__charge_card"}') == 1
+        await guest.say("Charge card 40")
+    assert house.ledger == ["table for 2", "charged 40"], "another message is another piece of work"
+
+
+async def test_what_a_skill_allows_holds_after_a_kill(agent_process, dining, house, states):
+    async with agent_process(**dining) as guest:
+        task = await guest.say("Load skill dining, then ask the human about soup, then charge card 30")
+        assert states(task) == "input-required"
+        await guest.kill()
+    async with agent_process(**dining) as guest:
+        done = await guest.say("pumpkin", taskId=task["id"])
+        assert states(done) == "completed"
+        assert "not allowed while the skill dining is followed" in answer(done)
+    assert house.ledger == []

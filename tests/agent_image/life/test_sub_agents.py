@@ -1,0 +1,314 @@
+"""An agent with sub-agents, over A2A: what they may do, what it costs, and what is left when something ends early."""
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from fleetwright_agent.extensions import COST, TOOL_CALL
+from fleetwright_agent.memory import schema
+
+WAITER = {
+    "name": "waiter",
+    "description": "Serves guests.",
+    "instructions": "You are the waiter of the house. Be quick.",
+    "tools": ["house__book_table", "house__charge_card", "house__cook_dish"],
+}
+
+
+def order(task):
+    return f'Give a task to the sub-agent waiter: "{task}"'
+
+
+def orders(*tasks):
+    listed = json.dumps([{"agent": "waiter", "task": task} for task in tasks])
+    return f"Give several tasks to sub-agents that work side by side, as a task batch: {listed}"
+
+
+def answer(task):
+    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
+
+
+def lines(mounted):
+    return [json.loads(line) for line in (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()]
+
+
+def places(mounted):
+    """Thread and namespace of every checkpoint."""
+    with closing(sqlite3.connect(mounted.layout.memory / schema.FILE)) as connection:
+        return connection.execute("SELECT thread, ns FROM checkpoints").fetchall()
+
+
+def told_calls(events):
+    """Every tool call as the stream told it."""
+    statuses = (event["statusUpdate"]["status"] for event in events if "statusUpdate" in event)
+    metadata = (status["message"].get("metadata", {}) for status in statuses if "message" in status)
+    return [each[TOOL_CALL] for each in metadata if TOOL_CALL in each]
+
+
+async def cooking(house, portions=1):
+    async with asyncio.timeout(90):
+        while len(house.ledger) < portions:  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
+
+
+async def test_a_sub_agent_works_with_its_own_tools_and_leaves_only_its_answer(agent, mounted, house):
+    async with agent(subAgents=[WAITER]) as guest:
+        task = await guest.say(order("Book table for 4"))
+        assert "A table for 4 is booked." in answer(task)
+        assert await guest.metric('sub_agent_tasks_total{outcome="ok",sub_agent="waiter"}') == 1
+    assert house.ledger == ["table for 4"]
+    assert [thread.count("\n") for thread, _ in places(mounted)] == [1], "nothing is left but the conversation"
+
+
+async def test_a_sub_agent_has_its_own_instructions_and_knows_nothing_of_the_conversation(agent):
+    async with agent(subAgents=[WAITER]) as guest:
+        first = await guest.say("My dog is called Rex.")
+        told = answer(await guest.say(order("What is my dog called?"), contextId=first["contextId"]))
+    assert "My instructions begin: You are the waiter of the house." in told
+    assert "Rex" not in told
+
+
+@pytest.mark.parametrize(
+    ("task", "changes"),
+    [
+        pytest.param("Charge card 30", {"tools": ["house__book_table"]}, id="a tool that is not in its list"),
+        pytest.param("Charge card 30", {"tools": []}, id="any tool, where its list is empty"),
+        pytest.param("Give a task to the sub-agent waiter about tables", {}, id="the tool that gives work to others"),
+        pytest.param("Ask the human about dessert", {}, id="the tool that asks a person"),
+    ],
+)
+async def test_a_sub_agent_is_never_offered(agent, states, house, task, changes):
+    async with agent(subAgents=[WAITER | changes]) as guest:
+        done = await guest.say(order(task))
+        assert "I read your message:" in answer(done), "it answered in words, for it had nothing that fits"
+        assert states(done) == "completed"
+        assert await guest.metric("sub_agent_tasks_total") == 1
+    assert house.ledger == []
+
+
+async def test_without_sub_agents_there_is_no_tool_that_gives_work(agent):
+    async with agent() as guest:
+        assert "I read your message:" in answer(await guest.say(order("Hello")))
+        assert await guest.metric("tool_calls_total") == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "says"),
+    [
+        pytest.param({"deny": ["house__charge_card"]}, "I read your message:", id="a denied tool"),
+        pytest.param(
+            {"arguments": [{"tool": "house__charge_card", "schema": {"properties": {"amount": {"maximum": 50}}}}]},
+            "greater than the maximum",
+            id="a rule for arguments",
+        ),
+        pytest.param(
+            {"limits": [{"tool": "*", "max": 1, "windowSeconds": 3600}]}, "the limit of tools is reached", id="a limit"
+        ),
+    ],
+)
+async def test_what_the_agent_may_not_do_its_sub_agents_may_not_do_either(agent, house, policy, says):
+    async with agent(subAgents=[WAITER], enforcement=policy) as guest:
+        assert says in answer(await guest.say(order("Charge card 70")))
+    assert house.ledger == []
+
+
+async def test_a_tool_that_needs_a_person_is_refused_to_a_sub_agent_and_open_to_the_agent(agent, states, house):
+    async with agent(subAgents=[WAITER], approvals={"tools": ["house__charge_card"]}) as guest:
+        done = await guest.say(order("Charge card 30"))
+        assert states(done) == "completed"
+        assert "house__charge_card needs a person, and a sub-agent asks nobody" in answer(done)
+        assert states(await guest.say("Charge card 40")) == "input-required"
+    assert house.ledger == []
+
+
+async def test_giving_work_can_itself_need_a_person(agent, states, house):
+    async with agent(subAgents=[WAITER], approvals={"tools": ["task"]}) as guest:
+        asked = await guest.say(order("Book table for 4"))
+        assert (states(asked), house.ledger) == ("input-required", [])
+        done = await guest.say("yes", taskId=asked["id"])
+        assert states(done) == "completed"
+    assert house.ledger == ["table for 4"]
+
+
+async def test_calls_of_a_sub_agent_count_against_the_limit_of_the_message(agent, house):
+    async with agent(subAgents=[WAITER], limits={"maxToolCalls": 2}) as guest:
+        told = answer(await guest.say(order("Book table for 2; book table for 3")))
+    assert "the limit of 2 tool calls is reached" in told
+    assert house.ledger == ["table for 2"]
+
+
+async def test_every_call_of_a_sub_agent_has_its_line_with_its_name(agent, mounted):
+    async with agent(subAgents=[WAITER]) as guest:
+        task = await guest.say(order("Book table for 4"))
+    inner, outer = lines(mounted)
+    assert (inner["tool"], inner["sub_agent"], inner["task_id"]) == ("house__book_table", "waiter", task["id"])
+    assert (outer["tool"], outer["task_id"]) == ("task", task["id"])
+    assert "sub_agent" not in outer
+
+
+async def test_its_calls_are_told_as_those_of_the_call_that_it_works_for(agent, message):
+    async with agent(subAgents=[WAITER]) as guest:
+        calls = told_calls([e async for e in guest.events("SendStreamingMessage", message(order("Book table for 4")))])
+    outer = calls[0]["toolCallId"]
+    assert [(each["name"], each["phase"]) for each in calls] == [
+        ("task", "started"),
+        ("house__book_table", "started"),
+        ("house__book_table", "completed"),
+        ("task", "completed"),
+    ]
+    assert [each["toolCallId"].startswith(f"{outer}/") for each in calls] == [False, True, True, False]
+
+
+async def test_what_it_says_while_it_works_is_no_part_of_the_answer(agent, message):
+    async with agent(subAgents=[WAITER]) as guest:
+        events = [e async for e in guest.events("SendStreamingMessage", message(order("Hello [[think:3]]")))]
+    pieces = [
+        part["text"] for e in events if "artifactUpdate" in e for part in e["artifactUpdate"]["artifact"]["parts"]
+    ]
+    assert pieces[0].startswith("Here"), "the agent's own first word, and none of its sub-agent's"
+
+
+async def test_what_it_costs_is_on_the_bill_in_the_counters_and_in_the_ledger(agent, mounted):
+    small = {"name": "small", "contextWindow": 8000, "price": {"inputPerMillion": "7", "outputPerMillion": "9"}}
+    async with agent(subAgents=[WAITER | {"model": small}]) as guest:
+        task = await guest.say(order("Book table for 4"))
+        bill = task["artifacts"][0]["metadata"][COST]
+        counted = await guest.metric("llm_cost_usd_total")
+        tokens = await guest.metric("llm_tokens_total")
+        calls = [
+            await guest.metric(f'llm_calls_total{{model="{model}",outcome="ok"}}') for model in ("offline", "small")
+        ]
+    with closing(sqlite3.connect(mounted.layout.memory / schema.FILE)) as connection:
+        picos, used = connection.execute("SELECT sum(picos), sum(input + output) FROM ledger").fetchone()
+    assert calls == [2, 2]
+    assert bill["costUsd"] == pytest.approx(counted, abs=1e-6) == pytest.approx(picos / 1e12, abs=1e-6)
+    assert bill["usage"]["input_tokens"] + bill["usage"]["output_tokens"] == tokens == used
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "says"),
+    [
+        pytest.param("Hello [[fail:401]]", {}, "waiter came to no end", id="its model refuses"),
+        pytest.param("Hello [[fail:empty]]", {}, "waiter gave an empty answer", id="its model says nothing"),
+        pytest.param("Book table for 4 [[again:9!]]", {}, "made one call of a tool 6 times", id="it goes in circles"),
+        pytest.param(
+            "Book table for 2; book table for 3",
+            {"maxModelCalls": 1},
+            "after its limit of 1 calls of the model",
+            id="it comes to no end",
+        ),
+        pytest.param(
+            "Cook dish for 2", {"timeoutSeconds": 1}, "waiter was not done within 1 s", id="it takes too long"
+        ),
+    ],
+)
+async def test_a_sub_agent_that_fails_is_a_result_and_the_turn_goes_on(agent, states, task, changes, says):
+    async with agent(subAgents=[WAITER | changes]) as guest:
+        done = await guest.say(order(task))
+        assert states(done) == "completed"
+        assert says in answer(done)
+        assert await guest.metric('tool_calls_total{outcome="error",tool="task"}') == 1
+        word = "timeout" if "timeoutSeconds" in changes else "failed"
+        assert await guest.metric(f'sub_agent_tasks_total{{outcome="{word}",sub_agent="waiter"}}') == 1
+
+
+async def test_an_answer_is_cut_at_six_thousand_characters(agent, message):
+    async with agent(subAgents=[WAITER]) as guest:
+        calls = told_calls([e async for e in guest.events("SendStreamingMessage", message(order("Hi [[long:2000]]")))])
+    assert 6000 < calls[-1]["outputChars"] < 6060
+
+
+async def test_a_batch_answers_in_the_order_of_its_tasks_and_one_that_fails_harms_no_other(agent, house):
+    async with agent(subAgents=[WAITER]) as guest:
+        told = answer(await guest.say(orders("Book table for 2", "Hello [[fail:401]]", "Book table for 3")))
+    places = [
+        told.index(each) for each in ("# Task 1, waiter", "A table for 2", "# Task 2", "Error:", "# Task 3", "for 3")
+    ]
+    assert places == sorted(places)
+    assert sorted(house.ledger) == ["table for 2", "table for 3"]
+
+
+async def test_four_work_at_once_and_the_others_wait(agent, states, house):
+    async with agent(subAgents=[WAITER]) as guest:
+        task = await guest.say(orders(*(f"Cook dish for {n}" for n in range(1, 7))), now=True)
+        await cooking(house, 4)
+        await asyncio.sleep(0.5)
+        assert len(house.ledger) == 4
+        house.kitchen.set()
+        assert states(await guest.rested(task)) == "completed"
+    assert sorted(house.ledger) == [f"cooked {n}" for n in range(1, 7)]
+
+
+async def test_cancelling_the_task_ends_its_sub_agents(agent, states, mounted, house):
+    async with agent(subAgents=[WAITER]) as guest:
+        task = await guest.say(order("Cook dish for 2; book table for 9"), now=True)
+        await cooking(house)
+        await guest.call("CancelTask", {"id": task["id"]})
+        house.kitchen.set()
+        assert states(await guest.rested(task)) == "canceled"
+        after = await guest.say("Book table for 5", contextId=task["contextId"])
+        assert states(after) == "completed"
+    assert house.ledger == ["cooked 2", "table for 5"]
+    assert {ns for _, ns in places(mounted)} == {""}, "its work was no part of the graph that it was done in"
+    assert [(line["tool"], line["outcome"]) for line in lines(mounted)][:2] == [
+        ("house__cook_dish", "cancelled"),
+        ("task", "cancelled"),
+    ]
+
+
+async def test_a_budget_without_room_fails_the_sub_agent_and_then_asks_the_caller(agent, states):
+    budget = {"period": "Month", "tokens": 6000, "onExceeded": "Pause"}
+    async with agent(subAgents=[WAITER | {"instructions": "Serve. " * 1200}], budgets=[budget]) as guest:
+        paused = await guest.say(order("Hello " + "there " * 800))
+        assert states(paused) == "input-required"
+        assert paused["status"]["message"]["parts"][1]["data"]["budget"]["tokens"] == 6000
+        assert await guest.metric('sub_agent_tasks_total{outcome="failed",sub_agent="waiter"}') == 1
+
+
+async def test_a_sub_agent_that_was_killed_between_two_calls_goes_on_and_repeats_none(agent_process, states, house):
+    async with agent_process(subAgents=[WAITER]) as guest:
+        task = await guest.say(order("Book table for 4; cook dish for 2 [[pause:0.5]]"), now=True)
+        await cooking(house, 2)
+        house.kitchen.set()
+        await asyncio.sleep(1)
+        await guest.kill()
+    async with agent_process(subAgents=[WAITER]) as guest:
+        done = await guest.rested(task)
+        assert states(done) == "completed"
+        assert "A table for 4 is booked. 2 portions are ready." in answer(done)
+    assert house.ledger == ["table for 4", "cooked 2"]
+
+
+async def test_a_call_of_a_sub_agent_that_was_running_is_not_made_again(agent_process, states, house):
+    async with agent_process(subAgents=[WAITER]) as guest:
+        task = await guest.say(order("Cook dish for 2"), now=True)
+        await cooking(house)
+        await guest.kill()
+    house.kitchen.set()
+    async with agent_process(subAgents=[WAITER]) as guest:
+        ended = await guest.rested(task)
+        assert states(ended) == "failed"
+        assert ended["status"]["message"]["metadata"]["reason"] == "restart_tool_unknown"
+        assert "house__cook_dish ran" in ended["status"]["message"]["parts"][0]["text"]
+        assert states(await guest.say("Book table for 5", contextId=task["contextId"])) == "completed"
+    assert house.ledger == ["cooked 2", "table for 5"]
+
+
+async def test_of_a_batch_that_was_killed_what_had_ended_is_not_begun_again(agent_process, states, house):
+    async with agent_process(subAgents=[WAITER]) as guest:
+        task = await guest.say(orders("Book table for 2", "Hello [[pause:0.4]]", "Book table for 3"), now=True)
+        await cooking(house, 2)
+        async with asyncio.timeout(90):
+            while await guest.metric('sub_agent_tasks_total{outcome="ok"') < 2:  # noqa: ASYNC110 - from outside
+                await asyncio.sleep(0.02)
+        await guest.kill()
+    async with agent_process(subAgents=[WAITER]) as guest:
+        done = await guest.rested(task)
+        assert states(done) == "completed"
+        told = answer(done)
+        assert ("A table for 2" in told, "You are the waiter" in told, "A table for 3" in told) == (True, True, True)
+        assert await guest.metric('sub_agent_tasks_total{outcome="ok"') == 1, "the one that had not ended"
+    assert sorted(house.ledger) == ["table for 2", "table for 3"]

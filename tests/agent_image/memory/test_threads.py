@@ -1,0 +1,64 @@
+"""What sub-agents leave of a task is found and forgotten with it, and with nothing else."""
+
+import pytest
+
+from fleetwright_agent.memory import threads
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.journal import Begun, CallState, Entry, Journal
+from fleetwright_agent.memory.schema import SCHEMA
+from fleetwright_agent.memory.threads import Aside, conversation
+
+TASK, OTHER = Aside("client:a", "c", "t"), Aside("client:a", "c", "t2")
+MAIN = conversation("client:a", "c")
+
+
+@pytest.fixture
+async def database(tmp_path):
+    opened = Database(tmp_path / "conversations.db", SCHEMA)
+    yield opened
+    await opened.aclose()
+
+
+async def stored(database, *names):
+    row = "INSERT INTO checkpoints VALUES (?, '', '1', 'x', '', 'x', '', 0)"
+    await database.run(lambda db: db.executemany(row, [(name,) for name in names]))
+
+
+async def left(database):
+    rows = await database.run(lambda db: db.execute("SELECT thread FROM checkpoints").fetchall())
+    return {name for (name,) in rows}
+
+
+async def test_a_task_is_known_by_what_its_sub_agents_left_alone(database):
+    await stored(database, MAIN, TASK.delegated("1"), TASK.delegated("2"), OTHER.thread)
+    assert set(await threads.asides(database)) == {TASK, OTHER}
+
+
+async def test_it_is_forgotten_with_its_sub_agents_and_the_conversation_stays(database):
+    names = [MAIN, TASK.thread, TASK.delegated("1"), OTHER.thread, OTHER.delegated("1")]
+    await stored(database, *names)
+    await threads.forget(database, TASK)
+    assert await left(database) == {MAIN, OTHER.thread, OTHER.delegated("1")}
+
+
+async def test_a_name_of_a_call_that_holds_a_line_break_is_still_one_part():
+    assert TASK.delegated("a\nb").count("\n") == 3
+    assert TASK.delegated("a\nb") != TASK.delegated("a")
+
+
+async def test_calls_that_sub_agents_had_begun_are_among_those_of_the_task(database):
+    journal = Journal(database)
+    await journal.begin(MAIN, "1", Begun("pay", {}))
+    await journal.begin(TASK.delegated("1"), "1", Begun("book", {}))
+    await journal.begin(OTHER.delegated("1"), "1", Begun("cook", {}))
+    assert [call.tool for call in await journal.begun(MAIN, below=TASK.thread)] == ["book", "pay"]
+
+
+async def test_what_a_sub_agent_came_to_settles_what_it_had_begun(database):
+    journal, thread = Journal(database), TASK.delegated("1")
+    await journal.put(thread, "0", CallState.DONE, {"text": "x"})
+    await journal.begin(thread, "1", Begun("book", {}))
+    await journal.settle(thread, "outcome", {"word": "timeout"})
+    assert await journal.begun(MAIN, below=TASK.thread) == []
+    assert await journal.get(thread, "outcome") == Entry(CallState.DONE, {"word": "timeout"})
+    assert await journal.get(thread, "0") == Entry(CallState.DONE, {"text": "x"})

@@ -1,0 +1,109 @@
+"""Plugins that hang, and tools that do: time is handed in, and nobody waits for more of it."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.plugins import Plugin as Declared
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.plugins.api import Plugin, PluginTool
+from fleetwright_agent.plugins.loading import Plugins
+from fleetwright_agent.plugins.offering import offered
+from fleetwright_agent.tools.port import ToolCall, ToolError
+from fleetwright_agent.turn.frames import TurnRequest
+
+CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
+
+
+@dataclass(frozen=True)
+class Installed:
+    name: str
+    factory: Any
+    value: str = "here:plugin"
+
+    def load(self):
+        return self.factory
+
+
+async def _run(_):
+    return "done"
+
+
+def rope(run=_run):
+    return Plugin(tools=(PluginTool(name="pull", description="Pull.", parameters={}, run=run),))
+
+
+def loading(factory, **seams):
+    metrics = Metrics(CollectorRegistry())
+    return Plugins([Declared(name="rope")], metrics, installed=lambda: [Installed("rope", factory)], **seams)
+
+
+def test_one_that_hangs_is_given_up_and_gives_nothing_when_it_comes_late():
+    release, came = threading.Event(), threading.Event()
+
+    def hanging(config):
+        release.wait(60)
+        came.set()
+        return rope()
+
+    plugins = loading(hanging, load_seconds=0.05)
+    assert plugins.tools() == ()
+    release.set()
+    assert came.wait(60)
+    (said,) = plugins.report()
+    assert (said["loaded"], said["message"]) == (False, "it did not load within 0.05 s")
+    assert plugins.tools() == ()
+
+
+def test_it_is_loaded_once_however_many_ask_at_a_time():
+    loads = []
+
+    def factory(config):
+        loads.append(1)
+        return rope()
+
+    plugins = loading(factory)
+    threads = [threading.Thread(target=plugins.tools) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert loads == [1]
+
+
+def test_nothing_is_said_before_it_was_tried():
+    assert loading(lambda config: rope()).report() == []
+
+
+async def test_one_that_cannot_be_closed_holds_up_nobody(caplog):
+    async def broken():
+        raise RuntimeError("stuck")
+
+    plugins = loading(lambda config: Plugin(tools=(), close=broken))
+    plugins.load()
+    await plugins.aclose()
+    assert "a plugin could not be closed" in caplog.text
+
+
+async def test_a_call_that_hangs_is_given_up_in_words():
+    async def hanging(_):
+        await asyncio.Event().wait()
+
+    (tool,) = offered("rope", rope(hanging), seconds=0.01)
+    with pytest.raises(ToolError, match=r"pull did not answer within 0\.01 s"):
+        await tool.run(CALL)
+
+
+def test_a_plugin_and_a_server_of_one_name_are_refused(config_with):
+    with pytest.raises(ValueError, match="plugins and mcpServers both have 'tools'"):
+        config_with(plugins=[{"name": "tools"}], mcpServers=[{"name": "tools", "url": "http://tools"}])
+
+
+@pytest.fixture
+def config_with(documents):
+    return lambda **changes: AgentConfig.model_validate(documents(**changes))

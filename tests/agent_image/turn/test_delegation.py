@@ -1,0 +1,147 @@
+"""Who hears of a sub-agent's work, and what its list of tools comes to."""
+
+import asyncio
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config.sub_agents import SubAgent
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.journal import Journal
+from fleetwright_agent.memory.schema import SCHEMA
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.delegation.listener import FinishedTask
+from fleetwright_agent.turn.delegation.sharing import shared
+from fleetwright_agent.turn.delegation.work import Work, Worker
+from fleetwright_agent.turn.frames import Text, TurnFailed, TurnRequest
+
+REQUEST = TurnRequest("client:default", "c", "t", "x")
+SCOUT = SubAgent(name="scout", description="Looks.", instructions="Look.", tools=("a__see", "a__hear"))
+MESSAGES = [
+    HumanMessage("Look around"),
+    AIMessage("", tool_calls=[{"id": str(n), "name": "a__see", "args": {}} for n in range(2)]),
+    ToolMessage("grass", tool_call_id="0", name="a__see"),
+    ToolMessage("grass", tool_call_id="1", name="a__see"),
+    ToolMessage("Error: dark", tool_call_id="2", name="a__hear", status="error"),
+    AIMessage("Grass everywhere"),
+]
+
+
+@dataclass
+class Scripted:
+    """In place of a graph: gives these messages, or fails."""
+
+    messages: list
+    fails: Exception | None = None
+    runs: int = 0
+
+    async def aget_state(self, place):
+        return SimpleNamespace(values={}, tasks=())
+
+    async def ainvoke(self, entry, place, **kwargs):
+        self.runs += 1
+        if self.fails:
+            raise self.fails
+        return {"messages": self.messages}
+
+
+@dataclass
+class Ears:
+    breaks: bool = False
+    heard: list[FinishedTask] = field(default_factory=list)
+
+    async def finished(self, task, tell):
+        self.heard.append(task)
+        tell(Text("I have heard it."))
+        if self.breaks:
+            raise RuntimeError("deaf")
+
+
+@pytest.fixture
+async def journal(tmp_path):
+    database = Database(tmp_path / "conversations.db", SCHEMA)
+    yield Journal(database)
+    await database.aclose()
+
+
+def working(graph, journal, *ears):
+    return Work([Worker(SCOUT, graph)], journal=journal, metrics=Metrics(CollectorRegistry()), listeners=ears)
+
+
+async def asked(work, place="1", *, emit=lambda _: None):
+    call = ToolCall({}, REQUEST, emit, key=place, identity=place)
+    return await work.answer(
+        "scout", "Look around", place=place, call=call, context=TurnContext(REQUEST, call.emit, {})
+    )
+
+
+async def test_a_listener_hears_once_of_work_that_succeeded_and_of_the_tools_that_answered(journal):
+    ears, graph = Ears(), Scripted(MESSAGES)
+    work, frames = working(graph, journal, ears), []
+    assert [await asked(work, emit=frames.append) for _ in range(2)] == ["Grass everywhere"] * 2
+    assert frames == [Text("I have heard it.")]
+    assert ears.heard == [FinishedTask(REQUEST, "scout", "Look around", "Grass everywhere", ("a__see",))]
+    assert graph.runs == 1, "the second time is the next process, which finds what it came to"
+
+
+async def test_a_listener_that_breaks_harms_neither_the_answer_nor_the_next_one(journal, caplog):
+    deaf, ears = Ears(breaks=True), Ears()
+    assert await asked(working(Scripted(MESSAGES), journal, deaf, ears)) == "Grass everywhere"
+    assert len(ears.heard) == 1
+    assert "a listener of sub-agents broke" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("graph", "says"),
+    [
+        pytest.param(Scripted([], TurnFailed("x", "No.")), "scout came to no end: No.", id="a turn that failed"),
+        pytest.param(
+            Scripted([], RuntimeError("/etc/x")), "scout broke; go on without it", id="a break, without its insides"
+        ),
+        pytest.param(
+            Scripted([], TimeoutError()), "scout broke; go on without it", id="a time limit that is not its own"
+        ),
+        pytest.param(Scripted([AIMessage(" ")]), "scout gave an empty answer", id="an empty answer"),
+    ],
+)
+async def test_work_that_fails_is_an_error_in_words_also_in_the_next_process_and_nobody_hears_of_it(
+    journal, graph, says
+):
+    ears = Ears()
+    work = working(graph, journal, ears)
+    for _ in range(2):
+        with pytest.raises(ToolError, match=f"^{says}"):
+            await asked(work)
+    assert (graph.runs, ears.heard) == (1, [])
+
+
+async def test_work_that_is_cancelled_has_come_to_nothing_yet(journal):
+    graph = Scripted(MESSAGES, asyncio.CancelledError())
+    work = working(graph, journal)
+    with pytest.raises(asyncio.CancelledError):
+        await asked(work)
+    graph.fails = None
+    assert await asked(work) == "Grass everywhere"
+
+
+async def _run(_):
+    return "done"
+
+
+def tool(name):
+    return Tool(name, "", {"type": "object"}, _run)
+
+
+def test_a_sub_agent_shares_what_its_list_names_and_the_turn_has():
+    tools = {name: tool(name) for name in ("a__see", "a__smell", "task")}
+    assert list(shared(tools, SCOUT)) == ["a__see"]
+
+
+def test_a_sub_agent_that_would_give_work_is_refused_by_the_name_of_the_tool():
+    with pytest.raises(ValueError, match="tools of a sub-agent cannot have task_batch"):
+        SubAgent(name="scout", description="Looks.", instructions="Look.", tools=("task_batch",))

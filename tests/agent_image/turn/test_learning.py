@@ -1,0 +1,67 @@
+"""From whose work is learned, for whom, and that want of memory harms nobody."""
+
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config.memory import LearnedSkillMemory
+from fleetwright_agent.memory.learned_skills import LearnedSkills
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.delegation.listener import FinishedTask
+from fleetwright_agent.turn.frames import TurnRequest
+from fleetwright_agent.turn.learning import Learning
+
+
+@pytest.fixture
+async def skills(tmp_path: Path):
+    opened = LearnedSkills(tmp_path / "skills", now=lambda: 0.0)
+    yield opened
+    await opened.aclose()
+
+
+def learning(skills: LearnedSkills, **policy: object) -> Learning:
+    chosen = LearnedSkillMemory.model_validate({"enabled": True, **policy})
+    return Learning(
+        skills, chosen, redact=lambda text: text.replace("hunter2", "[REDACTED]"), metrics=Metrics(CollectorRegistry())
+    )
+
+
+def finished(*, owner: str = "client:a", tools: tuple[str, ...] = ("t",), task: str = "Boil eggs", **metadata: object):
+    return FinishedTask(TurnRequest(owner, "ctx", "task", "x", metadata=metadata), "cook", task, "Boiled.", tools)
+
+
+@pytest.mark.parametrize(
+    ("task", "policy", "wanted"),
+    [
+        pytest.param(finished(), {}, ["Boil eggs"], id="what was done with a tool"),
+        pytest.param(finished(tools=()), {}, [], id="nothing of what was only talked about"),
+        pytest.param(finished(owner="agent:team/peer"), {}, [], id="nothing for an agent, which speaks for many"),
+        pytest.param(finished(incognito=True), {}, [], id="nothing of what is to be forgotten"),
+        pytest.param(finished(trigger="background"), {}, [], id="nothing of what no person asked for"),
+        pytest.param(finished(), {"subAgents": ["cook"]}, ["Boil eggs"], id="from a sub-agent that is named"),
+        pytest.param(finished(), {"subAgents": ["clerk"]}, [], id="nothing from one that is not"),
+        pytest.param(finished(task="Say hunter2"), {}, ["Say [REDACTED]"], id="without its secrets"),
+    ],
+)
+async def test_what_is_learned(skills, task, policy, wanted):
+    await learning(skills, **policy).finished(task, lambda _: None)
+    assert [skill.draft.description for skill in await skills.skills(task.request.owner)] == wanted
+
+
+async def test_a_task_tells_what_it_has_taught_and_no_other(skills):
+    teacher = learning(skills)
+    await teacher.finished(finished(), lambda _: None)
+    (told,) = await teacher.learned(finished().request)
+    assert (told.skill["name"], told.skill["source_session_id"]) == ("cook-boil-eggs", "ctx")
+    assert await teacher.learned(TurnRequest("client:a", "ctx", "another", "x")) == []
+    assert await teacher.learned(TurnRequest("client:b", "ctx", "task", "x")) == []
+
+
+async def test_a_memory_that_cannot_be_used_takes_no_answer_away(tmp_path, caplog):
+    (tmp_path / "skills").write_text("in the way")
+    skills = LearnedSkills(tmp_path / "skills", now=lambda: 0.0)
+    await learning(skills).finished(finished(), lambda _: None)
+    assert "nothing could be learned" in caplog.text
+    assert await learning(skills).learned(finished().request) == []
+    await skills.aclose()
