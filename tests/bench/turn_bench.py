@@ -1,6 +1,6 @@
 """`make bench-turn`: what the loop, the memory and the prompt cost beside the model, in one run.
 
-    python -m tests.bench.turn_bench [--parts durable,first_token,prompt,compaction,memory]
+    python -m tests.bench.turn_bench [--parts durable,recall,first_token,prompt,compaction,memory]
 
 Says what it measured and ends with 0, whether the bars hold or not.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.bench import turn_measures as measures
 from tests.bench.table import Row, tell
 
-PARTS = ("durable", "first_token", "prompt", "compaction", "memory")
+PARTS = ("durable", "recall", "first_token", "prompt", "compaction", "memory")
 
 
 async def run(folder: Path, parts: list[str]) -> list[Row]:

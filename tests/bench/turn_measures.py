@@ -1,11 +1,15 @@
 """What `make bench-turn` measures: each part takes a folder for its files and answers with rows."""
 
 import asyncio
+import random
+import sqlite3
 import statistics
 import sys
+import tempfile
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +29,8 @@ from tests.bench.table import Row
 from tests.bench.turn import loops
 
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.knowledge import SCHEMA, Knowledge, Source
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import TurnRequest
@@ -36,37 +42,106 @@ _NEAR = 10
 """So many turns up to the tenth, and up to the last, are what a figure is of."""
 
 
+_OURS = "durable turn"
+_BARE = "the bare loop, nothing kept"
+
+
+@dataclass(frozen=True)
+class Took:
+    wall: float
+    cpu: float
+    """Of all threads; in seconds, as the other."""
+
+
 async def durable(_: Path) -> list[Row]:
-    """Turns of one tool, which are two calls of a model that takes no time; ours and the bare loop in turn."""
-    mine: list[list[float]] = []
-    theirs: list[list[float]] = []
+    """Turns of one tool, which are two calls of a model that takes no time; every loop one turn after the other.
+
+    A floor is what durability takes before any of it is ours; a bar that is missed is to be read beside it.
+    """
+    took: dict[str, list[list[Took]]] = {name: [] for name in (_OURS, _BARE, *loops.FLOORS)}
     for _ in range(_ROUNDS):
-        bare, took, took_bare = loops.Bare(), [], []
+        for rounds in took.values():
+            rounds.append([])
+        floors = {name: loops.Bare(saver=saver()) for name, saver in loops.FLOORS.items()}
         async with loops.ours() as ours:
+            playing = {_OURS: ours, _BARE: loops.Bare(), **floors}
             for _ in range(_TURNS):
-                took.append(await _timed(ours))
-                took_bare.append(await _timed(bare))
-        mine.append(took)
-        theirs.append(took_bare)
-    rows = []
-    for name, last in (("10", _NEAR), (str(_TURNS), _TURNS)):
-        our, their = (_median_ms(times, last) for times in (mine, theirs))
-        rows.append(Row(f"durable turn, at turn {name}", our, "ms"))
-        rows.append(Row("… the bare loop, nothing kept", their, "ms"))
-        rows.append(Row("… what durability adds", our - their, "ms", 4.0))
-    growth = _median_ms(mine, _TURNS) - _median_ms(mine, _NEAR)
-    bare_growth = _median_ms(theirs, _TURNS) - _median_ms(theirs, _NEAR)
-    return [*rows, Row("… growth over the bare loop's, 10 to 200", growth - bare_growth, "ms", 1.0)]
+                for name, loop in playing.items():
+                    took[name][-1].append(await _timed(loop))
+    rows = [row for name, last in (("10", _NEAR), (str(_TURNS), _TURNS)) for row in _at(took, name, last)]
+    growth = _median_ms(took[_OURS], _TURNS) - _median_ms(took[_OURS], _NEAR)
+    bare_growth = _median_ms(took[_BARE], _TURNS) - _median_ms(took[_BARE], _NEAR)
+    rows.append(Row("… growth over the bare loop's, 10 to 200", growth - bare_growth, "ms", 1.0))
+    return [*rows, Row("… floor: one commit on this disk", _commit_ms(), "ms")]
 
 
-async def _timed(loop: loops.Ours | loops.Bare) -> float:
-    began = time.perf_counter()
+def _at(took: dict[str, list[list[Took]]], turn: str, last: int) -> list[Row]:
+    wall = {name: _median_ms(rounds, last) for name, rounds in took.items()}
+    cpu = {name: _median_ms(rounds, last, of="cpu") for name, rounds in took.items()}
+    return [
+        Row(f"{_OURS}, at turn {turn}", wall[_OURS], "ms"),
+        Row(f"… {_BARE}", wall[_BARE], "ms"),
+        Row("… what durability adds", wall[_OURS] - wall[_BARE], "ms", 4.0),
+        Row("… of that, time of the processor", cpu[_OURS] - cpu[_BARE], "ms"),
+        *(Row(f"… floor: {name} adds", wall[name] - wall[_BARE], "ms") for name in loops.FLOORS),
+    ]
+
+
+async def _timed(loop: loops.Ours | loops.Bare) -> Took:
+    began, worked = time.perf_counter(), time.process_time()
     await loop.say()
-    return time.perf_counter() - began
+    return Took(time.perf_counter() - began, time.process_time() - worked)
 
 
-def _median_ms(rounds: list[list[float]], last: int) -> float:
-    return statistics.median(taken for took in rounds for taken in took[last - _NEAR : last]) * 1000
+def _median_ms(rounds: list[list[Took]], last: int, of: str = "wall") -> float:
+    return statistics.median(getattr(taken, of) for took in rounds for taken in took[last - _NEAR : last]) * 1000
+
+
+def _commit_ms() -> float:
+    """A kilobyte, as durable as a conversation's writes are."""
+    with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
+        db = sqlite3.connect(Path(folder) / "c.db", isolation_level=None)
+        db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t (x BLOB)")
+        took = []
+        for _ in range(100):
+            began = time.perf_counter()
+            db.execute("INSERT INTO t VALUES (?)", (bytes(1024),))
+            took.append(time.perf_counter() - began)
+        db.close()
+    return statistics.median(took) * 1000
+
+
+_FACTS = 100_000
+_WORDS_OF_FACT = 60
+_QUESTIONS = 500
+
+
+async def recall(folder: Path) -> list[Row]:
+    """Questions of three to six words to facts of sixty, whose words are as common as words are."""
+    chance = random.Random(7)
+    words = [f"word{n}" for n in range(20_000)]
+    weights = list(accumulate(1 / (n + 1) for n in range(len(words))))
+    owner, source = "client:bench", Source("client:bench", "c", "t")
+    knowledge = Knowledge(folder / "knowledge", now=time.time)
+    await knowledge.remember(owner, "the first", source, hot=False, most=10)
+    (path,) = (folder / "knowledge").glob("*.db")
+    await knowledge.aclose()
+    facts = [" ".join(chance.choices(words, cum_weights=weights, k=_WORDS_OF_FACT)) for _ in range(_FACTS)]
+    filling = Database(path, SCHEMA)
+    insert = "INSERT OR IGNORE INTO facts (text, hot, said_by, context, task, at) VALUES (?, 0, 'o', 'c', 't', 0)"
+    await filling.run(lambda db: db.executemany(insert, ((fact,) for fact in facts)))
+    await filling.aclose()
+    took = []
+    for _ in range(_QUESTIONS):
+        question = " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(3, 6)))
+        began = time.perf_counter()
+        await knowledge.recall(owner, question, most=10)
+        took.append((time.perf_counter() - began) * 1000)
+    await knowledge.aclose()
+    return [
+        Row("recall over 100,000 facts, p50", statistics.median(took), "ms"),
+        Row("… p99", statistics.quantiles(took, n=100)[98], "ms", 5.0),
+    ]
 
 
 async def first_token(folder: Path) -> list[Row]:

@@ -49,21 +49,25 @@ class Camera:
 
 class Photographed(Database):
     def __init__(self, memory: Path, camera: Camera) -> None:
-        super().__init__(memory / schema.FILE, schema.SCHEMA)
+        # Each write has a commit of its own: whatever may share one may also be cut off from it.
+        super().__init__(memory / schema.FILE, schema.SCHEMA, most=1)
         self._camera = camera
+        self._changes = 0
 
-    def _transaction(self, work):
-        before = self._changes()
-        self._camera.shoot()
-        result = super()._transaction(work)
-        if self._changes() == before:
-            self._camera.taken.pop()
-        else:
+    def _commit(self) -> None:
+        if self._is_news():
             self._camera.shoot()
-        return result
+        super()._commit()
 
-    def _changes(self) -> int:
-        return self._connection.total_changes if self._connection else 0
+    def _ended(self) -> None:
+        # Before anybody hears of it, and goes on.
+        if self._is_news():
+            self._camera.shoot()
+            self._changes = self._connection.total_changes
+        super()._ended()
+
+    def _is_news(self) -> bool:
+        return self._connection is not None and self._connection.total_changes != self._changes
 
 
 async def finished(guest, task, states):

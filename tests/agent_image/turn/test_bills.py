@@ -1,39 +1,79 @@
 """What a turn has used is said again by whoever takes it up, and is kept no longer than that can happen."""
 
+from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
+from langchain_core.messages import AIMessage
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.config.model import Price
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.memory.spending import Spending
+from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.bills import Bills
+from fleetwright_agent.turn.books import Account, Books
 from fleetwright_agent.turn.frames import PeerCost, Purpose, TurnRequest, Usage
 
-USED = [Usage("m", 10, 2, 3, 1, Decimal("0.5"), Purpose.SUMMARY), PeerCost("a/b", Decimal("0.25"))]
+ACCOUNT = Account(
+    "m", Price.model_validate({"inputPerMillion": "100000", "outputPerMillion": "250000"}), Purpose.SUMMARY
+)
+USED = [Usage("m", 10, 2, 3, 1, Decimal("1.5"), Purpose.SUMMARY), PeerCost("a/b", Decimal("0.25"))]
+REPLY = AIMessage(
+    "",
+    usage_metadata={
+        "input_tokens": 10,
+        "output_tokens": 2,
+        "total_tokens": 12,
+        "input_token_details": {"cache_read": 3, "cache_creation": 1},
+    },
+)
 
 
-async def test_a_bill_outlives_its_turn_until_the_end_of_its_task_is_stored(tmp_path: Path) -> None:
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    opened = Database(tmp_path / "conversations.db", SCHEMA)
+    yield opened
+    await opened.aclose()
+
+
+async def use(database: Database, bills: Bills, request: TurnRequest) -> None:
+    """A call of a model, and of a tool that asks a peer."""
+    metrics = Metrics(CollectorRegistry())
+    books = Books((), Ledger(database, now=lambda: 0.0), metrics, now=lambda: 0.0)
+    for frame in (books.charge(REPLY, ACCOUNT, request), USED[1]):
+        await bills.note(request, frame)
+
+
+async def test_a_bill_outlives_its_turn_until_the_end_of_its_task_is_stored(database: Database) -> None:
     now = [1000.0]
-    database = Database(tmp_path / "conversations.db", SCHEMA)
     bills = Bills(Spending(database), clock=lambda: now[0])
     begun, taken_up = (TurnRequest("o", "c", "t", "x", restarted=restarted) for restarted in (False, True))
     assert await bills.begin(begun) == []
-    for frame in USED:
-        await bills.note(begun, frame)
+    await use(database, bills, begun)
     assert await bills.begin(taken_up) == USED
-    await bills.close(begun)
+    bills.close(begun)
     assert await bills.begin(taken_up) == USED, "the process ended before the end of the task was stored"
     now[0] += 61
     await bills.begin(TurnRequest("o", "c", "another", "x"))
     assert await bills.begin(taken_up) == []
-    await database.aclose()
 
 
-async def test_an_answer_begins_a_bill_of_its_own(tmp_path: Path) -> None:
-    database = Database(tmp_path / "conversations.db", SCHEMA)
+async def test_an_answer_begins_a_bill_of_its_own(database: Database) -> None:
     bills = Bills(Spending(database))
     request = TurnRequest("o", "c", "t", "x")
-    await bills.note(request, USED[0])
+    await use(database, bills, request)
     assert await bills.begin(request) == []
     assert await bills.begin(TurnRequest("o", "c", "t", "x", restarted=True)) == []
-    await database.aclose()
+
+
+async def test_a_cost_is_on_disk_before_it_is_told(database: Database, tmp_path: Path) -> None:
+    bills, request = Bills(Spending(database)), TurnRequest("o", "c", "t", "x")
+    await use(database, bills, request)
+    other = Database(tmp_path / "conversations.db", SCHEMA)
+    assert len(await Spending(other).of("o", "t")) == len(USED)
+    assert (await Ledger(other, now=lambda: 0.0).since(0)).usd == Decimal("1.5")
+    await other.aclose()

@@ -23,6 +23,7 @@ from fleetwright_agent.turn.compaction.ledger import Entry, Kind
 from fleetwright_agent.turn.compaction.pins import Pin
 from fleetwright_agent.turn.compaction.policy import Decision, Situation, Step, decide, effective_room
 from fleetwright_agent.turn.compaction.pruning import Batch, best_batch, shortened
+from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.recall import search
 from fleetwright_agent.turn.compaction.summary import Written, compose, read
 
@@ -197,15 +198,15 @@ def _called(text, status="success"):
     ],
 )
 def test_what_the_ledger_finds(messages, kind, text):
-    assert (kind, text) in [(entry.kind, entry.text) for entry in ledger.found(messages)]
+    assert (kind, text) in [(entry.kind, entry.text) for entry in Reading().found(messages)]
 
 
 def test_a_question_is_no_fact():
-    assert not [entry for entry in ledger.found([HumanMessage("Is C-7741 mine?")]) if entry.kind is Kind.IDENTIFIER]
+    assert not [each for each in Reading().found([HumanMessage("Is C-7741 mine?")]) if each.kind is Kind.IDENTIFIER]
 
 
 def test_a_call_that_succeeds_later_stands_once_with_its_newest_result():
-    entries = ledger.merged(ledger.found(_called("packed")), ledger.found(_called("shipped")))
+    entries = ledger.merged(Reading().found(_called("packed")), Reading().found(_called("shipped")))
     assert [entry.text for entry in entries if entry.kind is Kind.DONE] == ['look_up("order": "A-1002"): shipped']
 
 
@@ -213,7 +214,9 @@ def test_small_talk_makes_way_before_what_says_something():
     told = HumanMessage("the vault opens with marzipan tulips")
     talk = [HumanMessage(f"well it is what it is and so it is {'so ' * i}") for i in range(60)]
     messages = [told, *talk]
-    kept = ledger.bounded(ledger.found(messages), 200, ledger.vocabulary(messages))
+    reading = Reading()
+    reading.read(messages, behind=0)
+    kept = ledger.bounded(reading.found(messages), 200, reading.words)
     assert told.text in [entry.text for entry in kept]
     assert sum(len(ledger.line(entry)) for entry in kept) <= 200
 

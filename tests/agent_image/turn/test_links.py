@@ -13,6 +13,9 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.model import Provider
 from fleetwright_agent.config.server import Limits
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.schema import FILE, SCHEMA
+from fleetwright_agent.memory.views import Views
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.failures import Failure
@@ -79,7 +82,7 @@ async def test_links_stand_in_one_order(config, tmp_path, changes, order):
     async with httpx2.AsyncClient() as client:
         chats = [build_chat(endpoint, layout, client) for endpoint in (wanted.model, *wanted.model.fallbacks)]
         calls: Any = ModelCalls()
-        views: Any = None
+        views = Views(Database(layout.memory / FILE, SCHEMA))
         links = model_links(_supplies(wanted, layout), views=views, calls=calls, chats=chats)
     assert [type(link).__name__ for link in links] == order
 

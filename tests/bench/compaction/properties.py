@@ -11,6 +11,7 @@ from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction.making import Maker
 from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, torn
 from fleetwright_agent.turn.compaction.prompt import Prompt
+from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.summariser import SummaryFailed
 from fleetwright_agent.turn.compaction.view import View, dumped, loaded, shown
 
@@ -48,6 +49,7 @@ async def violations(seed: int) -> list[str]:
     maker = Maker(policy, Model.model_validate(_MODEL), lambda _: None)
     found: list[str] = []
     view: View | None = None
+    reading = Reading()
     for end in sorted(chance.sample(range(1, len(messages) + 1), min(4, len(messages)))):
         stored = messages[:end]
         if has_open_call(stored):
@@ -55,7 +57,12 @@ async def violations(seed: int) -> list[str]:
             continue
         try:
             made = await maker.summarised(
-                Prompt(stored, view), _reply(chance), chat=_NONE, cold=True, refused=chance.choice((None, 3000))
+                Prompt(stored, view),
+                _reply(chance),
+                reading=reading,
+                chat=_NONE,
+                cold=True,
+                refused=chance.choice((None, 3000)),
             )
         except SummaryFailed:
             continue

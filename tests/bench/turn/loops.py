@@ -1,8 +1,11 @@
-"""Two loops for the same conversation: ours with all that it keeps, and a bare one that keeps nothing."""
+"""Loops for the same conversation: ours with all that it keeps, a bare one that keeps nothing, and floors between.
+
+A floor is the bare loop with a saver: one that keeps nothing shows what LangGraph takes for having a saver at all.
+"""
 
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +13,10 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.base import BaseCheckpointSaver, ChannelVersions, Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.memory import InMemorySaver
 from prometheus_client import CollectorRegistry
 from tests.bench.turn.chat import QUESTION, TOOL, Prompt
 
@@ -136,14 +142,49 @@ class Bare:
 
     history: list[AnyMessage] = field(default_factory=list)
 
+    saver: BaseCheckpointSaver[Any] | None = None
+
     def __post_init__(self) -> None:
         async def order_status(order: int) -> str:
             """How an order is coming along."""
             return await TOOL.run(None)  # type: ignore[arg-type]  # it looks at nothing
 
         tool = StructuredTool.from_function(coroutine=order_status, name=TOOL.name, description=TOOL.description)
-        self._graph: Any = create_agent(Prompt(endpoint=None), tools=[tool], system_prompt=SystemMessage(INSTRUCTIONS))
+        prompt = SystemMessage(INSTRUCTIONS)
+        self._graph: Any = create_agent(
+            Prompt(endpoint=None), tools=[tool], system_prompt=prompt, checkpointer=self.saver
+        )
+        self._sync: dict[str, Any] = {"durability": "sync"} if self.saver else {}
 
     async def say(self) -> None:
-        ended = await self._graph.ainvoke({"messages": [*self.history, HumanMessage(QUESTION)]})
+        before = [] if isinstance(self.saver, InMemorySaver) else self.history
+        place: RunnableConfig = {"configurable": {"thread_id": "t"}}
+        ended = await self._graph.ainvoke({"messages": [*before, HumanMessage(QUESTION)]}, place, **self._sync)
         self.history = ended["messages"]
+
+
+class Forgetting(BaseCheckpointSaver[int]):
+    """Does what a saver is asked for in no time, by keeping nothing."""
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        return {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """They are gone."""
+
+    async def aget_tuple(self, config: RunnableConfig) -> None:
+        return None
+
+
+FLOORS: dict[str, type[BaseCheckpointSaver[Any]]] = {
+    "LangGraph and a saver that keeps nothing": Forgetting,
+    "LangGraph and its MemorySaver": InMemorySaver,
+}

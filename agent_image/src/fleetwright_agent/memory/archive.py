@@ -22,7 +22,9 @@ async def expire(database: Database, before: float) -> int:
         db.execute("DELETE FROM archived WHERE at < ?", (before,))
         return gone
 
-    return await database.run(write)
+    gone = await database.run(write)
+    database.taken_out()
+    return gone
 
 
 def _expire(db: sqlite3.Connection, thread: str, message: str) -> int:

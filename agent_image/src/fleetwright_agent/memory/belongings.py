@@ -51,6 +51,7 @@ async def erase(database: Database, target: Target, *, tasks: Collection[str]) -
         db.executemany("DELETE FROM spent WHERE owner = ? AND task = ?", [(target.owner, task) for task in tasks])
 
     await database.run(write)
+    database.taken_out()
 
 
 def _name(target: Target) -> str:

@@ -3,12 +3,14 @@
 The stock SQLite saver writes the whole history at every step (219 MB after 200 turns where this takes 4.5).
 Here a message is one row, written once; beside them stands the newest checkpoint without its messages, and
 its pending writes. Invariant: a stored message never changes; a history that does not extend the stored one
-is written anew. Refuses time travel: only the newest checkpoint of a thread exists.
+is written anew. What is put is written in its turn and waited for by `settled`, before anybody outside learns of it;
+what was decoded before is not decoded again. Refuses time travel: only the newest checkpoint of a thread exists.
 """
 
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -27,6 +29,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from fleetwright_agent.memory import threads
 from fleetwright_agent.memory.archive import GONE
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.histories import Histories, Known
 
 _MESSAGES = "messages"
 
@@ -44,6 +47,40 @@ def _key(config: RunnableConfig) -> tuple[str, str]:
     return place["thread_id"], place.get("checkpoint_ns", "")
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is stored of a thread."""
+
+    checkpoint: Sequence[Any]
+    messages: Sequence[tuple[str, str, bytes]]
+    """Those behind what is known, or all."""
+    begins: bool
+    """With what is known."""
+    writes: Sequence[Any]
+
+
+def _read(db: sqlite3.Connection, thread: str, ns: str, known: Known) -> _Found | None:
+    query = "SELECT id, kind, body, metadata_kind, metadata FROM checkpoints WHERE thread=? AND ns=?"
+    checkpoint = db.execute(query, (thread, ns)).fetchone()
+    if checkpoint is None:
+        return None
+    count = len(known.messages)
+    begins = bool(count) and _ends_with(db, thread, ns, count, known.messages[-1].id)
+    query = "SELECT id, kind, body FROM messages WHERE thread=? AND ns=? AND position>=? ORDER BY position"
+    start = count if begins else 0
+    messages = db.execute(query, (thread, ns, start)).fetchall()
+    query = (
+        "SELECT task, channel, kind, body FROM writes WHERE thread=? AND ns=? AND checkpoint=? ORDER BY task, position"
+    )
+    return _Found(checkpoint, messages, begins, db.execute(query, (thread, ns, checkpoint[0])).fetchall())
+
+
+def _ends_with(db: sqlite3.Connection, thread: str, ns: str, count: int, identity: str | None) -> bool:
+    """Whether that message is the last of the first `count` that are stored."""
+    query = "SELECT id FROM messages WHERE thread=? AND ns=? AND position=?"
+    return bool(db.execute(query, (thread, ns, count - 1)).fetchone() == (identity,))
+
+
 class ConversationSaver(BaseCheckpointSaver[int]):
     """Reads and writes run on the database's thread, off the event loop."""
 
@@ -52,7 +89,22 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         # Only LangChain's messages and plain values may come back from disk.
         super().__init__(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
         self._database = database
+        self._histories = Histories()
+        database.watch(self._histories.clear)
         self._now = now
+
+    async def settled(self, thread: str) -> None:
+        """What was put of that thread is on disk.
+
+        Raises:
+            MemoryUnusable: It is not.
+        """
+        await self._database.settled(thread)
+
+    async def holds(self, thread: str) -> bool:
+        """Whether there is such a thread."""
+        query = "SELECT 1 FROM checkpoints WHERE thread=?"
+        return await self._database.read(lambda db: db.execute(query, (thread,)).fetchone() is not None)
 
     async def aput(
         self,
@@ -67,24 +119,27 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         body = self.serde.dumps_typed({**checkpoint, "channel_values": values})
         described = self.serde.dumps_typed(dict(metadata))
         at = self._now()
+        known = self._histories.begun(thread, ns, history) if _MESSAGES in new_versions else 0
 
         def write(db: sqlite3.Connection) -> None:
             if _MESSAGES in new_versions:
-                self._extend(db, thread, ns, history)
+                self._extend(db, thread, ns, history, known)
             db.execute(
                 "INSERT OR REPLACE INTO checkpoints VALUES (?,?,?,?,?,?,?,?)",
                 (thread, ns, checkpoint["id"], *body, *described, at),
             )
             db.execute("DELETE FROM writes WHERE thread=? AND ns=? AND checkpoint<?", (thread, ns, checkpoint["id"]))
 
-        await self._database.run(write)
+        self._database.put(write, of=thread)
         return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint["id"]}}
 
-    def _extend(self, db: sqlite3.Connection, thread: str, ns: str, history: Sequence[Any]) -> None:
-        rows = db.execute("SELECT id FROM messages WHERE thread=? AND ns=? ORDER BY position", (thread, ns))
-        stored = [row[0] for row in rows]
-        start = len(stored)
-        if stored != [message.id for message in history[:start]]:
+    def _extend(self, db: sqlite3.Connection, thread: str, ns: str, history: Sequence[Any], known: int) -> None:
+        """The first `known` messages are stored, unless somebody took the thread away meanwhile."""
+        query = "SELECT id FROM messages WHERE thread=? AND ns=? AND position>=? ORDER BY position"
+        begin = known - 1 if known and _ends_with(db, thread, ns, known, history[known - 1].id) else 0
+        stored = [row[0] for row in db.execute(query, (thread, ns, begin))]
+        start = begin + len(stored)
+        if stored != [message.id for message in history[begin:start]]:
             db.execute("DELETE FROM messages WHERE thread=? AND ns=?", (thread, ns))
             start = 0
         db.executemany(
@@ -120,38 +175,32 @@ class ConversationSaver(BaseCheckpointSaver[int]):
                 verb = "INSERT OR REPLACE" if row[4] < 0 else "INSERT OR IGNORE"
                 db.execute(f"{verb} INTO writes VALUES (?,?,?,?,?,?,?,?)", row)
 
-        await self._database.run(write)
+        self._database.put(write, of=thread)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         thread, ns = _key(config)
-
-        def read(db: sqlite3.Connection) -> tuple[Any, list[Any], list[Any]] | None:
-            row = db.execute(
-                "SELECT id, kind, body, metadata_kind, metadata FROM checkpoints WHERE thread=? AND ns=?", (thread, ns)
-            ).fetchone()
-            if row is None:
-                return None
-            query = "SELECT id, kind, body FROM messages WHERE thread=? AND ns=? ORDER BY position"
-            history = db.execute(query, (thread, ns)).fetchall()
-            query = (
-                "SELECT task, channel, kind, body FROM writes"
-                " WHERE thread=? AND ns=? AND checkpoint=? ORDER BY task, position"
-            )
-            return row, history, db.execute(query, (thread, ns, row[0])).fetchall()
-
-        found = await self._database.run(read)
+        known = self._histories.get(thread, ns)
+        found = await self._database.read(lambda db: _read(db, thread, ns, known))
         if found is None:
+            self._histories.keep(thread, ns, Known())
             return None
-        (checkpoint_id, kind, body, metadata_kind, metadata), history, writes = found
+        checkpoint_id, kind, body, metadata_kind, metadata = found.checkpoint
         checkpoint: Checkpoint = self.serde.loads_typed((kind, body))
-        if history:
-            checkpoint["channel_values"][_MESSAGES] = [message_of(self.serde, *row) for row in history]
+        if history := self._decoded(thread, ns, known, found):
+            checkpoint["channel_values"][_MESSAGES] = history
         place: RunnableConfig = {
             "configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
         }
-        pending = [(task, channel, self.serde.loads_typed((k, b))) for task, channel, k, b in writes]
+        pending = [(task, channel, self.serde.loads_typed((k, b))) for task, channel, k, b in found.writes]
         described = self.serde.loads_typed((metadata_kind, metadata))
         return CheckpointTuple(place, checkpoint, described, None, pending)
+
+    def _decoded(self, thread: str, ns: str, known: Known, found: "_Found") -> list[AnyMessage]:
+        before = known if found.begins else Known()
+        messages = (*before.messages, *(message_of(self.serde, *row) for row in found.messages))
+        size = before.size + sum(len(body) for _, _, body in found.messages)
+        self._histories.keep(thread, ns, Known(messages, size))
+        return [*messages]
 
     async def alist(
         self,
@@ -177,6 +226,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         await self._database.run(lambda db: threads.copy(db, source_thread_id, target_thread_id))
+        self._histories.clear()
 
     def list(self, *args: Any, **kwargs: Any) -> Iterator[CheckpointTuple]:
         raise NotImplementedError("this saver is asynchronous; use alist")

@@ -64,3 +64,4 @@ async def forget(database: Database, places: Collection[Place]) -> None:
             threads.delete_conversation(db, owner, context_id)
 
     await database.run(write)
+    database.taken_out()

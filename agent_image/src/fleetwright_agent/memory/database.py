@@ -1,17 +1,20 @@
 """One SQLite file with one writer thread, for what an agent remembers.
 
-Calls run on the thread in the order they were made, so a reader sees every write made before it. A file of an older
-schema is brought up to date when it is opened, whole or not at all. Refuses to guess about a file it cannot use: it
-says so to callers and to readiness, and leaves the file as it is.
+Work is done in the order of the calls, so a reader sees every write made before it. What is only put has its place in
+that order and is waited for later, by whoever tells the world of it: all that has gathered by then is one commit. A
+file of an older schema is brought up to date when it is opened, whole or not at all. Refuses to guess about a file it
+cannot use: it says so to callers and to readiness, and leaves the file as it is.
 """
 
 import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from fleetwright_agent.memory.commits import Committer, Kind
 
 T = TypeVar("T")
 
@@ -20,30 +23,87 @@ class MemoryUnusable(Exception):  # noqa: N818 - states a fact about the file, a
     """The file cannot be read or written; the text is for people who run the agent, not for callers."""
 
 
-class Database:
+class Database(Committer):
     """Durable at every commit: a power cut loses nothing that was committed. Opened by the first call."""
 
-    def __init__(self, path: Path, schema: Sequence[str]) -> None:
-        """Args: `schema` by version: what each version added to the one before."""
+    def __init__(self, path: Path, schema: Sequence[str], *, most: int = 256) -> None:
+        """Args:
+        schema: By version: what each version added to the one before.
+        most: So many pieces of work share a commit at most.
+        """
+        super().__init__(f"sqlite-{path.stem}", most=most)
         self._path = path
         self._schema = tuple(schema)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"sqlite-{path.stem}")
-        self._connection: sqlite3.Connection | None = None
+        self._under_way: dict[str, list[asyncio.Future[None]]] = {}
+        self._watching: list[Callable[[], None]] = []
         self._closed = False
         self.problem: str | None = None
         """Why the file cannot be relied on, for people; nothing once `check` finds it well."""
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def run(self, work: Callable[[sqlite3.Connection], T], *, after: str = "") -> T:
         """Runs `work` in a transaction on the writer thread; an exception rolls it back.
+
+        Args:
+            work: What is done; it neither begins nor ends a transaction.
+            after: All that was put under that name is on disk as well when this returns.
 
         Raises:
             MemoryUnusable: The file cannot be used; nothing was written.
         """
-        return await self.submit(work)
+        done = self._submit(work)
+        if after not in self._under_way:
+            return await done
+        result, _ = await asyncio.gather(done, self.settled(after))
+        return result
 
-    def submit(self, work: Callable[[sqlite3.Connection], T]) -> "asyncio.Future[T]":
-        """The same, begun at once: its place among the calls is now."""
-        return asyncio.get_running_loop().run_in_executor(self._thread, self._transaction, work)
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The same for what changes nothing: it sees what was put before, and waits for no disk.
+
+        Raises:
+            MemoryUnusable: The file cannot be used.
+        """
+        return await self._submit(work, Kind.READ)
+
+    def put(self, work: Callable[[sqlite3.Connection], None], *, of: str = "") -> "asyncio.Future[None]":
+        """The same without waiting: `settled` tells under that name whether it is on disk; without one nobody asks.
+
+        What it gives is for whoever watches it; it must not be cancelled.
+        """
+        done = self._submit(work, Kind.LATER)
+        self._under_way.setdefault(of, []).append(done)
+        done.add_done_callback(partial(self._written, of))
+        return done
+
+    async def settled(self, of: str, *, at_once: bool = True) -> None:
+        """All that was put under that name is on disk.
+
+        Args:
+            of: The name.
+            at_once: Has it committed now, and not with the next that somebody waits for.
+
+        Raises:
+            MemoryUnusable: Some of it is not; the next to ask is told of what was put later.
+        """
+        if not (under_way := list(self._under_way.get(of, ()))):
+            return
+        if at_once:
+            self._submit(_nothing).add_done_callback(_heard)
+        await asyncio.wait(under_way)  # Whoever stops waiting stops no write.
+        failed = [done for done in under_way if done.exception() is not None]
+        for done in failed:
+            self._forget(of, done)
+        for done in failed[:1]:
+            done.result()
+
+    def _written(self, of: str, done: "asyncio.Future[None]") -> None:
+        """What failed stays until somebody asks."""
+        if done.exception() is None or not of:
+            self._forget(of, done)
+
+    def _forget(self, of: str, done: "asyncio.Future[None]") -> None:
+        self._under_way[of].remove(done)
+        if not self._under_way[of]:
+            del self._under_way[of]
 
     async def check(self) -> None:
         """Looks whether the file is whole and can be written; `problem` is what was found."""
@@ -53,41 +113,49 @@ class Database:
 
     async def scrub(self) -> None:
         """Leaves nothing of what was deleted in the file; needs as much room again while it runs."""
-        await self.run(_scrub)
+        await self._submit(_scrub, Kind.ALONE)
+        self.taken_out()
+
+    def watch(self, forget: Callable[[], None]) -> None:
+        """Args: `forget` is called when something was taken out that somebody may have read before."""
+        self._watching.append(forget)
+
+    def taken_out(self) -> None:
+        """Told by whoever deletes or alters what others have stored."""
+        for forget in self._watching:
+            forget()
 
     async def shrink(self) -> None:
         """Gives room back that deleted rows took."""
-        await self.run(_shrink)
-
-    def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            if self._connection is None:
-                self._connection = _open(self._path, self._schema)
-            with self._connection:
-                return work(self._connection)
-        except (sqlite3.Error, OSError) as error:
-            self.problem = (
-                f"{self._path.name} in the memory volume cannot be used: {error}; make room or repair it,"
-                " or move it away to go on without what it holds"
-            )
-            raise MemoryUnusable(self.problem) from error
+        await self._submit(_shrink, Kind.ALONE)
 
     async def aclose(self) -> None:
         """After every call that was made before; closed once, it is closed."""
         if not self._closed:
             self._closed = True
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
-            self._thread.shutdown(wait=False)
+            await self._end()
 
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+    def _submit(self, work: Callable[[sqlite3.Connection], T], kind: Kind = Kind.AWAITED) -> "asyncio.Future[T]":
+        if self._closed or self._is_gone:
+            raise MemoryUnusable(f"{self._path.name} in the memory volume is closed; restart the agent")
+        return self._begin(work, kind)
+
+    def _open(self) -> sqlite3.Connection:
+        return _open(self._path, self._schema)
+
+    def _unusable(self, error: Exception) -> Exception:
+        self.problem = (
+            f"{self._path.name} in the memory volume cannot be used: {error}; make room or repair it,"
+            " or move it away to go on without what it holds"
+        )
+        unusable = MemoryUnusable(self.problem)
+        unusable.__cause__ = error
+        return unusable
 
 
 def _open(path: Path, schema: Sequence[str]) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, check_same_thread=False)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         # Before the first table, or not before the next time that the file is written anew.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
@@ -109,6 +177,15 @@ def _update(connection: sqlite3.Connection, schema: Sequence[str]) -> None:
         )
     if missing := "".join(schema[version:]):
         connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {len(schema)}; COMMIT;")
+
+
+def _nothing(_: sqlite3.Connection) -> None:
+    """Has all that was put before it committed."""
+
+
+def _heard(done: "asyncio.Future[None]") -> None:
+    if not done.cancelled():
+        done.exception()
 
 
 def _scrub(connection: sqlite3.Connection) -> None:

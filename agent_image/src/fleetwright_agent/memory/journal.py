@@ -1,7 +1,7 @@
 """The journal of tool calls: what makes a call happen at most once, whatever happens to the process.
 
-That a call begins is on disk before it begins, and its result before anybody hears of it. A call that began and has
-no result is never made again. Refuses: keeping more than the turn that is under way.
+That a call begins is on disk before it begins, with the message that makes it, and its result before anybody hears of
+it. A call that began and has no result is never made again. Refuses: keeping more than the turn that is under way.
 """
 
 import json
@@ -42,14 +42,18 @@ class Journal:
 
     async def put(self, thread: str, call: str, state: CallState, body: Any = None) -> None:
         row = (thread, call, state.value, json.dumps(body))
-        await self._database.run(lambda db: _put(db, row))
+        await self._database.run(lambda db: _put(db, row), after=thread)
+
+    async def settled(self, thread: str) -> None:
+        """The conversation is on disk up to here, as it is where a call is written down."""
+        await self._database.settled(thread)
 
     async def begin(self, thread: str, call: str, begun: Begun) -> None:
         await self.put(thread, call, CallState.BEGUN, {"tool": begun.tool, "arguments": dict(begun.arguments)})
 
     async def get(self, thread: str, call: str) -> Entry | None:
         query = "SELECT state, body FROM calls WHERE thread=? AND call=?"
-        found = await self._database.run(lambda db: db.execute(query, (thread, call)).fetchone())
+        found = await self._database.read(lambda db: db.execute(query, (thread, call)).fetchone())
         return None if found is None else Entry(CallState(found[0]), json.loads(found[1]))
 
     async def settle(self, thread: str, call: str, body: Any) -> None:
@@ -61,12 +65,12 @@ class Journal:
         """The calls that began and have no result, in the thread and in those of the sub-agents `below` that one."""
         query = f"SELECT body FROM calls WHERE (thread = :thread OR {threads.BELOW}) AND state = :state ORDER BY body"  # noqa: S608 - names are ours
         values = {"thread": thread, "state": CallState.BEGUN.value, **threads.below(below)}
-        rows = await self._database.run(lambda db: db.execute(query, values).fetchall())
+        rows = await self._database.read(lambda db: db.execute(query, values).fetchall())
         return [_begun(json.loads(body)) for (body,) in rows]
 
-    async def forget(self, thread: str) -> None:
+    def forget(self, thread: str) -> None:
         """Another turn begins; what the former one called is over."""
-        await self._database.run(lambda db: _forget(db, thread))
+        self._database.put(lambda db: _forget(db, thread), of=thread)
 
 
 def _begun(body: Any) -> Begun:

@@ -1,8 +1,8 @@
 """What model calls have cost: sums by hour, model, purpose and caller, on disk.
 
 Written in the order of the calls, before anything that is stored after them: whoever reads a checkpoint finds the cost
-of what led to it. Every process life has its own rows, which equal its counters. Refuses: rounding; money is kept in
-millionths of a millionth of a US dollar.
+of what led to it. The same write adds it to the bill of its turn. Every process life has its own rows, which equal its
+counters. Refuses: rounding; money is kept in millionths of a millionth of a US dollar.
 """
 
 import asyncio
@@ -11,8 +11,9 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
+from fleetwright_agent.memory import spending
 from fleetwright_agent.memory.database import Database
 
 _log = logging.getLogger(__name__)
@@ -35,6 +36,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """The same on the bill of a turn, in JSON."""
+
+    owner: str
+    task_id: str
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Sum:
     """Of many calls; `unpriced` is how many of them had no price."""
 
@@ -53,14 +63,17 @@ class Ledger:
         self._database = database
         self._now = now
         self._life: int | None = None
-        self._writing: set[asyncio.Future[None]] = set()
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: Entry, line: Line) -> None:
         """Writes without being waited for; what is stored afterwards is stored after it."""
         at = self._now()
-        writing = self._database.submit(lambda db: self._write(db, entry, at))
-        self._writing.add(writing)
-        writing.add_done_callback(self._written)
+
+        def write(db: sqlite3.Connection) -> None:
+            self._write(db, entry, at)
+            spending.add(db, line.owner, line.task_id, line.body)
+
+        writing = self._database.put(write, of=spending.name(line.owner, line.task_id))
+        writing.add_done_callback(_written)
 
     async def since(self, seconds: float) -> Sum:
         """Of all lives, from the hour that begins then."""
@@ -70,23 +83,15 @@ class Ledger:
 
     async def of_this_life(self) -> dict[str, Sum]:
         """By model."""
-        await self.settled()
         query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - names are ours
         rows = await self._database.run(lambda db: db.execute(query, (self._life,)).fetchall())
         return {row[0]: _sum(row[1:]) for row in rows}
 
-    async def settled(self) -> None:
-        """Everything that was put is on disk."""
-        await asyncio.gather(*self._writing, return_exceptions=True)
-
-    def _written(self, writing: "asyncio.Future[None]") -> None:
-        self._writing.discard(writing)
-        if not writing.cancelled() and (error := writing.exception()):
-            _log.error("the cost of a call is not in the ledger: %s", error)
-
     def _write(self, db: sqlite3.Connection, entry: Entry, at: float) -> None:
         if self._life is None:
             self._life = db.execute("INSERT INTO lives (at) VALUES (?)", (at,)).lastrowid
+        # Again, for the commit of the first time may have failed.
+        db.execute("INSERT OR IGNORE INTO lives (life, at) VALUES (?,?)", (self._life, at))
         amounts = (
             1,
             entry.input_tokens,
@@ -100,6 +105,11 @@ class Ledger:
             _ADD,
             (self._life, int(at) // _HOUR, entry.model, entry.purpose, entry.caller, *amounts),
         )
+
+
+def _written(writing: "asyncio.Future[None]") -> None:
+    if error := writing.exception():
+        _log.error("the cost of a call is not in the ledger: %s", error)
 
 
 _AMOUNTS: Final = ("calls", "input", "output", "cache_read", "cache_write", "unpriced", "picos")

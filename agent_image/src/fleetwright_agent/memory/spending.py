@@ -21,33 +21,49 @@ class Spending:
         self._database = database
 
     async def add(self, owner: str, task_id: str, body: Any) -> None:
-        values = {"owner": owner, "task": task_id, "body": json.dumps(body)}
-        await self._database.run(lambda db: _add(db, values))
+        await self._database.run(lambda db: add(db, owner, task_id, body))
+
+    async def settled(self, owner: str, task_id: str) -> None:
+        """What was put of that turn is on disk."""
+        await self._database.settled(name(owner, task_id), at_once=False)
+
+    def begin(self, owner: str, task_id: str, *, before: float) -> None:
+        """Another turn of that task begins; and what ended before that moment is over."""
+
+        def write(db: sqlite3.Connection) -> None:
+            _forget(db, owner, task_id)
+            db.execute("DELETE FROM spent WHERE ended < ?", (before,))
+
+        self._database.put(write, of=name(owner, task_id))
 
     async def of(self, owner: str, task_id: str) -> list[Any]:
         query = "SELECT body FROM spent WHERE owner=? AND task=? ORDER BY position"
-        rows = await self._database.run(lambda db: db.execute(query, (owner, task_id)).fetchall())
+        rows = await self._database.read(lambda db: db.execute(query, (owner, task_id)).fetchall())
         return [json.loads(body) for (body,) in rows]
 
     async def tasks(self) -> list[tuple[str, str]]:
         """Owner and id of every task of which something is kept."""
         return await self._database.run(lambda db: db.execute("SELECT DISTINCT owner, task FROM spent").fetchall())
 
-    async def end(self, owner: str, task_id: str, *, at: float) -> None:
-        """The turn has come to its end."""
-        query = "UPDATE spent SET ended=? WHERE owner=? AND task=?"
-        await self._database.run(lambda db: db.execute(query, (at, owner, task_id)))
-
-    async def sweep(self, before: float) -> None:
-        """Forgets what ended before that moment."""
-        await self._database.run(lambda db: db.execute("DELETE FROM spent WHERE ended < ?", (before,)))
+    def end(self, owner: str, task_id: str, *, at: float) -> None:
+        """The turn has come to its end; where that cannot be written, upkeep forgets it."""
+        self._database.put(lambda db: _end(db, owner, task_id, at))
 
     async def forget(self, owner: str, task_id: str) -> None:
         await self._database.run(lambda db: _forget(db, owner, task_id))
 
 
-def _add(db: sqlite3.Connection, values: dict[str, Any]) -> None:
-    db.execute(_NEXT, values)
+def name(owner: str, task_id: str) -> str:
+    """Under which a turn's costs are put."""
+    return f"cost\n{owner}\n{task_id}"
+
+
+def add(db: sqlite3.Connection, owner: str, task_id: str, body: Any) -> None:
+    db.execute(_NEXT, {"owner": owner, "task": task_id, "body": json.dumps(body)})
+
+
+def _end(db: sqlite3.Connection, owner: str, task_id: str, at: float) -> None:
+    db.execute("UPDATE spent SET ended=? WHERE owner=? AND task=?", (at, owner, task_id))
 
 
 def _forget(db: sqlite3.Connection, owner: str, task_id: str) -> None:

@@ -58,6 +58,7 @@ async def asides(database: Database) -> list[Aside]:
 async def forget(database: Database, aside: Aside) -> None:
     """With all that its sub-agents have left."""
     await database.run(lambda db: delete_below(db, aside.thread))
+    database.taken_out()
 
 
 def copy(db: sqlite3.Connection, source: str, target: str) -> None:

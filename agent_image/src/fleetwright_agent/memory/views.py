@@ -6,7 +6,7 @@ for stays where it is until the archive's time is over; then its text goes, and 
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -21,9 +21,13 @@ class Views:
         self._database = database
         self._serde = JsonPlusSerializer(allowed_msgpack_modules=None)
 
+    def watch(self, forget: Callable[[], None]) -> None:
+        """Args: `forget` is called when something was taken out that somebody may have read before."""
+        self._database.watch(forget)
+
     async def get(self, thread: str) -> Standing:
         query = "SELECT body FROM views WHERE thread=?"
-        row = await self._database.run(lambda db: db.execute(query, (thread,)).fetchone())
+        row = await self._database.read(lambda db: db.execute(query, (thread,)).fetchone())
         if row is None:
             return Standing()
         body = json.loads(row[0])

@@ -26,20 +26,22 @@ class Bills:
         """What the process before this one had used."""
         if request.restarted:
             return [_frame(body) for body in await self._spending.of(request.owner, request.task_id)]
-        await self._spending.forget(request.owner, request.task_id)
-        await self._spending.sweep(self._clock() - _KEPT_SECONDS)
+        self._spending.begin(request.owner, request.task_id, before=self._clock() - _KEPT_SECONDS)
         return []
 
     async def note(self, request: TurnRequest, frame: Frame) -> None:
-        if isinstance(frame, Usage | PeerCost):
-            await self._spending.add(request.owner, request.task_id, _body(frame))
+        """What it says is on disk when this returns; the books have put the cost of a model's call there."""
+        if isinstance(frame, PeerCost):
+            await self._spending.add(request.owner, request.task_id, body_of(frame))
+        elif isinstance(frame, Usage):
+            await self._spending.settled(request.owner, request.task_id)
 
-    async def close(self, request: TurnRequest) -> None:
+    def close(self, request: TurnRequest) -> None:
         """The turn has come to its end, or to a question."""
-        await self._spending.end(request.owner, request.task_id, at=self._clock())
+        self._spending.end(request.owner, request.task_id, at=self._clock())
 
 
-def _body(frame: Usage | PeerCost) -> dict[str, Any]:
+def body_of(frame: Usage | PeerCost) -> dict[str, Any]:
     cost = frame.cost_usd
     return {**asdict(frame), "cost_usd": None if cost is None else str(cost)}
 

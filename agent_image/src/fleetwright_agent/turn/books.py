@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.model import Price
-from fleetwright_agent.memory.ledger import Entry, Ledger
+from fleetwright_agent.memory.ledger import Entry, Ledger, Line
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.bills import body_of
 from fleetwright_agent.turn.budgets import Spent, Window, cheaper, exceeded, window
 from fleetwright_agent.turn.frames import Purpose, TurnRequest, Usage
 from fleetwright_agent.turn.prices import cost_usd
@@ -102,7 +103,8 @@ class Books:
                 cache_read_tokens=used.cache_read_tokens,
                 cache_write_tokens=used.cache_write_tokens,
                 usd=used.cost_usd,
-            )
+            ),
+            Line(turn.owner, turn.task_id, body_of(used)),
         )
         count(used, self._metrics)
         if used.cost_usd is not None:

@@ -27,7 +27,7 @@ from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner
 from fleetwright_agent.turn.models import Chat
 from fleetwright_agent.turn.people import is_remembered
-from fleetwright_agent.turn.resumption import Start, Threads
+from fleetwright_agent.turn.resumption import Start, Threads, asked, is_answered
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL
 from fleetwright_agent.turn.toolbox import Toolbox
 
@@ -92,11 +92,10 @@ class GraphTurn:
                 await self._bills.note(request, frame)
                 yield frame
             last = await work
-            with suppress(MemoryUnusable):  # Upkeep forgets it, and what failed or was cancelled.
-                await self._bills.close(request)
             if self._learned and isinstance(last, Done):
                 for frame in await self._learned(request):
                     yield frame
+            self._bills.close(request)
             yield last
         except MemoryUnusable as error:
             _log.error("a conversation could not be read or stored: %s", error)
@@ -126,11 +125,13 @@ class GraphTurn:
         """To the end of the turn, or to where a person is needed."""
         thread, begin, stored = await self._threads.open(request)
         try:
-            if not begin.ended:
-                await self._invoke(request, frames, thread, begin, stored)
-            if asks := await self._threads.asked(thread):
-                return asks[0]
-            return await self._finish(request, thread)
+            values = stored.values if begin.ended else await self._invoke(request, frames, thread, begin, stored)
+            if not is_answered(values):
+                now = await self._threads.now(thread)
+                if asks := asked(now):
+                    return asks[0]
+                values = now.values
+            return await self._finish(request, thread, values["messages"][-1].text)
         except Exception:
             # Not what is cancelled: it may go on after a restart, and where it does not, upkeep drops it.
             await self._threads.drop(request, thread)
@@ -138,7 +139,8 @@ class GraphTurn:
 
     async def _invoke(
         self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: Start, stored: StateSnapshot
-    ) -> None:
+    ) -> dict[str, Any]:
+        """What the conversation holds then."""
         context = TurnContext(request, frames.put_nowait, {}, thread)
         found = await self._toolbox.equipment(request, beside=self._own_tools(context))
         context.tools, context.unreachable = found.tools, found.unreachable
@@ -150,21 +152,23 @@ class GraphTurn:
             entry = {**entry, "prior_sessions": prior}
         steps = STEPS_PER_CALL * (self._limits.most_model_calls + 5)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
-        # What a step has come to is on disk before the next one begins: a call of a tool is known before it is made.
-        await self._graph.ainvoke(entry, place, context=context, durability="sync")
+        # What a step has come to is written in its turn, and on disk before anybody outside learns of it: before a
+        # tool is called, and before the end is told.
+        values: dict[str, Any] | None = await self._graph.ainvoke(entry, place, context=context, durability="sync")
+        return values or {}
 
     def _idle(self, stored: StateSnapshot) -> float:
         """Seconds since this conversation was stored last, which is when the model was last asked."""
         return self._clock() - datetime.fromisoformat(stored.created_at).timestamp() if stored.created_at else 0.0
 
-    async def _finish(self, request: TurnRequest, thread: str) -> Done:
-        stored = await self._graph.aget_state({"configurable": {"thread_id": thread}})
-        answer: str = stored.values["messages"][-1].text
+    async def _finish(self, request: TurnRequest, thread: str, answer: str) -> Done:
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
-        await self._threads.close(request, thread)
+        kept = self._threads.close(request, thread)
         if self._knows_sessions(request):
-            await self._remember(request, answer)
+            await asyncio.gather(kept, self._remember(request, answer))
+        else:
+            await kept
         return Done(answer)
 
     def _knows_sessions(self, request: TurnRequest) -> bool:

@@ -4,7 +4,7 @@ The decision is pure and reads one stored state; `Threads` finds that state and 
 goes on without it. Refuses: going on where a tool call may or may not have happened.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,6 +44,12 @@ def start(request: TurnRequest, stored: StateSnapshot) -> Start:
     return Start({"messages": [HumanMessage(request.text)], "task": request.task_id}, fresh=True)
 
 
+def is_answered(values: Mapping[str, Any]) -> bool:
+    """Whether a turn that has stopped surely waits for nobody: its last word is an answer."""
+    messages = values.get("messages")
+    return "__interrupt__" not in values and bool(messages) and _spoken(messages or ())
+
+
 def asked(stored: StateSnapshot) -> list[Ask]:
     """Every ask of a state that has no answer yet, in the order in which the model made them."""
     return [_ask(found) for task in stored.tasks if task.result is None for found in task.interrupts]
@@ -77,16 +83,15 @@ class Threads:
 
     async def open(self, request: TurnRequest) -> tuple[str, Start, StateSnapshot]:
         """Raises: TurnFailed, where the turn must not go on."""
-        aside = _aside(request).thread
-        thread, stored = aside, await self._state(aside)
-        if not stored.values:
+        thread = aside = _aside(request).thread
+        if not await self._saver.holds(aside):
             thread = conversation(request.owner, request.context_id)
-            stored = await self._state(thread)
+        stored = await self._state(thread)
         begin = start(request, stored)
         if begin.fresh:
             await self._set_aside(request, stored, thread, unfinished=bool(asked(stored)))
             await self._keep_finished(stored, thread)
-            await self._journal.forget(thread)
+            self._journal.forget(thread)
         elif request.restarted and (calls := await self._journal.begun(thread, below=aside)):
             await self._unknown(request, calls)
             tools = ", ".join(call.tool for call in calls)
@@ -98,10 +103,13 @@ class Threads:
         return thread, begin, stored
 
     async def close(self, request: TurnRequest, thread: str) -> None:
-        """What a task that was set aside has come to goes back into its conversation. Its own thread ends, and
-        those of its sub-agents do.
+        """All of it is on disk then.
+
+        What a task that was set aside has come to goes back into its conversation. Its own thread ends, and those of
+        its sub-agents do.
         """
         main = conversation(request.owner, request.context_id)
+        await self._saver.settled(thread)
         if thread != main:
             await self._bring_back(request, thread, main)
         if thread != main or self._delegates:
@@ -124,9 +132,12 @@ class Threads:
             # Whoever was in the middle of a turn when the process ended comes after this one.
             await self._set_aside(request, now, main, unfinished=bool(now.tasks))
             await self._graph.aupdate_state(_place(main), {"messages": news}, as_node="model")
+            await self._saver.settled(main)
 
-    async def asked(self, thread: str) -> list[Ask]:
-        return asked(await self._state(thread))
+    async def now(self, thread: str) -> StateSnapshot:
+        """What is on disk of it."""
+        await self._saver.settled(thread)
+        return await self._state(thread)
 
     async def _set_aside(self, request: TurnRequest, stored: StateSnapshot, thread: str, *, unfinished: bool) -> None:
         """Whoever has not come to an end in this conversation keeps their place."""

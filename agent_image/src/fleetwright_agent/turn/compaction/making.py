@@ -3,6 +3,7 @@
 Refuses: a view that loses a pin, the request under way or the pairing of a call, and one that gains too little.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,13 +12,14 @@ from langchain_core.messages import AIMessage, SystemMessage
 
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.turn.compaction import ledger, pins
+from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 from fleetwright_agent.turn.compaction.pairs import active_request
 from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import Batch, Shape, oversized
+from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.summariser import Ask, Material, Summariser, SummaryFailed
 from fleetwright_agent.turn.compaction.summary import Composed, Written, compose
 from fleetwright_agent.turn.compaction.validate import wrong
@@ -71,6 +73,7 @@ class Maker:
         prompt: Prompt,
         ask: Ask,
         *,
+        reading: Reading,
         chat: Any,
         cold: bool,
         refused: int | None = None,
@@ -81,6 +84,7 @@ class Maker:
         Args:
             prompt: As it is.
             ask: How a model is asked.
+            reading: What was read of this conversation before; the rest is read while the model writes.
             chat: The agent's own model, of the port in turn/models.py.
             cold: Whether the provider's cache has forgotten the prompt.
             refused: The size that the provider has just refused: then everything shorter is welcome.
@@ -94,9 +98,21 @@ class Maker:
             return self._forced(prompt, refused)
         material = self._material(prompt, until, chat=chat, cold=cold, refused=refused)
         material = replace(material, settings=settings or {})
-        method, written = await self._summariser.write(material, ask)
-        view, missing = self._view(prompt, until, written, forced=refused is not None)
-        made = self._checked(prompt, view, method, missing, min_gain=0.0 if refused is not None else None)
+        read = asyncio.create_task(asyncio.to_thread(reading.read, prompt.stored, behind=prompt.cut))
+        try:
+            method, written = await self._summariser.write(material, ask)
+        finally:
+            await read
+        return await asyncio.to_thread(self._made, prompt, material, until, (method, written), reading)
+
+    def _made(
+        self, prompt: Prompt, material: Material, until: int, written: tuple[str, Written], reading: Reading
+    ) -> Made:
+        """Raises: SummaryFailed."""
+        forced = material.refused is not None
+        view, missing = self._view(prompt, until, written[1], reading, forced=forced)
+        made = self._checked(prompt, view, written[0], missing, min_gain=0.0 if forced else None)
+        reading.forget(prompt.stored[prompt.cut : until])
         return self._judged(made, material, prompt)
 
     def _judged(self, made: Made, material: Material, prompt: Prompt) -> Made:
@@ -137,13 +153,15 @@ class Maker:
             refused=refused,
         )
 
-    def _view(self, prompt: Prompt, until: int, written: Written, *, forced: bool) -> tuple[View, int]:
+    def _view(
+        self, prompt: Prompt, until: int, written: Written, reading: Reading, *, forced: bool
+    ) -> tuple[View, int]:
         old = prompt.view or View()
         leaving = prompt.stored[prompt.cut : until]
         kinds = self._policy.pin.kinds
         held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
         pinned = pins.pinned(held, self._policy.pin, self._read_skill)
-        summary = self._composed(prompt, until, written)
+        summary = self._composed(prompt, until, written, reading)
         staying = {message.id for message in prompt.stored[until:]}
         shapes = {name: shape for name, shape in old.pruned.items() if name in staying}
         if forced:
@@ -165,13 +183,13 @@ class Maker:
         )
         return view, pinned.missing
 
-    def _composed(self, prompt: Prompt, until: int, written: Written) -> Composed:
+    def _composed(self, prompt: Prompt, until: int, written: Written, reading: Reading) -> Composed:
         old = prompt.view or View()
         leaving = prompt.stored[prompt.cut : until]
         fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
         tokens = min(self._policy.summary.max_tokens, fair)
-        used = ledger.vocabulary(prompt.stored)
-        return compose(written, old.ledger, ledger.found(leaving), used=used, characters=_CHARACTERS * tokens)
+        found = reading.found(leaving)
+        return compose(written, old.ledger, found, used=reading.words, characters=_CHARACTERS * tokens)
 
     def _forced(self, prompt: Prompt, refused: int | None) -> Made:
         """Nothing to summarise; cutting the longest results is all that is left."""

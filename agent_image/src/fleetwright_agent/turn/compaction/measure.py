@@ -22,7 +22,9 @@ def estimate(messages: Sequence[AnyMessage]) -> int:
     """Estimated tokens of messages alone."""
     total = 0
     for message in messages:
-        total += estimate_text(message.text) + _PER_MESSAGE
+        # Nearly all are plain, and whoever measures thousands pays for each way round.
+        text = message.content if isinstance(message.content, str) else message.text
+        total += estimate_text(text) + _PER_MESSAGE
         if isinstance(message, AIMessage):
             total += sum(_PER_CALL + estimate_text(json.dumps(call["args"])) for call in message.tool_calls)
     return total

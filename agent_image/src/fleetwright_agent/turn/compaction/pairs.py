@@ -11,6 +11,8 @@ def repaired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     A turn that was cut short leaves calls without results. Providers refuse such a history, and the next
     turn would be lost with it.
     """
+    if not torn(messages):
+        return [*messages]
     answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
     history: list[AnyMessage] = []
     for message in messages:
@@ -30,17 +32,15 @@ def _aborted(call_id: str, name: str) -> ToolMessage:
 
 
 def torn(messages: Sequence[AnyMessage]) -> bool:
-    """Whether a call is without its result, or a result without its call right before it."""
+    """Whether calls are without their results right behind them, in their order, or a result without its call."""
     waiting: list[str] = []
     for message in messages:
         if isinstance(message, ToolMessage):
-            if message.tool_call_id not in waiting:
+            if not waiting or waiting.pop(0) != message.tool_call_id:
                 return True
-            waiting.remove(message.tool_call_id)
-            continue
-        if waiting:
+        elif waiting:
             return True
-        if isinstance(message, AIMessage):
+        elif isinstance(message, AIMessage) and message.tool_calls:
             waiting = [call["id"] or "" for call in message.tool_calls]
     return bool(waiting)
 

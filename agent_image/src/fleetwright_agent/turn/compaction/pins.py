@@ -15,8 +15,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction.fence import PINNED, fence
-from fleetwright_agent.turn.compaction.ledger import whole_sentences
 from fleetwright_agent.turn.compaction.measure import estimate_text
+from fleetwright_agent.turn.compaction.pages import whole_sentences
 
 _RULE: Final = re.compile(
     r"\b(always|never|must(?: not|n't)?|do not|don't|only (?:if|when|with|after)|no more than|at most|at least"

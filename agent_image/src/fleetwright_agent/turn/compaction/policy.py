@@ -72,6 +72,13 @@ def due(policy: Compaction, *, tokens: int, messages: int, room: int) -> str | N
     return None
 
 
+def may_act(policy: Compaction, *, trigger: str | None, tokens: int, room: int, cold: bool) -> bool:
+    """Whether it matters what would make way: to look at that is to look at the whole conversation."""
+    if policy.mode is CompactionMode.OFF:
+        return False
+    return trigger is not None or cold or _is_filled(policy, tokens, room)
+
+
 def decide(policy: Compaction, now: Situation) -> Decision:
     """Pruning first, because it loses least; a summary where that is not enough."""
     if policy.mode is CompactionMode.OFF or now.busy or now.resting:
@@ -92,9 +99,13 @@ def _early(policy: Compaction, now: Situation) -> Decision:
         return _NOTHING
     if now.cold:
         return Decision(Step.PRUNE, "cold")
-    filled = now.tokens >= float(policy.prune.context_fraction) * now.room
     pays = now.batch.payback <= policy.prune.max_payback_calls
-    return Decision(Step.PRUNE, "payback") if filled and pays else _NOTHING
+    return Decision(Step.PRUNE, "payback") if pays and _is_filled(policy, now.tokens, now.room) else _NOTHING
+
+
+def _is_filled(policy: Compaction, tokens: int, room: int) -> bool:
+    """Enough for pruning to begin before a trigger."""
+    return tokens >= float(policy.prune.context_fraction) * room
 
 
 def choose_cut(messages: Sequence[AnyMessage], policy: Compaction, *, room: int) -> int | None:

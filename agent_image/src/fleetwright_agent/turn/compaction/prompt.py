@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -11,8 +12,10 @@ from fleetwright_agent.turn.compaction.measure import estimate, estimate_text, p
 from fleetwright_agent.turn.compaction.view import View, head, position, shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prompt:
+    """What is found out about it is kept: each answer is a walk over the conversation."""
+
     stored: Sequence[AnyMessage]
     """The whole conversation."""
     view: View | None
@@ -23,16 +26,16 @@ class Prompt:
     def under(self, view: View) -> "Prompt":
         return replace(self, view=view)
 
-    @property
+    @cached_property
     def messages(self) -> list[AnyMessage]:
         return shown(self.stored, self.view, self.prior_sessions)
 
-    @property
+    @cached_property
     def head(self) -> list[AnyMessage]:
         """What stands before the conversation itself."""
         return head(self.view, self.prior_sessions)
 
-    @property
+    @cached_property
     def cut(self) -> int:
         """How many stored messages the view stands for."""
         return position(self.stored, self.view.cut) if self.view else 0
@@ -41,7 +44,7 @@ class Prompt:
         """What is shown of the first so many stored messages, with what stands before them."""
         return shown(self.stored[:until], self.view, self.prior_sessions)
 
-    @property
+    @cached_property
     def declared(self) -> int:
         """Tokens of the tools and the system message."""
         return sum(estimate_text(json.dumps(tool)) for tool in self.tools) + estimate_text(self.system)

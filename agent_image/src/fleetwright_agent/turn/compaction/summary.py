@@ -13,7 +13,8 @@ from typing import Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from fleetwright_agent.turn.compaction.fence import SUMMARY, fence
-from fleetwright_agent.turn.compaction.ledger import Entry, Kind, bounded, merged, rendered, sentences
+from fleetwright_agent.turn.compaction.ledger import Entry, Kind, bounded, merged, rendered
+from fleetwright_agent.turn.compaction.pages import sentences
 
 _INSTRUCTION: Final = """\
 Summarise the conversation above so that the work can go on without it. Call no tool. Write four parts under these

@@ -5,9 +5,11 @@ new one. When the provider itself refuses the size it shortens once by force and
 compaction changes nothing; after a few in a row it waits for the user's next message.
 """
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -24,9 +26,10 @@ from fleetwright_agent.turn.compaction.making import Made, Maker
 from fleetwright_agent.turn.compaction.measure import estimate
 from fleetwright_agent.turn.compaction.pairs import has_open_call
 from fleetwright_agent.turn.compaction.pins import ReadSkill
-from fleetwright_agent.turn.compaction.policy import Situation, Step, decide, due, effective_room, room
+from fleetwright_agent.turn.compaction.policy import Situation, Step, decide, due, effective_room, may_act, room
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import Batch, best_batch
+from fleetwright_agent.turn.compaction.reading import Readings
 from fleetwright_agent.turn.compaction.summariser import Ask, SummaryFailed, TooLong
 from fleetwright_agent.turn.compaction.view import Standing
 from fleetwright_agent.turn.context import TurnContext, TurnState
@@ -39,6 +42,9 @@ from fleetwright_agent.turn.models import Chat
 
 _LONGEST_PAUSE: Final = 4
 """As a power of two, in calls of the model."""
+_HALF: Final = 2
+_AHEAD: Final = 20
+"""Messages that are read at each call of the model."""
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +67,8 @@ class CompactionLink:
         self._window = room(model)
         self._maker = Maker(policy, model, read_skill)
         self._views = views
+        self._readings = Readings()
+        views.watch(self._readings.clear)
         self._calls = calls
         self._counts = Counts(metrics)
         self._clock = clock
@@ -69,10 +77,10 @@ class CompactionLink:
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context
         await self._open(context)
-        await self._when_due(request, context)
-        prompt = self._prompt(request, context)
+        prompt = await self._when_due(request, context)
         try:
-            reply = await call(_showing(request, context, prompt))
+            async with self._reading_ahead(context, prompt):
+                reply = await call(_showing(request, context, prompt))
         except ModelFailed as refused:
             if not refused.failure.overflow or self._policy.mode is not CompactionMode.ENFORCE:
                 raise
@@ -80,6 +88,21 @@ class CompactionLink:
         context.called = self._monotonic()
         self._counts.repeated(context, answer_of(reply), self._prompt(request, context))
         return reply
+
+    @asynccontextmanager
+    async def _reading_ahead(self, context: TurnContext, prompt: Prompt) -> AsyncIterator[None]:
+        """Where a summary is due before long, some of what it is made of is read while the model answers."""
+        tokens, messages = _HALF * prompt.tokens(), _HALF * (len(prompt.stored) - prompt.cut)
+        soon = due(self._policy, tokens=tokens, messages=messages, room=self._room)
+        if self._policy.mode is not CompactionMode.ENFORCE or soon is None:
+            yield
+            return
+        reading = self._readings.of(context.thread)
+        read = asyncio.create_task(asyncio.to_thread(reading.read, prompt.stored, behind=prompt.cut, most=_AHEAD))
+        try:
+            yield
+        finally:
+            await read
 
     async def _open(self, context: TurnContext) -> None:
         """Where compaction of this conversation stands, with pins as their sources are by now."""
@@ -106,17 +129,17 @@ class CompactionLink:
             tools=context.declarations,
         )
 
-    async def _when_due(self, request: Request, context: TurnContext) -> None:
+    async def _when_due(self, request: Request, context: TurnContext) -> Prompt:
+        """What is to be sent."""
         prompt = self._prompt(request, context)
         tokens = prompt.tokens()
         self._counts.filled(tokens / self._window)
         standing = _standing(context)
         situation = self._situation(prompt, tokens, context)
-        decision = decide(self._policy, situation)
         if standing.pause:
             context.standing = replace(standing, pause=standing.pause - 1)
-        if decision.step is Step.NOTHING:
-            return
+        if situation is None or (decision := decide(self._policy, situation)).step is Step.NOTHING:
+            return prompt
         if self._policy.mode is CompactionMode.OBSERVE:
             if not context.observed:
                 self._counts.observed(decision.trigger)
@@ -125,11 +148,15 @@ class CompactionLink:
             await self._prune(context, prompt, situation.batch, decision.trigger)
         else:
             await self._summarise(request, context, prompt, decision.trigger, tokens)
+        return self._prompt(request, context)
 
-    def _situation(self, prompt: Prompt, tokens: int, context: TurnContext) -> Situation:
+    def _situation(self, prompt: Prompt, tokens: int, context: TurnContext) -> Situation | None:
+        """Nothing where nothing can be due."""
         standing, cold = _standing(context), self._cold(context)
         messages = len(prompt.stored) - prompt.cut
         trigger = due(self._policy, tokens=tokens, messages=messages, room=self._room)
+        if not may_act(self._policy, trigger=trigger, tokens=tokens, room=self._room, cold=cold):
+            return None
         until = self._maker.cut(prompt)
         leaving = prompt.before(until) if until is not None else []
         return Situation(
@@ -176,6 +203,7 @@ class CompactionLink:
             made = await self._maker.summarised(
                 prompt,
                 self._asking(context),
+                reading=self._readings.of(context.thread),
                 chat=request.model,
                 settings=cache_settings(cast("Chat", request.model), context),
                 cold=self._cold(context),

@@ -58,7 +58,8 @@ class ToolCalls:
         call = request.tool_call
         call_id, name = call["id"] or "", call["name"]
         key = f"{_asker(request)}/{call_id}"
-        before = await self._journal.get(context.thread, key)
+        # A message that is new has called nothing yet.
+        before = None if context.fresh else await self._journal.get(context.thread, key)
         if before is not None and before.state is CallState.DONE:
             return _message(call_id, name, before.body["text"], ok=before.body["ok"])
         tool = context.tool(name)
@@ -125,6 +126,8 @@ class ToolCalls:
             raise blocked
         if call.once:
             await self._journal.begin(context.thread, call.key, Begun(call.name, call.arguments))
+        else:
+            await self._journal.settled(context.thread)
         try:
             return await call.tool.run(
                 ToolCall(call.arguments, context.request, context.emit, call.reply, call.key, call.identity)

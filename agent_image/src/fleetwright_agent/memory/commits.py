@@ -1,0 +1,198 @@
+"""One thread that does all work on an SQLite file, in the order in which it was handed in.
+
+Work shares a commit: with what has gathered beside it, and with what nobody waits for yet, which is committed with the
+next that somebody waits for, or after a few milliseconds. Whoever waits hears after that commit; whoever only reads,
+at once. A piece of work that fails is undone alone. Refuses: knowing tables, and files that others write as well.
+"""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+_MOST: Final = 256
+_LINGER: Final = 0.005
+"""Seconds that work which nobody waits for may take to be committed."""
+
+
+class Kind(Enum):
+    AWAITED = "awaited"
+    LATER = "later"
+    """Nobody waits for it yet."""
+    READ = "read"
+    """It changes nothing, and sees what was handed in before it."""
+    ALONE = "alone"
+    """In no transaction."""
+
+
+@dataclass(slots=True)
+class Job(Generic[T]):
+    work: Callable[[sqlite3.Connection], T]
+    done: "asyncio.Future[T]"
+    kind: Kind
+    result: Any = None
+    error: Exception | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self.done.get_loop()
+
+
+class Committer(ABC):
+    def __init__(self, name: str, *, most: int = _MOST) -> None:
+        """Args: at most `most` pieces of work share a commit."""
+        self._most = most
+        self._connection: sqlite3.Connection | None = None
+        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._together: list[Job[Any]] = []
+        """Done in the transaction that is open."""
+        self._due = 0.0
+
+    @abstractmethod
+    def _open(self) -> sqlite3.Connection:
+        """On the thread, before the first work: a connection that begins no transaction by itself."""
+
+    @abstractmethod
+    def _unusable(self, error: Exception) -> Exception:
+        """What whoever waits is told when the file refuses; on the thread."""
+
+    @property
+    def _is_gone(self) -> bool:
+        """Whether the thread has ended."""
+        return self._thread.ident is not None and not self._thread.is_alive()
+
+    def _begin(self, work: Callable[[sqlite3.Connection], T], kind: Kind = Kind.AWAITED) -> "asyncio.Future[T]":
+        """Its place among all work is now."""
+        if self._thread.ident is None:
+            self._thread.start()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put(Job(work, done, kind))
+        return done
+
+    async def _end(self) -> None:
+        """After all that was begun."""
+        if self._thread.ident is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(self._thread.join)
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            batch = self._gathered()
+            jobs = [job for job in batch if job is not None]
+            going = len(jobs) == len(batch)
+            for job in jobs:
+                self._do(job)
+            if not going or time.monotonic() >= self._due or any(job.kind is Kind.AWAITED for job in jobs):
+                self._commit()
+
+    def _gathered(self) -> list[Job[Any] | None]:
+        """Nothing, when the open transaction is due and nothing has come."""
+        try:
+            left = max(0.0, self._due - time.monotonic()) if self._together else None
+            batch = [self._queue.get(timeout=left)]
+        except queue.Empty:
+            return []
+        while len(batch) < self._most and not self._queue.empty():
+            batch.append(self._queue.get())
+        return batch
+
+    def _do(self, job: Job[Any]) -> None:
+        if job.kind is Kind.ALONE or len(self._together) >= self._most:
+            self._commit()
+        if job.done.cancelled():
+            return
+        if job.kind in {Kind.ALONE, Kind.READ}:
+            self._apart(job)
+            _tell([job])
+        else:
+            self._attempt(job)
+
+    def _apart(self, job: Job[Any]) -> None:
+        try:
+            job.result = job.work(self._connected())
+        except Exception as error:
+            # Nothing may end this thread; and what was written is no worse for it.
+            job.error = self._unusable(error) if _is_of_file(error) else error
+
+    def _attempt(self, job: Job[Any]) -> None:
+        begins = not self._together
+        self._together.append(job)
+        try:
+            connection = self._connected()
+            if begins:
+                self._due = time.monotonic() + _LINGER
+                connection.execute("BEGIN IMMEDIATE")
+            connection.execute("SAVEPOINT job")
+            try:
+                job.result = job.work(connection)
+            except Exception as error:
+                if not connection.in_transaction:
+                    raise  # SQLite has undone everything with it.
+                job.error = self._unusable(error) if _is_of_file(error) else error
+                connection.execute("ROLLBACK TO job")
+            connection.execute("RELEASE job")
+        except Exception as error:
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        """Nothing of the open transaction stands; and nothing may end this thread, or all would wait for ever."""
+        unusable = self._unusable(error)
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.rollback()
+        for job in self._together:
+            job.error = unusable
+        self._ended()
+
+    def _commit(self) -> None:
+        if not self._together:
+            return
+        try:
+            self._connected().execute("COMMIT")
+        except Exception as error:
+            self._lose(error)
+        else:
+            self._ended()
+
+    def _ended(self) -> None:
+        jobs, self._together = self._together, []
+        _tell(jobs)
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+
+def _is_of_file(error: Exception) -> bool:
+    return isinstance(error, sqlite3.Error | OSError)
+
+
+def _tell(jobs: list[Job[Any]]) -> None:
+    for loop, told in groupby(jobs, key=lambda job: job.loop):
+        with suppress(RuntimeError):  # Nobody waits any more on a loop that is closed.
+            loop.call_soon_threadsafe(_settle, list(told))
+
+
+def _settle(jobs: list[Job[Any]]) -> None:
+    for job in jobs:
+        if job.done.done():
+            continue
+        if job.error is not None:
+            job.done.set_exception(job.error)
+        else:
+            job.done.set_result(job.result)

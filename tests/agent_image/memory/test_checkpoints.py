@@ -1,0 +1,149 @@
+"""The saver keeps what it decoded, and believes it only where the disk still says the same."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from fleetwright_agent.memory import archive, conversations, threads
+from fleetwright_agent.memory.checkpoints import ConversationSaver
+from fleetwright_agent.memory.database import Database, MemoryUnusable
+from fleetwright_agent.memory.histories import Histories, Known
+from fleetwright_agent.memory.schema import FILE, SCHEMA
+from fleetwright_agent.memory.views import Views
+from fleetwright_agent.turn.compaction.view import Standing, View
+
+THREAD = threads.conversation("client:a", "ctx")
+OTHER = threads.conversation("client:a", "other")
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    opened = Database(tmp_path / FILE, SCHEMA)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def saver(database: Database) -> ConversationSaver:
+    return ConversationSaver(database)
+
+
+def said(*names: str) -> list[AnyMessage]:
+    return [
+        HumanMessage(f"asked {name}", id=name) if number % 2 == 0 else AIMessage(f"told {name}", id=name)
+        for number, name in enumerate(names)
+    ]
+
+
+def place(thread: str) -> Any:
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+
+
+async def put(saver: ConversationSaver, history: Sequence[AnyMessage], *, thread: str = THREAD, step: int = 1) -> None:
+    values = {"messages": list(history), "task": "t"}
+    checkpoint: Any = {"v": 1, "id": f"{step:05}", "ts": "2026-01-01T00:00:00+00:00", "channel_values": values}
+    checkpoint |= {"channel_versions": {}, "versions_seen": {}}
+    await saver.aput(place(thread), checkpoint, {}, {"messages": step})
+
+
+async def read(saver: ConversationSaver, thread: str = THREAD) -> list[AnyMessage]:
+    found = await saver.aget_tuple(place(thread))
+    return found.checkpoint["channel_values"].get("messages", []) if found else []
+
+
+async def _extended(_: Database, saver: ConversationSaver) -> None:
+    await put(saver, said("1", "2", "3", "4"), step=2)
+
+
+async def _changed_in_its_middle(_: Database, saver: ConversationSaver) -> None:
+    await put(saver, said("1", "x", "3"), step=2)
+
+
+async def _cut_short(_: Database, saver: ConversationSaver) -> None:
+    await put(saver, said("1", "2"), step=2)
+
+
+async def _erased(database: Database, _: ConversationSaver) -> None:
+    await conversations.forget(database, [("client:a", "ctx")])
+
+
+async def _erased_and_begun_anew(database: Database, saver: ConversationSaver) -> None:
+    await _erased(database, saver)
+    await put(saver, said("7", "8"), step=2)
+
+
+async def _taken_over_by_another(_: Database, saver: ConversationSaver) -> None:
+    await put(saver, said("8", "9"), thread=OTHER)
+    await saver.acopy_thread(OTHER, THREAD)
+
+
+async def _expired(database: Database, _: ConversationSaver) -> None:
+    await Views(database).put(THREAD, Standing(View(cut="2", newest="3")), at=10.0, archives=True)
+    await archive.expire(database, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("happens", "left"),
+    [
+        pytest.param(_extended, ["asked 1", "told 2", "asked 3", "told 4"], id="it goes on"),
+        pytest.param(_changed_in_its_middle, ["asked 1", "told x", "asked 3"], id="a message in its middle is another"),
+        pytest.param(_cut_short, ["asked 1", "told 2"], id="its end is taken away"),
+        pytest.param(_erased, [], id="it is erased"),
+        pytest.param(_erased_and_begun_anew, ["asked 7", "told 8"], id="it is erased and begun anew"),
+        pytest.param(_taken_over_by_another, ["asked 8", "told 9"], id="another is copied over it"),
+        pytest.param(_expired, ["", "", "asked 3"], id="the time of its archive is over"),
+    ],
+)
+async def test_a_history_that_was_read_before_is_read_as_it_is_stored(
+    database: Database,
+    saver: ConversationSaver,
+    happens: Callable[[Database, ConversationSaver], Awaitable[None]],
+    left: list[str],
+) -> None:
+    await put(saver, said("1", "2", "3"))
+    assert [message.text for message in await read(saver)] == ["asked 1", "told 2", "asked 3"]
+    await happens(database, saver)
+    for reader in (saver, ConversationSaver(database)):
+        assert [str(message.text) for message in await read(reader)] == left
+
+
+async def test_what_was_decoded_once_is_not_decoded_again(saver: ConversationSaver) -> None:
+    await put(saver, said("1", "2"))
+    first = await read(saver)
+    await put(saver, [*first, *said("3", "4")], step=2)
+    second = await read(saver)
+    assert len(second) == 4
+    assert all(before is now for before, now in zip(first, second, strict=False))
+
+
+async def test_nothing_that_was_erased_is_known_when_the_file_was_scrubbed(
+    database: Database, saver: ConversationSaver
+) -> None:
+    await put(saver, said("1", "2"))
+    first = await read(saver)
+    await database.scrub()
+    assert (await read(saver))[0] is not first[0]
+
+
+async def test_what_cannot_be_stored_is_told_when_the_conversation_is_to_be_on_disk(
+    database: Database, saver: ConversationSaver
+) -> None:
+    await put(saver, said("1"))
+    await database.run(lambda db: db.execute("DROP TABLE messages"))
+    await put(saver, said("1", "2"), step=2)
+    with pytest.raises(MemoryUnusable):
+        await saver.settled(THREAD)
+
+
+def known(size: int) -> Known:
+    return Known(tuple(said("1", "2")), size)
+
+
+def test_of_histories_those_that_were_used_last_are_kept_and_none_that_is_too_long() -> None:
+    histories = Histories(most=100, most_of_one=60)
+    for name, size in (("long", 61), ("a", 50), ("b", 30), ("a", 55), ("c", 30)):
+        histories.keep(name, "", known(size))
+    assert [name for name in ("long", "a", "b", "c") if histories.get(name, "").messages] == ["a", "c"]

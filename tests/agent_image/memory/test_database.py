@@ -1,0 +1,188 @@
+"""The one file that an agent remembers in: what gathers is one commit, what fails fails alone, what is told is kept."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.memory.database import Database, MemoryUnusable
+
+SCHEMA = ("CREATE TABLE kept (n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT UNIQUE);",)
+Work = Callable[[sqlite3.Connection], Any]
+
+
+class Counting(Database):
+    """Counts its commits."""
+
+    commits = 0
+
+    def _ended(self) -> None:
+        super()._ended()
+        self.commits += 1
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Counting]:
+    opened = Counting(tmp_path / "f.db", SCHEMA)
+    yield opened
+    await opened.aclose()
+
+
+def keeps(what: object) -> Work:
+    def work(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO kept (what) VALUES (?)", (what,))
+
+    return work
+
+
+def kept(db: sqlite3.Connection) -> list[str]:
+    return [what for (what,) in db.execute("SELECT what FROM kept ORDER BY n")]
+
+
+def breaks(error: Exception) -> Work:
+    def work(db: sqlite3.Connection) -> None:
+        keeps("half")(db)
+        raise error
+
+    return work
+
+
+class Held:
+    """Work that holds the thread up, so that what follows gathers."""
+
+    def __init__(self) -> None:
+        self._go = Event()
+
+    def __call__(self, _: sqlite3.Connection) -> None:
+        self._go.wait(10)
+
+    def let_go(self) -> None:
+        self._go.set()
+
+
+async def test_what_gathers_is_one_commit_in_the_order_of_the_calls(database: Counting) -> None:
+    held = Held()
+    first = asyncio.ensure_future(database.run(held))
+    await asyncio.sleep(0)
+    gathered = [asyncio.ensure_future(database.run(keeps(f"{number}"))) for number in range(20)]
+    await asyncio.sleep(0)
+    held.let_go()
+    await asyncio.gather(first, *gathered)
+    assert database.commits <= 2
+    assert await database.run(kept) == [f"{number}" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        pytest.param(breaks(RuntimeError("inside")), RuntimeError, id="it breaks in its middle"),
+        pytest.param(breaks(sqlite3.OperationalError("disk")), MemoryUnusable, id="the file refuses"),
+        pytest.param(keeps("a"), MemoryUnusable, id="the table refuses"),
+    ],
+)
+async def test_a_write_that_fails_fails_alone(database: Counting, broken: Work, told: type[Exception]) -> None:
+    held = Held()
+    answers = [asyncio.ensure_future(database.run(work)) for work in (held, keeps("a"), broken, keeps("b"))]
+    await asyncio.sleep(0)
+    held.let_go()
+    found = await asyncio.gather(*answers, return_exceptions=True)
+    assert [type(each) for each in found] == [type(None), type(None), told, type(None)]
+    assert await database.run(kept) == ["a", "b"]
+
+
+async def test_what_failed_unwatched_is_told_to_whoever_asks_for_it_once(database: Counting) -> None:
+    database.put(keeps("a"), of="one")
+    database.put(keeps("a"), of="one")
+    database.put(keeps("b"), of="two")
+    await database.settled("two")
+    with pytest.raises(MemoryUnusable):
+        await database.settled("one")
+    await database.settled("one")
+
+
+async def test_work_after_others_does_not_pass_where_one_of_them_failed(database: Counting) -> None:
+    database.put(breaks(sqlite3.OperationalError("disk")), of="one")
+    with pytest.raises(MemoryUnusable):
+        await database.run(keeps("later"), after="one")
+
+
+async def test_whoever_stops_waiting_stops_no_write(database: Counting) -> None:
+    held = Held()
+    database.put(held, of="one")
+    database.put(keeps("a"), of="one")
+    waiting = asyncio.ensure_future(database.settled("one"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    held.let_go()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await database.settled("one")
+    assert await database.run(kept) == ["a"]
+
+
+async def test_room_is_given_back_amid_writes(database: Counting) -> None:
+    database.put(keeps("a"), of="one")
+    await asyncio.gather(database.scrub(), database.shrink(), database.run(keeps("b")))
+    assert await database.run(kept) == ["a", "b"]
+    assert database.problem is None
+
+
+async def test_a_closed_file_keeps_what_was_put_and_takes_no_more(tmp_path: Path) -> None:
+    database = Database(tmp_path / "f.db", SCHEMA)
+    for number in range(50):
+        database.put(keeps(f"{number}"), of="one")
+    await database.aclose()
+    with pytest.raises(MemoryUnusable):
+        database.put(keeps("late"), of="one")
+    db = sqlite3.connect(tmp_path / "f.db")
+    assert len(kept(db)) == 50
+    db.close()
+
+
+_KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from fleetwright_agent.memory.database import Database
+from tests.agent_image.memory.test_database import SCHEMA, keeps
+
+async def main():
+    database = Database(Path(sys.argv[1]), SCHEMA)
+    for number in range(1000):
+        database.put(keeps(f"put {number}"), of="one")
+        if number % 7 == 0:
+            await database.run(keeps(f"awaited {number}"), after="one")
+            print(number, flush=True)
+            if number == 350:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def test_a_kill_keeps_what_was_waited_for_and_all_that_was_put_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "f.db"
+    process = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(path)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (process.returncode, process.stderr) == (-signal.SIGKILL, "")
+    told = int(process.stdout.split()[-1])
+    db = sqlite3.connect(path)
+    found = kept(db)
+    db.close()
+    wanted = []
+    for number in range(told + 1):
+        wanted += [f"put {number}", *([f"awaited {number}"] if number % 7 == 0 else [])]
+    assert found[: len(wanted)] == wanted

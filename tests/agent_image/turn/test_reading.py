@@ -1,0 +1,46 @@
+"""What is read ahead of a conversation is what is read at once, and is kept for a few conversations only."""
+
+import pytest
+from tests.bench.compaction.properties import history
+
+from fleetwright_agent.turn.compaction.reading import Reading, Readings
+
+MESSAGES = history(3)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([(len(MESSAGES), None)], id="at once"),
+        pytest.param([(end, 2) for end in range(1, len(MESSAGES) + 1)], id="as it grows"),
+        pytest.param([(len(MESSAGES), 3)] * len(MESSAGES), id="a few at a time"),
+        pytest.param([(len(MESSAGES) // 2, None)], id="half of it"),
+    ],
+)
+def test_what_is_found_does_not_depend_on_when_it_was_read(pieces: list[tuple[int, int | None]]) -> None:
+    reading, whole = Reading(), Reading()
+    for end, most in pieces:
+        reading.read(MESSAGES[:end], behind=0, most=most)
+    reading.read(MESSAGES, behind=0)
+    whole.read(MESSAGES, behind=0)
+    assert reading.found(MESSAGES) == whole.found(MESSAGES) == Reading().found(MESSAGES)
+    assert reading.words == whole.words
+    assert whole.words.total() > 0
+
+
+def test_what_a_summary_stands_for_can_still_be_found_once_it_was_forgotten() -> None:
+    reading = Reading()
+    reading.read(MESSAGES, behind=0)
+    before = reading.found(MESSAGES)
+    reading.forget(MESSAGES)
+    assert before
+    assert reading.found(MESSAGES) == before
+
+
+def test_the_conversations_that_were_read_last_are_kept() -> None:
+    readings = Readings(most=2)
+    first, second = readings.of("a"), readings.of("b")
+    assert readings.of("a") is first
+    readings.of("c")
+    assert readings.of("a") is first
+    assert readings.of("b") is not second
