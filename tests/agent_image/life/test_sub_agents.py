@@ -35,9 +35,10 @@ def lines(mounted):
     return [json.loads(line) for line in (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines()]
 
 
-def threads(mounted):
+def places(mounted):
+    """Thread and namespace of every checkpoint."""
     with closing(sqlite3.connect(mounted.layout.memory / schema.FILE)) as connection:
-        return [thread for (thread,) in connection.execute("SELECT DISTINCT thread FROM checkpoints")]
+        return connection.execute("SELECT thread, ns FROM checkpoints").fetchall()
 
 
 def told_calls(events):
@@ -59,7 +60,7 @@ async def test_a_sub_agent_works_with_its_own_tools_and_leaves_only_its_answer(a
         assert "A table for 4 is booked." in answer(task)
         assert await guest.metric('sub_agent_tasks_total{outcome="ok",sub_agent="waiter"}') == 1
     assert house.ledger == ["table for 4"]
-    assert [thread.count("\n") for thread in threads(mounted)] == [1], "nothing is left but the conversation"
+    assert [thread.count("\n") for thread, _ in places(mounted)] == [1], "nothing is left but the conversation"
 
 
 async def test_a_sub_agent_has_its_own_instructions_and_knows_nothing_of_the_conversation(agent):
@@ -251,6 +252,7 @@ async def test_cancelling_the_task_ends_its_sub_agents(agent, states, mounted, h
         after = await guest.say("Book table for 5", contextId=task["contextId"])
         assert states(after) == "completed"
     assert house.ledger == ["cooked 2", "table for 5"]
+    assert {ns for _, ns in places(mounted)} == {""}, "its work was no part of the graph that it was done in"
     assert [(line["tool"], line["outcome"]) for line in lines(mounted)][:2] == [
         ("house__cook_dish", "cancelled"),
         ("task", "cancelled"),

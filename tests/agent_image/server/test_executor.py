@@ -10,9 +10,10 @@ from a2a.types.a2a_pb2 import Message, Part, Task, TaskArtifactUpdateEvent, Task
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.extensions import COST
+from fleetwright_agent.server.answer import FLUSH_SECONDS
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, fold
-from fleetwright_agent.server.executor import FLUSH_SECONDS, FrameExecutor, LastCompaction
+from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Job, Outcome
 from fleetwright_agent.turn.frames import (

@@ -4,7 +4,6 @@ A task's answer is one artifact that grows while it is spoken and is said once m
 cost. Refuses: knowing what produces the frames.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
-from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, TaskArtifactUpdateEvent, TaskState
+from a2a.types.a2a_pb2 import Message, Role, TaskState
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config.approvals import Approvals
@@ -29,6 +28,7 @@ from fleetwright_agent.extensions import (
     trace_of,
 )
 from fleetwright_agent.server.activity import activity
+from fleetwright_agent.server.answer import GrowingAnswer
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.extensions import (
@@ -67,7 +67,6 @@ from fleetwright_agent.turn.frames import (
 )
 from fleetwright_agent.wires import attach, data_part, typed_part
 
-FLUSH_SECONDS: Final = 0.1
 _LONGEST_THOUGHT: Final = 16_000
 
 
@@ -121,15 +120,12 @@ class FrameWork:
         self._emit = emit
         self._started = executor.clock.monotonic()
         self._bill = Bill(before=job.pause.cost if job.pause else None)
-        self._said = ""
-        self._unsent = ""
+        self._spoken = GrowingAnswer(job.task_id, job.context_id, emit)
         self._thought = ""
-        self._shown = False
         self._whole: str | None = None
         self._ask: Ask | None = None
         self._result: Result | None = None
         self._learned: list[Learned] = []
-        self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> Sequence[Event]:
         self._started = self._clock.monotonic()
@@ -146,7 +142,7 @@ class FrameWork:
             usage = self._cost(success=True)["usage"]
             span.tell({f"gen_ai.usage.{name}": usage[name] for name in ("input_tokens", "output_tokens")})
         if self._ask is not None:
-            self._flush()
+            self._spoken.flush()
             return [self._pause(self._ask)]
         return [*self._answer(success=True), *self._skills(), self._status(TaskState.TASK_STATE_COMPLETED)]
 
@@ -170,10 +166,10 @@ class FrameWork:
                     self._job.pulse.beat(activity(frame))
                     self._tell(frame)
         finally:
-            self._stop_timer()
+            self._spoken.stop()
 
     def cut(self, outcome: Outcome) -> Sequence[Event]:
-        self._stop_timer()
+        self._spoken.stop()
         return [*self._answer(success=False), self._status(outcome.state, outcome.sentence, **_for_programs(outcome))]
 
     def _request(self, path: tuple[str, ...]) -> TurnRequest:
@@ -204,9 +200,9 @@ class FrameWork:
             case Reasoning(text):
                 self._thought += text
             case Text(text):
-                self._speak(text)
+                self._spoken.speak(text)
             case Reset():
-                self._take_back()
+                self._spoken.take_back()
             case Usage() | PeerCost():
                 self._bill.add(frame)
             case Done(text):
@@ -228,34 +224,8 @@ class FrameWork:
             case CompactionEnd():
                 self._compacted(frame)
 
-    def _speak(self, text: str) -> None:
-        self._said += text
-        self._unsent += text
-        if not self._shown:
-            self._flush()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._flush)
-
-    def _flush(self) -> None:
-        self._stop_timer()
-        text, self._unsent = self._unsent, ""
-        if text:
-            self._emit(self._piece(text, append=self._shown))
-            self._shown = True
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _take_back(self) -> None:
-        self._stop_timer()
-        self._said = self._unsent = ""
-        if self._shown:
-            self._emit(self._piece("", append=False))
-
     def _progress(self, sentence: str, about: ToolStart | ToolEnd | Fallback | None = None) -> None:
-        self._flush()
+        self._spoken.flush()
         message = agent_message(sentence, message_id=str(uuid4()))
         if isinstance(about, Fallback):
             if self._told.model_fallbacks:
@@ -270,7 +240,7 @@ class FrameWork:
         if thought and self._told.reasoning:
             part = data_part(REASONING, {"text": thought[:_LONGEST_THOUGHT]})
             message = Message(message_id=str(uuid4()), role=Role.ROLE_AGENT, parts=[part])
-            self._flush()
+            self._spoken.flush()
             self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
 
     def _compacted(self, end: CompactionEnd) -> None:
@@ -287,14 +257,6 @@ class FrameWork:
         change = f"{end.tokens_before} tokens before, {end.tokens_after} after"
         self._progress(f"Compaction {end.outcome}: {change}.")
 
-    def _piece(self, text: str, *, append: bool) -> TaskArtifactUpdateEvent:
-        return TaskArtifactUpdateEvent(
-            task_id=self._job.task_id,
-            context_id=self._job.context_id,
-            artifact=Artifact(artifact_id=f"{self._job.task_id}-answer", name="answer", parts=[Part(text=text)]),
-            append=append,
-        )
-
     def _pause(self, ask: Ask) -> Event:
         """A question waits for as long as its caller likes; an approval only while what it allows is still wanted."""
         now = self._clock.now_ns()
@@ -310,11 +272,10 @@ class FrameWork:
 
     def _answer(self, *, success: bool) -> list[Event]:
         """The whole answer and its cost; nothing where there is neither."""
-        text = self._said if self._whole is None else self._whole
+        text = self._spoken.said if self._whole is None else self._whole
         if not (success or text or self._bill):
             return []
-        piece = self._piece(text, append=False)
-        piece.last_chunk = True
+        piece = self._spoken.whole(text)
         if self._result is not None:
             piece.artifact.parts.append(typed_part(self._result.data, self._result.media_type))
         attach(piece.artifact, COST, self._cost(success=success), as_part=self._told.data_parts)

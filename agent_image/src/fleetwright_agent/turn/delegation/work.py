@@ -5,7 +5,6 @@ sub-agent that had ended nor a call that one had made. Refuses: letting a failur
 """
 
 import asyncio
-import contextvars
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
 
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.memory.journal import CallState, Journal
@@ -85,7 +83,7 @@ class Work:
         name, seconds = worker.config.name, worker.config.timeout_seconds
         try:
             async with asyncio.timeout(seconds) as limit:
-                messages = await _apart(_worked(worker, task, inner))
+                messages = await _worked(worker, task, inner)
         except TurnFailed as failed:
             return _Outcome("failed", f"{name} came to no end: {failed.message}")
         except TimeoutError:
@@ -131,17 +129,10 @@ def _within(outer: str, emit: Callable[[Frame], None]) -> Callable[[Frame], None
     return told
 
 
-async def _apart(work: Any) -> list[AnyMessage]:
-    """LangGraph takes a graph that runs inside of a step for a part of it, and its steps for the outer one's."""
-    clean = contextvars.copy_context()
-    clean.run(var_child_runnable_config.set, None)
-    messages: list[AnyMessage] = await asyncio.get_running_loop().create_task(work, context=clean)
-    return messages
-
-
 async def _worked(worker: Worker, task: str, inner: TurnContext) -> list[AnyMessage]:
     """The messages of the whole work, from wherever the process before this one had left it."""
     steps = STEPS_PER_CALL * (worker.config.max_model_calls + _SPARE_CALLS)
+    # A place of its own: without one LangGraph takes it for a part of the step that it is done in.
     place: RunnableConfig = {"configurable": {"thread_id": inner.thread}, "recursion_limit": steps}
     stored = await worker.graph.aget_state(place)
     inner.fresh = not stored.values

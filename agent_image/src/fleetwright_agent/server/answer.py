@@ -1,0 +1,72 @@
+"""A task's answer while it is spoken: one artifact that grows by pieces, and is said once more, whole, at the end.
+
+Pieces that come close together are told as one. Refuses: knowing what an answer costs.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent
+
+FLUSH_SECONDS: Final = 0.1
+
+
+class GrowingAnswer:
+    def __init__(self, task_id: str, context_id: str, emit: Callable[[TaskArtifactUpdateEvent], None]) -> None:
+        self._task_id = task_id
+        self._context_id = context_id
+        self._emit = emit
+        self._said = ""
+        self._unsent = ""
+        self._shown = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def said(self) -> str:
+        """All of it, told or not yet."""
+        return self._said
+
+    def speak(self, text: str) -> None:
+        """The first piece is told at once: somebody waits for it."""
+        self._said += text
+        self._unsent += text
+        if not self._shown:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Tells what was not told yet."""
+        self.stop()
+        text, self._unsent = self._unsent, ""
+        if text:
+            self._emit(self._piece(text, append=self._shown))
+            self._shown = True
+
+    def stop(self) -> None:
+        """Nothing is told by itself any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def take_back(self) -> None:
+        """It begins anew."""
+        self.stop()
+        self._said = self._unsent = ""
+        if self._shown:
+            self._emit(self._piece("", append=False))
+
+    def whole(self, text: str) -> TaskArtifactUpdateEvent:
+        """What replaces all pieces."""
+        piece = self._piece(text, append=False)
+        piece.last_chunk = True
+        return piece
+
+    def _piece(self, text: str, *, append: bool) -> TaskArtifactUpdateEvent:
+        return TaskArtifactUpdateEvent(
+            task_id=self._task_id,
+            context_id=self._context_id,
+            artifact=Artifact(artifact_id=f"{self._task_id}-answer", name="answer", parts=[Part(text=text)]),
+            append=append,
+        )

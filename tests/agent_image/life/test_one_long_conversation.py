@@ -1,0 +1,179 @@
+"""Sixty turns of one conversation through everything that happens to one, and all accounts of it agree in the end.
+
+Compactions, a kill in the middle, a model that fails and one that finds its prompt too long, a budget that is used up,
+a person's approval, a sub-agent, and in another conversation what was learned from it. The transcript, the counters of
+each process, the ledger, the bills of the tasks and the audit trail each tell the whole on their own.
+"""
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.extensions import COST
+from fleetwright_agent.memory import schema
+from fleetwright_agent.security.audit_files import verify
+
+CONTEXT = "about-everything"
+RULE = "Always answer in formal language."
+WAITER = {
+    "name": "waiter",
+    "description": "Serves guests.",
+    "instructions": "You are the waiter of the house. Be quick.",
+    "tools": ["house__book_table"],
+}
+AGENT = {
+    "administrators": ["default"],
+    "approvals": {"tools": ["house__charge_card"]},
+    "compaction": {"trigger": {"tokens": 2500}, "keep": {"messages": 4}},
+    "memory": {"skills": {"enabled": True}},
+    "subAgents": [WAITER],
+}
+ROOM = [{"period": "Month", "tokens": 4_000_000}]
+NONE_LEFT = [{"period": "Month", "tokens": 4000}]
+
+
+@pytest.fixture
+def model(model_port: int) -> dict[str, Any]:
+    endpoint = {
+        "baseUrl": f"http://127.0.0.1:{model_port}/v1",
+        "contextWindow": 8000,
+        "maxOutputTokens": 1000,
+        "timeoutSeconds": 30,
+    }
+    spare = {**endpoint, "name": "spare", "price": {"inputPerMillion": "3", "outputPerMillion": "6"}}
+    price = {"inputPerMillion": "1", "outputPerMillion": "2"}
+    return {**endpoint, "name": "offline", "price": price, "fallbacks": [spare]}
+
+
+@dataclass
+class Account:
+    """What the tasks of one process said that they did and used."""
+
+    guest: Any
+    said: list[str] = field(default_factory=list)
+    tokens: int = 0
+    dollars: float = 0.0
+
+    async def say(self, text: str, *, context: str = CONTEXT, **message: Any) -> dict[str, Any]:
+        where = {} if "taskId" in message else {"contextId": context}
+        task: dict[str, Any] = await self.guest.say(text, **where, **message)
+        self.said.append(text)
+        if task["status"]["state"] == "TASK_STATE_COMPLETED":
+            # A task that waited tells at its end what it used before, too.
+            used = task["artifacts"][0]["metadata"][COST]
+            self.tokens += used["usage"]["input_tokens"] + used["usage"]["output_tokens"]
+            self.dollars += used["costUsd"]
+        return task
+
+    async def stories(self, number: int) -> None:
+        for _ in range(number):
+            task = await self.say(f"Tell me a story, number {len(self.said)}. [[long:250]]")
+            assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+
+    async def agrees(self) -> None:
+        assert await self.guest.metric("llm_tokens_total") == self.tokens
+        assert await self.guest.metric("llm_cost_usd_total") == pytest.approx(self.dollars, abs=len(self.said) * 1e-6)
+
+
+def answer(task: dict[str, Any]) -> str:
+    return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
+
+
+async def before_the_kill(here: Account) -> None:
+    """Thirty turns."""
+    guest = here.guest
+    await here.say(f"My customer number is C-7741. {RULE}")
+    await here.stories(5)
+    assert "A table for 2 is booked." in answer(await here.say("Book table for 2"))
+    await here.stories(4)
+    taught = await here.say('Give a task to the sub-agent waiter: "Book table for 4"')
+    assert [artifact["name"] for artifact in taught["artifacts"]][1:], "what it taught is told beside its answer"
+    await here.stories(4)
+    assert "A table for 3 is booked." in answer(await here.say("Book table for 3 [[fail:401@offline]]"))
+    assert await guest.metric("model_fallbacks_total") >= 1
+    await here.stories(4)
+    asks = await here.say("Charge card 30")
+    assert asks["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert "The card is charged 30." in answer(await here.say("yes", taskId=asks["id"]))
+    await here.stories(3)
+    await here.say("Tell me about the sea. [[fail:overflow*1]]")
+    assert await guest.metric('overflow_recoveries_total{outcome="recovered"}') == 1
+    await here.stories(30 - len(here.said))
+    assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
+
+
+async def test_sixty_turns_and_every_account_of_them_agrees(agent_process, model, mounted, house):
+    lives = []
+    async with agent_process(model=model, budgets=ROOM, **AGENT) as guest:
+        lives.append(first := Account(guest))
+        await before_the_kill(first)
+        await first.agrees()
+        await guest.kill()
+    async with agent_process(model=model, budgets=ROOM, **AGENT) as guest:
+        lives.append(second := Account(guest))
+        await second.stories(22)
+        assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
+        await second.agrees()
+        await guest.leave()
+    async with agent_process(model=model, budgets=NONE_LEFT, **AGENT) as guest:
+        lives.append(third := Account(guest))
+        refused = await third.say("Book table for 9")
+        assert refused["status"]["state"] == "TASK_STATE_REJECTED"
+        assert refused["status"]["message"]["metadata"]["reason"] == "budget_exceeded"
+        await third.agrees()
+        await guest.leave()
+    async with agent_process(model=model, budgets=ROOM, **AGENT) as guest:
+        lives.append(fourth := Account(guest))
+        await fourth.stories(5)
+        assert "C-7741" in answer(await fourth.say("What is my customer number?"))
+        assert await guest.metric("skills_recalled_total") == 0, "nothing of it fits a story"
+        assert "A table for 6 is booked." in answer(await fourth.say("Book table for 6", context="another"))
+        assert await guest.metric("skills_recalled_total") >= 1
+        await fourth.agrees()
+        exported = await export(guest)
+        await guest.leave()
+    assert sum(len(life.said) for life in lives) == 60
+    transcript_agrees(exported, lives)
+    ledger_agrees(mounted, lives)
+    audit_agrees(mounted, house)
+
+
+async def export(guest: Any) -> list[dict[str, Any]]:
+    async with guest.http() as http:
+        answer = await http.get("/admin/memory", params={"owner": "client:default"})
+        assert answer.status_code == 200, answer.text
+        return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def transcript_agrees(exported: list[dict[str, Any]], lives: list[Account]) -> None:
+    """Everything that was said and taken on is there in its order, whatever the model was still shown of it."""
+    refused, approving = "Book table for 9", "yes"
+    said = [text for life in lives for text in life.said if text not in (refused, approving)]
+    kept = [line for line in exported if line["kind"] == "conversation"]
+    asked = [message["text"] for line in kept for message in line["messages"] if message["role"] == "user"]
+    assert sorted(asked) == sorted(said)
+    tasks = [line["task"] for line in exported if line["kind"] == "task"]
+    assert len(tasks) == sum(len(life.said) for life in lives) - 1, "one of them was answered by a second message"
+
+
+def ledger_agrees(mounted: Any, lives: list[Account]) -> None:
+    with closing(sqlite3.connect(mounted.layout.memory / schema.FILE)) as db:
+        rows = db.execute("SELECT sum(input + output), sum(picos) FROM ledger GROUP BY life ORDER BY life").fetchall()
+    worked = [life for life in lives if life.tokens]
+    assert [tokens for tokens, _ in rows] == [life.tokens for life in worked]
+    for (_, picos), life in zip(rows, worked, strict=True):
+        assert picos / 1e12 == pytest.approx(life.dollars, abs=len(life.said) * 1e-6)
+
+
+def audit_agrees(mounted: Any, house: Any) -> None:
+    """Its chain is whole, and it has a line for each effect that a tool had."""
+    folder = mounted.layout.memory / "audit"
+    assert not verify(folder).broken
+    lines = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
+    called = [line["tool"] for line in lines if line["event"] == "tool_call" and line["tool"].startswith("house__")]
+    assert sorted(called) == ["house__book_table"] * 4 + ["house__charge_card"]
+    assert house.ledger == ["table for 2", "table for 4", "table for 3", "charged 30", "table for 6"]
