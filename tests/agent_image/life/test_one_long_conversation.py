@@ -151,11 +151,10 @@ async def export(guest: Any) -> list[dict[str, Any]]:
 
 
 def transcript_agrees(exported: list[dict[str, Any]], lives: list[Account]) -> None:
-    """Everything that was said and taken on is there in its order, whatever the model was still shown of it."""
-    refused, approving = "Book table for 9", "yes"
-    said = [text for life in lives for text in life.said if text not in (refused, approving)]
+    """Everything that was said is there, whatever the model was still shown of it; an approval is no message."""
+    said = [text for life in lives for text in life.said if text != "yes"]
     kept = [line for line in exported if line["kind"] == "conversation"]
-    asked = [message["text"] for line in kept for message in line["messages"] if message["role"] == "user"]
+    asked = [message["text"] for line in kept for message in line["messages"] if message["role"] == "human"]
     assert sorted(asked) == sorted(said)
     tasks = [line["task"] for line in exported if line["kind"] == "task"]
     assert len(tasks) == sum(len(life.said) for life in lives) - 1, "one of them was answered by a second message"
