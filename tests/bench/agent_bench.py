@@ -24,7 +24,11 @@ async def run(stage: Stage, parts: list[str]) -> list[Row]:
     rows: list[Row] = []
     for part in parts:
         began = time.monotonic()
-        rows += await getattr(measures, part)(stage)
+        try:
+            rows += await getattr(measures, part)(stage)
+        except Exception as error:
+            print(f"  {part} broke: {error}", flush=True)
+            rows.append(Row(f"{part}: broke", 1.0, "", 0.0))
         print(f"  {part} took {time.monotonic() - began:.0f} s", flush=True)
     return rows
 

@@ -500,3 +500,34 @@ async def test_an_executor_knows_what_its_caller_asked_for(open_door: Open) -> N
             "/a2a", json=rpc("SendMessage", {"message": SAID}), headers={"A2A-Extensions": LOCATED}
         )
     assert answer.json()["result"]["message"]["parts"] == [{"text": LOCATED}]
+
+
+@pytest.mark.parametrize(
+    ("part", "taken"),
+    [
+        pytest.param({"data": {"guests": 4}}, True, id="values"),
+        pytest.param({"raw": "iVBORw==", "mediaType": "image/png"}, True, id="a picture"),
+        pytest.param({"raw": "iVBORw==", "mediaType": "image/gif"}, False, id="a picture of another kind"),
+        pytest.param({"raw": "aGVsbG8=", "mediaType": "text/plain"}, False, id="text that is sent as a file"),
+        pytest.param({"raw": "aGVsbG8="}, False, id="bytes of no kind"),
+    ],
+)
+async def test_an_executor_is_given_what_its_card_takes_and_nothing_else(
+    open_door: Open, mounted: Any, part: dict[str, Any], *, taken: bool
+) -> None:
+    async def counts(context: RequestContext, queue: EventQueue) -> None:
+        assert context.message is not None
+        kinds = [each.WhichOneof("content") for each in context.message.parts]
+        await queue.enqueue_event(new_text_message(" ".join(kinds), role=Role.ROLE_AGENT))
+
+    card = json.loads(mounted.layout.card_file.read_text()) | {
+        "defaultInputModes": ["text/plain", "application/json", "image/png"]
+    }
+    mounted.write(mounted.layout.card_file, card)
+    door = await open_door(executor=Scripted(counts))
+    answer = await door.call("SendMessage", {"message": {**_said("look"), "parts": [part]}})
+    if taken:
+        assert answer["result"]["message"]["parts"] == [{"text": next(iter(part))}]
+    else:
+        assert answer["error"]["code"] == -32005
+        assert "application/json, image/png, text/plain" in answer["error"]["message"]

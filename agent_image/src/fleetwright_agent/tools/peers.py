@@ -20,7 +20,6 @@ from a2a.client import A2ACardResolver, Client, ClientCallContext, ClientConfig,
 from a2a.client.errors import A2AClientError
 from a2a.types import (
     AgentCard,
-    CancelTaskRequest,
     GetTaskRequest,
     Message,
     Part,
@@ -43,6 +42,7 @@ from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
 from fleetwright_agent.security.egress import EgressPolicy
 from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 from fleetwright_agent.telemetry.tracing import here
+from fleetwright_agent.tools.following import ENDED, asks, cancel, follow
 from fleetwright_agent.tools.heard import Heard, TooMuchSaid, wants_approval
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.tools.questions import Questions
@@ -55,9 +55,6 @@ _MOST_OF_EVENT = 4 * 1024 * 1024
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
 
-_ENDED = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}
-_OVER = {*_ENDED, TaskState.TASK_STATE_COMPLETED}
-_GIVE_UP_SECONDS = 2.0
 _LEAVE_SECONDS = 5.0
 """Its card is asked for first."""
 
@@ -95,7 +92,7 @@ class PeerCalls:
         with contextlib.suppress(Exception):
             if peer is not None:
                 async with asyncio.timeout(_LEAVE_SECONDS):
-                    await _cancel(*await self._reached(peer), question.task_id)
+                    await cancel(*await self._reached(peer), question.task_id)
 
     def tools(self) -> tuple[Tool, ...]:
         return tuple(self._tool(peer) for peer in self._peers)
@@ -131,8 +128,8 @@ class PeerCalls:
         answered = call.arguments.get("task_id", "")
         ask, told = await _question(peer, client, context, answered, place) if answered else ({}, Decimal(0))
         await self._questions.end(place, answered=answered)
-        heard = await _follow(client, _request(place, call, path, ask), context)
-        if _asks(heard):
+        heard = await follow(client, _request(place, call, path, ask), context)
+        if asks(heard):
             await self._questions.put(Question(place, heard.task_id, call.turn.task_id))
         # What a task costs is told of all of it, also of what it cost before it asked, which is on the bill already.
         if (since := sum(heard.costs, Decimal(0)) - told) > 0:
@@ -152,31 +149,6 @@ class PeerCalls:
 
 def _name(peer: Peer) -> str:
     return f"{peer.namespace}/{peer.name}"
-
-
-async def _follow(client: Client, request: SendMessageRequest, context: ClientCallContext) -> Heard:
-    """Follows the stream to its end; a task that nobody will ask for again is cancelled there as well."""
-    heard = Heard(request.message.task_id)
-    ended = False
-    try:
-        async for event in client.send_message(request, context=context):
-            heard.take(event)
-        ended = True
-    finally:
-        if heard.task_id and heard.state not in _OVER and not (ended and _asks(heard)):
-            await _cancel(client, context, heard.task_id)
-    return heard
-
-
-async def _cancel(client: Client, context: ClientCallContext, task_id: str) -> None:
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(_GIVE_UP_SECONDS):
-            await client.cancel_task(CancelTaskRequest(id=task_id), context=context)
-
-
-def _asks(heard: Heard) -> bool:
-    """Whether an agent may answer it."""
-    return heard.state == TaskState.TASK_STATE_INPUT_REQUIRED and not heard.wants_approval
 
 
 async def _question(
@@ -233,14 +205,14 @@ def _at_its_declared_address(card: AgentCard, peer: Peer) -> AgentCard:
 
 
 def _outcome(peer: Peer, heard: Heard) -> str:
-    if heard.state in _ENDED:
+    if heard.state in ENDED:
         raise ToolError(f"{peer.name} ended without an answer: {heard.sentence or 'it gave no reason'}")
     if heard.wants_approval:
         raise ToolError(
             f"{peer.name} did not go on without the approval of a person, which no agent gives: {heard.sentence} "
             "Say so in your answer"
         )
-    if _asks(heard):
+    if asks(heard):
         return (
             f"{peer.name} asks before it goes on: {heard.sentence}\nIt waits until the end of this turn. To answer, "
             f'call this tool again with task_id "{heard.task_id}" and the answer as message'

@@ -1,0 +1,103 @@
+"""A peer whose process ends in the middle of a task: it is looked for until it has gone on, and asked nothing twice."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from a2a.client import ClientCallContext
+from a2a.client.errors import A2AClientError
+from a2a.types import (
+    Artifact,
+    CancelTaskRequest,
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    StreamResponse,
+    Task,
+    TaskState,
+    TaskStatus,
+)
+
+from fleetwright_agent.security.bounded import TooLarge
+from fleetwright_agent.tools.following import follow
+
+WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED
+SAID = SendMessageRequest(message=Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="Cook.")]))
+
+
+def gone() -> Exception:
+    """As the SDK's client wraps a connection that is lost."""
+    error = A2AClientError("network")
+    error.__cause__ = httpx.ConnectError("nobody listens")
+    return error
+
+
+class Peer:
+    """Takes a message, and what it says afterwards; then its stream ends, or breaks."""
+
+    def __init__(self, *looks: Task | Exception, breaks: Exception | None = None, began: bool = True) -> None:
+        self._looks = list(looks)
+        self._breaks = breaks
+        self._began = began
+        self.sent, self.cancelled = 0, 0
+
+    async def send_message(
+        self, request: SendMessageRequest, *, context: ClientCallContext
+    ) -> AsyncIterator[StreamResponse]:
+        self.sent += 1
+        if self._began:
+            yield StreamResponse(task=Task(id="t", status=TaskStatus(state=WORKING)))
+        if self._breaks:
+            raise self._breaks
+
+    async def get_task(self, request: GetTaskRequest, *, context: ClientCallContext) -> Task:
+        look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
+        if isinstance(look, Exception):
+            raise look
+        return look
+
+    async def cancel_task(self, request: CancelTaskRequest, *, context: ClientCallContext) -> Task:
+        self.cancelled += 1
+        return Task(id="t")
+
+
+def cooked(state: TaskState = COMPLETED) -> Task:
+    dish = Artifact(artifact_id="a", parts=[Part(text="Soup.")])
+    return Task(id="t", status=TaskStatus(state=state), artifacts=[dish])
+
+
+AWAY = [
+    pytest.param(None, id="its stream ended in good order"),
+    pytest.param(gone(), id="its connection broke"),
+    pytest.param(httpx.RemoteProtocolError("cut"), id="its stream was cut"),
+]
+
+
+@pytest.mark.parametrize("breaks", AWAY)
+async def test_a_peer_that_is_replaced_in_the_middle_is_waited_for_and_its_answer_is_taken(breaks) -> None:
+    peer = Peer(gone(), gone(), cooked(WORKING), cooked(), breaks=breaks)
+    heard = await follow(peer, SAID, ClientCallContext(), look=0.001)  # type: ignore[arg-type] - what is used of it
+    assert (heard.state, heard.text) == (COMPLETED, "Soup.")
+    assert (peer.sent, peer.cancelled) == (1, 0)
+
+
+async def test_a_peer_that_does_not_come_back_is_given_up() -> None:
+    peer = Peer(gone())
+    with pytest.raises(A2AClientError):
+        await follow(peer, SAID, ClientCallContext(), look=0.001, away=0.05)  # type: ignore[arg-type] - what is used of it
+    assert peer.cancelled == 1
+
+
+LOST = [
+    pytest.param(Peer(cooked(), breaks=gone(), began=False), id="nobody knows whether it took the message"),
+    pytest.param(Peer(cooked(), breaks=httpx.ReadTimeout("silent")), id="it is there and says nothing"),
+    pytest.param(Peer(cooked(), breaks=TooLarge("more than is read")), id="it says too much"),
+]
+
+
+@pytest.mark.parametrize("peer", LOST)
+async def test_what_is_no_absence_is_an_error_at_once(peer) -> None:
+    with pytest.raises((A2AClientError, httpx.HTTPError)):
+        await follow(peer, SAID, ClientCallContext(), look=0.001)
