@@ -2,7 +2,8 @@
 
 Work shares a commit: with what has gathered beside it, and with what nobody waits for yet, which is committed with the
 next that somebody waits for, or after a few milliseconds. Whoever waits hears after that commit; whoever only reads,
-at once. A piece of work that fails is undone alone. Refuses: knowing tables, and files that others write as well.
+at once. A piece of work that fails is undone alone. A transaction has the file alone from its beginning, so that what
+was read in it stands: a command beside the process may write too. Refuses: knowing tables.
 """
 
 import asyncio

@@ -168,8 +168,6 @@ def _erase(db: sqlite3.Connection, context_id: str) -> None:
 def _curate(
     db: sqlite3.Connection, decide: Callable[[Sequence[LearnedSkill]], Plan], *, dry_run: bool
 ) -> Curated | None:
-    # Another process may do the same, or learn meanwhile.
-    db.execute("BEGIN IMMEDIATE")
     skills = _found(db, f"{_SELECT} ORDER BY n")
     if not skills:
         return None

@@ -9,7 +9,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -150,6 +150,10 @@ class SqliteTaskLog:
         return stored
 
     async def page(self, query: Query) -> Page:
+        if self._gathered:
+            # Whoever was told of a state finds the task by it; where nothing can be written, what is there is told.
+            with suppress(LogUnusable):
+                await self._commit(lambda _: None)
         where, values = sql.filters(query)
 
         def work(connection: sqlite3.Connection) -> Page:
