@@ -67,12 +67,12 @@ def _check_part(part: Part, input_modes: Collection[str]) -> None:
     stated = part.media_type.partition(";")[0].strip().lower()
     if part.HasField("url"):
         _check_reference(part, stated)
-    if _is_content(part):
+    elif not part.HasField("text"):
         # Only a card that names its kind asks for it: the loop's own takes text, executors of others what they like.
-        stated = stated or (_JSON if part.HasField("data") else "")
+        stated = stated or (_JSON if part.HasField("data") else _TEXT)
         if stated == _TEXT or stated not in input_modes:
             raise ContentTypeNotSupportedError(f"message.parts: this agent takes {_accepted(input_modes)}")
-    elif stated and input_modes and stated not in input_modes:
+    if stated and input_modes and stated not in input_modes:
         raise ContentTypeNotSupportedError(f"message.parts: this agent takes {_accepted(input_modes)}")
 
 
