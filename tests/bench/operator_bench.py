@@ -1,6 +1,6 @@
 """`make bench-operator`: the operator beside a bare client on one control plane, in one run.
 
-    python -m tests.bench.operator_bench [--parts latency,burst,floor,rest,failover,churn] [--many 10000] [--churn 180]
+    python -m tests.bench.operator_bench [--parts latency,burst,floor,rest,failover,churn] [--many 10000] [--churn 600]
 
 Says what it measured and ends with 0, whether the bars hold or not.
 """
@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the operator beside a bare client")
     parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
     parser.add_argument("--many", type=int, default=10_000, help="the large burst; 0 leaves it out")
-    parser.add_argument("--churn", type=float, default=180.0, help="seconds of churn")
+    parser.add_argument("--churn", type=float, default=600.0, help="seconds of churn")
     arguments = parser.parse_args()
     asked = arguments.parts.split(",")
     rows = [row for part in asked if part in APART for row in on_one_plane([part], arguments)]
