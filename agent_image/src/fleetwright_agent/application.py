@@ -36,6 +36,10 @@ class Application:
             metrics=metrics, not_ready=self.not_ready, status=self.status, heartbeat=self.heartbeat
         )
 
+    async def build(self) -> None:
+        """What the first task would build; for who wants to know that it can be."""
+        await self._parts.turns.get()
+
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
         self.heartbeat.begin()

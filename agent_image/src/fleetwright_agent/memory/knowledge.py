@@ -73,13 +73,13 @@ class Knowledge:
         """The facts that fit the question best, the best first."""
         if not self._files.has(owner):
             return []
-        return await (await self._files.of(owner)).run(lambda db: _recall(db, question, most))
+        return await (await self._files.of(owner)).read(lambda db: _recall(db, question, most))
 
     async def hot(self, owner: str, *, characters: int) -> list[Fact]:
         """The newest of those that are always given, as many as fit."""
         if not self._files.has(owner):
             return []
-        rows = await (await self._files.of(owner)).run(lambda db: db.execute(_HOT, (characters,)).fetchall())
+        rows = await (await self._files.of(owner)).read(lambda db: db.execute(_HOT, (characters,)).fetchall())
         facts: list[Fact] = []
         for fact in map(_fact, rows):
             characters -= len(fact.text)
@@ -100,7 +100,7 @@ class Knowledge:
         if not self._files.has(owner):
             return []
         select = f"{_SELECT} WHERE :context IN ('', context) ORDER BY n"
-        rows = await (await self._files.of(owner)).run(
+        rows = await (await self._files.of(owner)).read(
             lambda db: db.execute(select, {"context": context_id}).fetchall()
         )
         return [_fact(row) for row in rows]

@@ -83,7 +83,7 @@ class LearnedSkills:
         if not self._files.has(owner):
             return []
         values = {"context": context_id, "task": task_id}
-        return await (await self._files.of(owner)).run(lambda db: _found(db, _OF, values))
+        return await (await self._files.of(owner)).read(lambda db: _found(db, _OF, values))
 
     async def erase(self, owner: str, context_id: str = "") -> None:
         """Leaves nothing of them in any file."""

@@ -5,7 +5,6 @@ plugin that cannot be loaded; the log has why.
 """
 
 import argparse
-import time
 from pathlib import Path
 from typing import Any
 
@@ -44,25 +43,11 @@ def _check_skills(config: AgentConfig, layout: Layout) -> None:
 
 
 async def _build(config: AgentConfig, layout: Layout) -> None:
-    """Every part that the first task would import, and both doors, with nothing opened that is stored."""
-    from prometheus_client import CollectorRegistry
-
+    """Both doors, and every part that the first task would import, with nothing opened that is stored."""
     from fleetwright_agent.app import create_app
-    from fleetwright_agent.memory import knowledge, learned_skills, schema
-    from fleetwright_agent.memory.database import Database
-    from fleetwright_agent.memory.ledger import Ledger
-    from fleetwright_agent.metrics import Metrics
-    from fleetwright_agent.plugins.loading import Plugins
     from fleetwright_agent.server.auth import parse_callers
     from fleetwright_agent.server.card import parse_card
-    from fleetwright_agent.server.clock import Clock
     from fleetwright_agent.server.watched import Watched
-    from fleetwright_agent.telemetry.tracing import UNTOLD
-    from fleetwright_agent.tools.offers import Offers
-    from fleetwright_agent.trail import audit_trail
-    from fleetwright_agent.turn.assembly import build_turn
-    from fleetwright_agent.turn.books import Books
-    from fleetwright_agent.turn.supplies import Supplies
 
     for problem in (
         Watched(layout.callers_file, parse_callers).read()[1],
@@ -70,33 +55,8 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     ):
         if problem:
             raise ConfigurationError(problem)
-    conversations = Database(layout.memory / schema.FILE, schema.SCHEMA)
-    metrics = Metrics(CollectorRegistry())
-    trail = audit_trail(config, layout, metrics, Clock())
-    books = Books(config.budgets, Ledger(conversations, now=time.time), metrics, now=time.time)
-    facts = knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=time.time)
-    skills = learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=time.time)
-    plugins = Plugins(config.plugins, metrics)
-    turn = build_turn(
-        Supplies(
-            config=config,
-            layout=layout,
-            metrics=metrics,
-            conversations=conversations,
-            knowledge=facts,
-            skills=skills,
-            offers=Offers(),
-            plugins=plugins,
-            trail=trail,
-            books=books,
-            tracing=UNTOLD,
-        )
-    )
-    app = create_app(config, layout=layout, turn=turn)
-    await app.aclose()
-    await turn.aclose()
-    await plugins.aclose()
-    await facts.aclose()
-    await skills.aclose()
-    await conversations.aclose()
-    await trail.aclose()
+    app = create_app(config, layout=layout)
+    try:
+        await app.build()
+    finally:
+        await app.aclose()
