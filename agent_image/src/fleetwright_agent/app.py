@@ -75,23 +75,15 @@ def create_app(
     way to prove who calls.
     """
     clock, metrics = clock or Clock(), _declared(config, metrics or Metrics(CollectorRegistry()))
-    conversations = conversations or Database(layout.memory / schema.FILE, schema.SCHEMA)
-    common = _Common(
+    plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed)
+    common = _common(
         config,
         layout,
         clock,
         metrics,
-        audit_trail(config, layout, metrics, clock),
-        Books(config.budgets, Ledger(conversations, now=clock.now), metrics, now=clock.now),
-        conversations,
-        knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=clock.now),
-        learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=clock.now),
-        Gate(),
-        offers or Offers(),
-        Plugins(config.plugins, metrics, installed=installed_plugins or installed),
-        Watched(layout.card_file, parse_card),
-        LastCompaction(),
-        _tracing(config, layout, metrics),
+        conversations or Database(layout.memory / schema.FILE, schema.SCHEMA),
+        offers=offers or Offers(),
+        plugins=plugins,
     )
     turns = _turns(common, turn)
     log = log or SqliteTaskLog(layout.memory / LOG_FILE, lost=metrics.tasks_lost.inc, now_ns=clock.now_ns)
@@ -129,6 +121,35 @@ class _Common:
     card: Watched[Card]
     compaction: LastCompaction
     tracing: Tracing
+
+
+def _common(
+    config: AgentConfig,
+    layout: Layout,
+    clock: Clock,
+    metrics: Metrics,
+    conversations: Database,
+    *,
+    offers: Offers,
+    plugins: Plugins,
+) -> _Common:
+    return _Common(
+        config=config,
+        layout=layout,
+        clock=clock,
+        metrics=metrics,
+        trail=audit_trail(config, layout, metrics, clock),
+        books=Books(config.budgets, Ledger(conversations, now=clock.now), metrics, now=clock.now),
+        conversations=conversations,
+        knowledge=knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=clock.now),
+        skills=learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=clock.now),
+        gate=Gate(),
+        offers=offers,
+        plugins=plugins,
+        card=Watched(layout.card_file, parse_card),
+        compaction=LastCompaction(),
+        tracing=_tracing(config, layout, metrics),
+    )
 
 
 def _tracing(config: AgentConfig, layout: Layout, metrics: Metrics) -> Tracing:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+import httpx
 import httpx2
 
 from fleetwright_agent.config.agent import AgentConfig
@@ -59,14 +60,7 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
         for endpoint, client in zip((config.model, *config.model.fallbacks), clients, strict=True)
     ]
     peers_client = peer_client(config.peers, denied=config.denied_ranges)
-    peers = PeerCalls(
-        f"{config.namespace}/{config.name}",
-        config.peers,
-        layout,
-        peers_client,
-        OpenQuestions(supplies.conversations),
-        outlived=not config.ephemeral_memory,
-    )
+    peers = _peers(supplies, peers_client)
     enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = Auditor(supplies.trail, config.audit.mode)
     fence = SkillFence(skill_reader(config.skills, layout))
@@ -98,6 +92,12 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
         over=peers.over,
         learned=learning.learned if config.learns else None,
     )
+
+
+def _peers(supplies: Supplies, client: httpx.AsyncClient) -> PeerCalls:
+    config = supplies.config
+    me, kept = f"{config.namespace}/{config.name}", OpenQuestions(supplies.conversations)
+    return PeerCalls(me, config.peers, supplies.layout, client, kept, outlived=not config.ephemeral_memory)
 
 
 def _own_tools(config: AgentConfig, delegation: Delegation | None) -> Callable[[TurnContext], Sequence[Tool]]:
