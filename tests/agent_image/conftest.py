@@ -22,6 +22,7 @@ from a2a.types.a2a_pb2 import AgentCard, Message, Part, Role, SendMessageRequest
 from e2e.cluster.paths import cache
 from e2e.cluster.uv import folder as uv_folder
 from google.protobuf.json_format import ParseDict
+from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.application import Application
@@ -164,7 +165,7 @@ class Door:
         headers = {"A2A-Version": "1.0", "Content-Type": "application/json"}
         if owner is not None:
             headers["Authorization"] = f"Bearer {TOKENS[owner]}"
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=20)
+        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=20)
 
     def ops(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app.ops), base_url="http://ops")
@@ -287,7 +288,17 @@ def python_environment() -> Callable[[str], Path]:
                 uv = str(uv_folder() / "uv")
                 venv = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, environment]
                 subprocess.run(venv, check=True)
-                sync = [uv, "pip", "sync", "--quiet", "--python", environment, "--require-hashes", lock]
+                sync = [
+                    uv,
+                    "pip",
+                    "sync",
+                    "--quiet",
+                    "--compile-bytecode",
+                    "--python",
+                    environment,
+                    "--require-hashes",
+                    lock,
+                ]
                 subprocess.run(sync, check=True)
             return environment / "bin"
 

@@ -1,11 +1,11 @@
 """The data of an extension is read from whichever wire it came on."""
 
 import pytest
-from a2a.types.a2a_pb2 import Artifact
-from google.protobuf.json_format import ParseDict
+from a2a.types.a2a_pb2 import Artifact, Message
+from google.protobuf.json_format import MessageToDict, ParseDict
 
-from fleetwright_agent.extensions import COST
-from fleetwright_agent.wires import attach, read
+from fleetwright_agent.extensions import CALL_PATH, COST
+from fleetwright_agent.wires import attach, lifted, mime_type, read
 
 PAYLOAD = {"costUsd": 0.25}
 MIME = "application/vnd.protolabs.cost-v1+json"
@@ -29,6 +29,49 @@ MIME = "application/vnd.protolabs.cost-v1+json"
 )
 def test_every_wire_is_read(artifact, found):
     assert read(ParseDict(artifact, Artifact()), COST) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        pytest.param("hitl-v1", "hitl-v1", id="a bare name"),
+        pytest.param(COST, "cost-v1", id="a URI that ends with it"),
+        pytest.param(CALL_PATH, "call-path-v1", id="a URI whose version is a step of its own"),
+    ],
+)
+def test_each_extension_has_a_media_type_of_its_own(name, wanted):
+    assert mime_type(name) == f"application/vnd.protolabs.{wanted}+json"
+
+
+PATH = ["team/first"]
+
+
+@pytest.mark.parametrize(
+    ("said", "path", "parts"),
+    [
+        pytest.param({"metadata": {CALL_PATH: PATH}}, PATH, 1, id="metadata stays"),
+        pytest.param({"parts": [{"data": PATH, "metadata": {"mimeType": CALL_PATH}}]}, PATH, 0, id="a part by URI"),
+        pytest.param(
+            {"parts": [{"data": {"value": PATH}, "metadata": {"mimeType": mime_type(CALL_PATH)}}]},
+            PATH,
+            0,
+            id="a list within an object",
+        ),
+        pytest.param(
+            {"metadata": {CALL_PATH: PATH}, "parts": [{"data": ["a/b"], "metadata": {"mimeType": CALL_PATH}}]},
+            PATH,
+            0,
+            id="metadata counts before a part",
+        ),
+        pytest.param({"parts": [{"data": PATH, "metadata": {"mimeType": COST}}]}, None, 1, id="of another, nothing"),
+        pytest.param({"parts": [{"text": "x", "metadata": {"mimeType": CALL_PATH}}]}, None, 1, id="a text is a text"),
+    ],
+)
+def test_what_a_caller_says_in_a_part_is_lifted_into_the_metadata(said, path, parts):
+    message = ParseDict({"parts": [{"text": "x"}]} | said, Message())
+    lift = MessageToDict(lifted(message, {CALL_PATH}))
+    assert lift.get("metadata", {}).get(CALL_PATH) == path
+    assert len(lift.get("parts", ())) == parts
 
 
 @pytest.mark.parametrize("as_part", [False, True])

@@ -9,12 +9,12 @@ import argparse
 import asyncio
 import os
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster.control_plane import ControlPlane
 from tests.bench import operator_measures as measures
+from tests.bench.parts import rows_of
 from tests.bench.stage import CONTROLLERS, Stage
 from tests.bench.table import Row, tell
 
@@ -29,13 +29,8 @@ async def run(folder: Path, plane: ControlPlane, parts: Sequence[str], arguments
         "floor": {"many": arguments.many},
         "churn": {"seconds": arguments.churn},
     }
-    rows: list[Row] = []
     async with Stage(plane, folder) as stage:
-        for part in parts:
-            began = time.monotonic()
-            rows += await getattr(measures, part)(stage, **options.get(part, {}))
-            print(f"  {part} took {time.monotonic() - began:.0f} s", flush=True)
-    return rows
+        return await rows_of({name: getattr(measures, name) for name in parts}, stage, options=options)
 
 
 def on_one_plane(parts: Sequence[str], arguments: argparse.Namespace) -> list[Row]:

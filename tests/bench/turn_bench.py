@@ -9,22 +9,13 @@ import argparse
 import asyncio
 import os
 import tempfile
-import time
 from pathlib import Path
 
 from tests.bench import turn_measures as measures
-from tests.bench.table import Row, tell
+from tests.bench.parts import rows_of
+from tests.bench.table import tell
 
 PARTS = ("durable", "recall", "first_token", "prompt", "compaction", "memory")
-
-
-async def run(folder: Path, parts: list[str]) -> list[Row]:
-    rows: list[Row] = []
-    for part in parts:
-        began = time.monotonic()
-        rows += await getattr(measures, part)(folder)
-        print(f"  {part} took {time.monotonic() - began:.0f} s", flush=True)
-    return rows
 
 
 def main() -> None:
@@ -32,7 +23,8 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
-        rows = asyncio.run(run(Path(folder), arguments.parts.split(",")))
+        parts = {name: getattr(measures, name) for name in arguments.parts.split(",")}
+        rows = asyncio.run(rows_of(parts, Path(folder)))
     tell("turn", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
 
 

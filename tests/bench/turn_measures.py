@@ -11,11 +11,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from langchain.agents.middleware import ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from tests.bench.compaction import fixtures, summarisers
 from tests.bench.compaction.measures import SEED
 from tests.bench.compaction.ours import ours as compacting
@@ -31,10 +29,13 @@ from tests.bench.turn import loops
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.knowledge import SCHEMA, Knowledge, Source
+from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import TurnRequest
-from fleetwright_agent.turn.middleware.equipment import EquipmentLink
+from fleetwright_agent.turn.prompt import read_instructions, system_prompt
 
 _ROUNDS = 3
 _TURNS = 200
@@ -43,7 +44,8 @@ _NEAR = 10
 
 
 _OURS = "durable turn"
-_BARE = "the bare loop, nothing kept"
+_FORGETFUL = "the same turn, kept in memory alone"
+_BARE = "LangChain's bare loop, its caller keeps the history"
 
 
 @dataclass(frozen=True)
@@ -56,22 +58,23 @@ class Took:
 async def durable(_: Path) -> list[Row]:
     """Turns of one tool, which are two calls of a model that takes no time; every loop one turn after the other.
 
-    A floor is what durability takes before any of it is ours; a bar that is missed is to be read beside it.
+    What lasting costs is the difference to the same turn in which nothing has to last. The bare loop says what the
+    rest of the turn takes, and the floors what a saver takes before any of it is ours.
     """
-    took: dict[str, list[list[Took]]] = {name: [] for name in (_OURS, _BARE, *loops.FLOORS)}
+    took: dict[str, list[list[Took]]] = {name: [] for name in (_OURS, _FORGETFUL, _BARE, *loops.FLOORS)}
     for _ in range(_ROUNDS):
         for rounds in took.values():
             rounds.append([])
         floors = {name: loops.Bare(saver=saver()) for name, saver in loops.FLOORS.items()}
-        async with loops.ours() as ours:
-            playing = {_OURS: ours, _BARE: loops.Bare(), **floors}
+        async with loops.ours(lasting=True) as ours, loops.ours(lasting=False) as forgetful:
+            playing = {_OURS: ours, _FORGETFUL: forgetful, _BARE: loops.Bare(), **floors}
             for _ in range(_TURNS):
                 for name, loop in playing.items():
                     took[name][-1].append(await _timed(loop))
     rows = [row for name, last in (("10", _NEAR), (str(_TURNS), _TURNS)) for row in _at(took, name, last)]
     growth = _median_ms(took[_OURS], _TURNS) - _median_ms(took[_OURS], _NEAR)
-    bare_growth = _median_ms(took[_BARE], _TURNS) - _median_ms(took[_BARE], _NEAR)
-    rows.append(Row("… growth over the bare loop's, 10 to 200", growth - bare_growth, "ms", 1.0))
+    forgetful_growth = _median_ms(took[_FORGETFUL], _TURNS) - _median_ms(took[_FORGETFUL], _NEAR)
+    rows.append(Row("… what it grows by, 10 to 200", growth - forgetful_growth, "ms", 1.0))
     return [*rows, Row("… floor: one commit on this disk", _commit_ms(), "ms")]
 
 
@@ -80,9 +83,10 @@ def _at(took: dict[str, list[list[Took]]], turn: str, last: int) -> list[Row]:
     cpu = {name: _median_ms(rounds, last, of="cpu") for name, rounds in took.items()}
     return [
         Row(f"{_OURS}, at turn {turn}", wall[_OURS], "ms"),
+        Row(f"… {_FORGETFUL}", wall[_FORGETFUL], "ms"),
+        Row("… what durability adds", wall[_OURS] - wall[_FORGETFUL], "ms", 4.0),
+        Row("… of that, time of the processor", cpu[_OURS] - cpu[_FORGETFUL], "ms"),
         Row(f"… {_BARE}", wall[_BARE], "ms"),
-        Row("… what durability adds", wall[_OURS] - wall[_BARE], "ms", 4.0),
-        Row("… of that, time of the processor", cpu[_OURS] - cpu[_BARE], "ms"),
         *(Row(f"… floor: {name} adds", wall[name] - wall[_BARE], "ms") for name in loops.FLOORS),
     ]
 
@@ -149,15 +153,19 @@ async def first_token(folder: Path) -> list[Row]:
     async with _talking(folder) as (model, agent), Wire(agent.port, TOKEN) as wire:
         for _ in range(20):
             await _heard(wire)
-        mine, theirs = [], []
+        mine, theirs, bare = [], [], []
+        loop = loops.BareStream(model.port)
+        await loop.heard()
         for _ in range(100):
             mine.append(await _heard(wire))
             theirs.append(await _raw(model.port))
-    ours, raw = statistics.median(mine) * 1000, statistics.median(theirs) * 1000
+            bare.append(await loop.heard())
+    ours, raw, floor = (statistics.median(took) * 1000 for took in (mine, theirs, bare))
     return [
         Row("first token of a stream", ours, "ms"),
         Row("… of the model alone", raw, "ms"),
         Row("… what the agent adds, p50", ours - raw, "ms", 10.0),
+        Row("… floor: LangChain's bare loop and client add", floor - raw, "ms"),
     ]
 
 
@@ -204,28 +212,28 @@ async def _raw(port: int) -> float:
 
 
 async def prompt(folder: Path) -> list[Row]:
-    """What stands before the conversation, built for one call: 50 skills, 100 tools, what ten sessions were about."""
+    """All that stands before the conversation, put together for one call of the model."""
     skills = [
         {"name": f"skill-{n}", "description": "How one part of the work is done. " * 4, "digest": "d"}
         for n in range(50)
     ]
-    config = loops.configured(skills=skills)
-    layout = Layout(root=folder)
+    config, layout = loops.configured(skills=skills), Layout(root=folder)
+    sessions = Sessions(folder / "sessions", redact=Redactor().text)
+    for number in range(10):
+        sessions.record("client:bench", f"c{number}", asked="What was asked. " * 20, answered="What was told. " * 40)
     tools = {tool.name: tool for tool in map(_tool, range(100))}
-    link = EquipmentLink(config, layout)
+    stored = [HumanMessage("Go.")]
     took = []
     for _ in range(50):
         context = TurnContext(TurnRequest("client:bench", "c", "t", "Go."), lambda _: None, tools)
-        request: Any = ModelRequest(
-            model=None,  # type: ignore[arg-type]  # nobody calls it
-            messages=[],
-            state={"messages": []},
-            runtime=SimpleNamespace(context=context),  # type: ignore[arg-type]  # the link uses nothing else of it
-        )
         began = time.perf_counter()
-        await link.around_model(request, _unasked)
+        system = system_prompt(config, read_instructions(config, layout), context.unreachable)
+        prior = sessions.prior("client:bench", "c")
+        built = Prompt(stored, None, prior_sessions=prior, system=system, tools=context.declarations)
+        if not (built.messages and built.tokens()):
+            raise RuntimeError("the prompt is empty")
         took.append(time.perf_counter() - began)
-    return [Row("prompt of 50 skills and 100 tools", statistics.median(took) * 1000, "ms", 2.0)]
+    return [Row("prompt of 50 skills, 100 tools and 10 sessions", statistics.median(took) * 1000, "ms", 2.0)]
 
 
 def _tool(number: int) -> Tool:
@@ -236,10 +244,6 @@ def _tool(number: int) -> Tool:
         return ""
 
     return Tool(name=f"tool_{number}", description="Does one thing of many. " * 5, parameters=schema, run=run)
-
-
-async def _unasked(_: object) -> ModelResponse[Any]:
-    return ModelResponse([AIMessage("")])
 
 
 class _Timed(Script):
@@ -256,19 +260,21 @@ class _Timed(Script):
 
 
 async def compaction(_: Path) -> list[Row]:
-    """A thousand messages: a call in which nothing is due, and the one that puts a summary in their place."""
+    """A thousand messages: a call in which nothing is due, and the one more that puts a summary in their place."""
     idle, due = [], []
     for number in range(3):
         script = _Timed(fixtures.work(SEED + number, turns=90, calls=6), Provider(), summarisers.brief)
         policy = {"trigger": {"messages": 1000, "tokens": 10_000_000}, "prune": {"overChars": 100_000_000}}
         async with compacting(script, policy, window=10_000_000) as system:
             while not system.compactions():
-                calls, seconds, summarising = script.provider.calls, system.seconds, script.summarising
+                before, seconds, summarising = script.provider.calls, system.seconds, script.summarising
                 await system.play(1)
                 passed = system.seconds - seconds - (script.summarising - summarising)
-                idle.append(passed / (script.provider.calls - calls))
-            due.append(passed)
-        idle.pop()
+                calls = script.provider.calls - before
+                idle.append(passed / calls)
+            idle.pop()
+            # One of those calls wrote the summary, and one was the first that was shown it.
+            due.append(passed - (calls - 2) * statistics.median(idle[-10:]))
     return [
         Row("compaction of 1,000 messages, the model aside", statistics.median(due) * 1000, "ms", 20.0),
         Row("… a call of the model before that", statistics.median(idle[-10:]) * 1000, "ms"),

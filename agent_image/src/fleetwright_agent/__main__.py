@@ -7,14 +7,14 @@ standard error and where Kubernetes looks for last words. Refuses: starting half
 
 import argparse
 import asyncio
-import importlib
 import os
 import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from fleetwright_agent import executors
 from fleetwright_agent.audit import command as audit
 from fleetwright_agent.bridge import command as bridge
 from fleetwright_agent.curator import command as curator
@@ -24,9 +24,6 @@ from fleetwright_agent.logs import LEVELS, configure
 from fleetwright_agent.mounted import ConfigurationError, check_addresses, check_memory, load
 from fleetwright_agent.probe import command as probe
 from fleetwright_agent.trail import redactor
-
-if TYPE_CHECKING:
-    from a2a.server.agent_execution import AgentExecutor
 
 BAD_CONFIGURATION: Final = 2
 _TERMINATION_LOG: Final = Path("/dev/termination-log")
@@ -50,11 +47,6 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")
     serve.add_argument("--port", type=int, default=7870, help="port of the A2A protocol; 0 takes a free one")
     serve.add_argument("--ops-port", type=int, default=7871, help="port of health, metrics and status")
-    serve.add_argument(
-        "--executor",
-        metavar="MODULE:NAME",
-        help="an AgentExecutor of the a2a-sdk that answers in place of the model loop, called without arguments",
-    )
     serve.add_argument("--log-level", choices=LEVELS, default="info")
     serve.set_defaults(run=_serve)
     audit.declare(commands)
@@ -72,7 +64,7 @@ def _serve(options: argparse.Namespace) -> None:
     check_addresses(config, layout)
     # The SDK decides about tracing while it is imported, and traces by default: a quarter of the throughput.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
-    executor = _executor(options.executor) if options.executor else None
+    executor = executors.made(config.executor) if config.executor else None
     a2a, ops = _listen(options.host, options.port), _listen(options.host, options.ops_port)
     configure(options.log_level, redact=redactor(layout))
     import uvloop
@@ -90,19 +82,6 @@ def _serve(options: argparse.Namespace) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
-
-
-def _executor(place: str) -> "AgentExecutor":
-    from a2a.server.agent_execution import AgentExecutor
-
-    module, _, name = place.partition(":")
-    try:
-        made = getattr(importlib.import_module(module), name)()
-    except Exception as error:
-        raise ConfigurationError(f"--executor {place} cannot be made: {type(error).__name__}: {error}") from error
-    if not isinstance(made, AgentExecutor):
-        raise ConfigurationError(f"--executor {place} is no AgentExecutor of the a2a-sdk; name one as module:Class")
-    return made
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -15,6 +15,7 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory import knowledge, learned_skills, schema, sessions
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.ledger import Ledger
+from fleetwright_agent.memory.spending import Spending
 from fleetwright_agent.memory.volume import Volume
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts
@@ -25,10 +26,12 @@ from fleetwright_agent.server.card import Card, parse_card
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.dialects.streams import KEEPALIVE_SECONDS
 from fleetwright_agent.server.erasure import Erasure, Stores
-from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.executor import FrameExecutor
+from fleetwright_agent.server.extensions import OF_CALLERS
 from fleetwright_agent.server.gate import Gate
 from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
 from fleetwright_agent.server.intake import Intake
+from fleetwright_agent.server.last_compaction import LastCompaction
 from fleetwright_agent.server.live import LiveTasks, unheard
 from fleetwright_agent.server.log import TaskLog
 from fleetwright_agent.server.push.pushes import Pushes, Times, build_pushes
@@ -41,6 +44,7 @@ from fleetwright_agent.server.work import Executor
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.trail import audit_trail, redactor
+from fleetwright_agent.turn.bills import Bills
 from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.frames import Turn
 from fleetwright_agent.turn.supplies import Supplies
@@ -204,6 +208,7 @@ def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns:
             approval_seconds=config.approvals.expiry_seconds,
             extensions=config.extensions,
             tracing=common.tracing,
+            bills=Bills(Spending(common.conversations), clock=common.clock.now),
         )
     if isinstance(executor, Executor):
         return executor
@@ -240,7 +245,7 @@ def _runs(common: _Common, worker: Executor) -> Runs:
     )
 
 
-def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs) -> Intake:
+def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, extensions: frozenset[str]) -> Intake:
     limits = common.config.limits
     return Intake(
         log=log,
@@ -252,6 +257,7 @@ def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs) -> Inta
         metrics=common.metrics,
         most=limits.max_tasks_per_caller,
         most_waiting=limits.max_waiting_tasks_per_caller,
+        extensions=extensions,
     )
 
 
@@ -289,7 +295,8 @@ def _parts(
         tasks=tasks,
         runs=runs,
         pushes=pushes,
-        intake=_intake(common, log, tasks, runs),
+        # What an executor of others listens to, it finds as it was said.
+        intake=_intake(common, log, tasks, runs, extensions=frozenset() if may_reply else OF_CALLERS),
         turns=turns,
         conversations=common.conversations,
         stores=stores,

@@ -12,9 +12,9 @@ from fleetwright_agent.server.auth import Identity
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.erasure import Erasure, Stores
-from fleetwright_agent.server.executor import LastCompaction
 from fleetwright_agent.server.gate import Gate
 from fleetwright_agent.server.intake import Intake
+from fleetwright_agent.server.last_compaction import LastCompaction
 from fleetwright_agent.server.live import LiveTasks
 from fleetwright_agent.server.log import TaskLog
 from fleetwright_agent.server.push.pushes import Pushes

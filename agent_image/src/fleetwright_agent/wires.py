@@ -1,21 +1,28 @@
 """The wires of an extension's data: how it lies in a message or an artifact, written and read.
 
 It is written into the metadata under the extension's URI, and where wanted as a data part beside it for readers of
-older dialects. It is read from either, and from a part whose type is the URI; numbers may come as 3.0 for 3. Refuses:
-what is not an object.
+older dialects. It is read from either, and from a part whose type is the URI; numbers may come as 3.0 for 3 (X-08 to
+X-10). Refuses: deciding whether what was found is what the extension defines.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
 from a2a.types.a2a_pb2 import Artifact, Message, Part
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 
+_VERSION: Final = re.compile(r"v[0-9]+")
+"""Where an extension's URI ends with it, the name stands before: `…/call-path/v1` is call-path-v1."""
+
 
 def mime_type(name: str) -> str:
     """Of an extension by its URI or its bare name, `hitl-v1`."""
-    return f"application/vnd.protolabs.{name.rsplit('/', 1)[-1]}+json"
+    *before, last = name.split("/")
+    if before and _VERSION.fullmatch(last):
+        last = f"{before[-1]}-{last}"
+    return f"application/vnd.protolabs.{last}+json"
 
 
 def typed_part(payload: Mapping[str, Any], mime: str, *, media_type: str | None = None) -> Part:
@@ -40,6 +47,40 @@ def read(source: Message | Artifact, uri: str) -> dict[str, Any] | None:
     """The newest payload of an extension, whichever wire it came on."""
     found = MessageToDict(source.metadata).get(uri)
     for part in source.parts:
-        if part.HasField("data") and MessageToDict(part.metadata).get("mimeType") in (mime_type(uri), uri):
+        if _stated(part) in (mime_type(uri), uri):
             found = found or MessageToDict(part.data)
     return found if isinstance(found, dict) else None
+
+
+def lifted(message: Message, uris: Collection[str]) -> Message:
+    """The message with the data of those extensions in its metadata, where it came as parts.
+
+    What lies in the metadata already counts before a part, and the first part before others.
+    """
+    names = {name: uri for uri in uris for name in (uri, mime_type(uri))}
+    said = [names.get(_stated(part), "") for part in message.parts]
+    if not any(said):
+        return message
+    lifted = Message()
+    lifted.CopyFrom(message)
+    del lifted.parts[:]
+    for part, uri in zip(message.parts, said, strict=True):
+        if not uri:
+            lifted.parts.append(part)
+        elif uri not in lifted.metadata.fields:
+            lifted.metadata.update({uri: _unwrapped(MessageToDict(part.data))})
+    return lifted
+
+
+def _stated(part: Part) -> str:
+    """What a data part says that it is; nothing of any other."""
+    if not part.HasField("data"):
+        return ""
+    return str(MessageToDict(part.metadata).get("mimeType", ""))
+
+
+def _unwrapped(data: Any) -> Any:
+    """A list, for which a data part had no room before 1.0."""
+    if isinstance(data, dict) and list(data) == ["value"] and isinstance(data["value"], list):
+        return data["value"]
+    return data

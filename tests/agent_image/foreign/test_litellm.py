@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from tests.agent_image.life.conftest import agent, free_port, house, house_port, message, model_port, write  # noqa: F401 - fixtures
+from tests.agent_image.life.conftest import agent, free_ports, house, house_port, message, model_port, write  # noqa: F401 - fixtures
 from tests.agent_image.life.test_budgets import cost
 
 KEY = "sk-of-the-gateway"
@@ -41,7 +41,7 @@ def gateway(
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("litellm")
     (folder / "config.yaml").write_text(yaml.safe_dump(settings(model_port)))
-    port = free_port()
+    port, _ = free_ports()
     programs = python_environment("litellm")
     # It would fetch its table of prices from the network.
     alone = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}

@@ -17,9 +17,11 @@ import httpx
 import pytest
 import uvicorn
 from mcp.server.fastmcp import FastMCP
+from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.server.log import TaskLog
 from fleetwright_cli.offline.model import OfflineModel
 
 TOKENS = {
@@ -97,10 +99,11 @@ def keyed_model_port() -> Iterator[int]:
 
 
 class Recorder:
-    """A model that answers like the offline one, and keeps what it was asked."""
+    """A model that answers like the offline one, and keeps what it was asked, and as a part of which trace."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.parents: list[str] = []
         self._app = OfflineModel().app()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -111,6 +114,7 @@ class Recorder:
             body.extend(message.get("body", b""))
             if message["type"] == "http.request" and not message.get("more_body"):
                 self.asked.append(json.loads(body))
+                self.parents.append(dict(scope["headers"]).get(b"traceparent", b"").decode())
             return message
 
         await self._app(scope, heard, send)
@@ -154,10 +158,10 @@ def house_port(house: House) -> Iterator[int]:
         house.kitchen.set()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+def free_ports() -> list[int]:
+    """Two of them, taken at once: one after the other they may be the same."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        return [listener.getsockname()[1] for listener in (one, other)]
 
 
 _count = iter(range(1_000_000))
@@ -174,7 +178,7 @@ class Guest:
 
     def http(self) -> httpx.AsyncClient:
         headers = {"A2A-Version": "1.0", "Authorization": f"Bearer {TOKENS[self.owner]}"}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+        return httpx.AsyncClient(verify=NO_TLS, base_url=self.url, headers=headers, timeout=30)
 
     def by(self, owner: str) -> "Guest":
         return Guest(self.url, self.ops_url, self.process, owner)
@@ -210,13 +214,13 @@ class Guest:
                     yield json.loads(line[6:])["result"]
 
     async def metric(self, name: str) -> float:
-        async with httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=20) as http:
             lines = (await http.get("/metrics")).text.splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"fleetwright_{name}"))
 
     async def missing(self) -> list[str]:
         """What its server does not offer, by the status page."""
-        async with httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=20) as http:
             (server,) = (await http.get("/status")).json()["mcpServers"]
         return list(server["missing"])
 
@@ -232,7 +236,7 @@ class Guest:
         assert await self.process.wait() == 0
 
     async def ready(self) -> None:
-        async with asyncio.timeout(90), httpx.AsyncClient(base_url=self.ops_url, timeout=20) as http:
+        async with asyncio.timeout(90), httpx.AsyncClient(verify=NO_TLS, base_url=self.ops_url, timeout=20) as http:
             while True:
                 try:
                     if (await http.get("/readyz")).status_code == 200:
@@ -273,7 +277,7 @@ def write(mounted: Any, documents: Any, model_port: int, house_port: int) -> Cal
 
 
 @asynccontextmanager
-async def opened(mounted: Any, **seams: Any) -> AsyncIterator[Guest]:
+async def opened(mounted: Any, *, ready: bool = True, **seams: Any) -> AsyncIterator[Guest]:
     """The agent of these files behind its two doors."""
     app = create_app(mounted.config(), layout=mounted.layout, retry_seconds=0.1, **seams)
     await app.start()
@@ -287,7 +291,8 @@ async def opened(mounted: Any, **seams: Any) -> AsyncIterator[Guest]:
     ]
     guest = Guest(*(f"http://127.0.0.1:{listener.getsockname()[1]}" for listener in listeners))
     try:
-        await guest.ready()
+        if ready:
+            await guest.ready()
         yield guest
     finally:
         await app.drain()
@@ -303,10 +308,16 @@ def agent(mounted: Any, write: Callable[..., None]) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def start(
-        *, conversations: Database | None = None, installed_plugins: Any = None, **changes: Any
+        *,
+        conversations: Database | None = None,
+        installed_plugins: Any = None,
+        log: TaskLog | None = None,
+        ready: bool = True,
+        **changes: Any,
     ) -> AsyncIterator[Guest]:
         write(**changes)
-        async with opened(mounted, conversations=conversations, installed_plugins=installed_plugins) as guest:
+        seams = {"conversations": conversations, "installed_plugins": installed_plugins, "log": log}
+        async with opened(mounted, ready=ready, **seams) as guest:
             yield guest
 
     return start
@@ -336,7 +347,7 @@ def agent_process(mounted: Any, write: Callable[..., None]) -> Callable[..., Any
     @asynccontextmanager
     async def start(**changes: Any) -> AsyncIterator[Guest]:
         write(**changes)
-        ports = [free_port(), free_port()]
+        ports = free_ports()
         arguments = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "fleetwright_agent", "serve", *arguments),

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import httpx
+from tests.agent_image.plain import NO_TLS
 
 COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 TINY = {"period": "Month", "tokens": 4000}
@@ -39,7 +40,7 @@ async def test_a_budget_that_is_used_up_is_a_typed_answer_and_a_kill_gives_nothi
         again = await guest.say("Book table for 4")
         assert again["status"]["state"] == "TASK_STATE_REJECTED"
         assert await guest.metric('budget_rejections_total{period="Month"}') == 1
-        async with httpx.AsyncClient(base_url=guest.ops_url) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
             (budget,) = (await http.get("/status")).json()["budgets"]
         assert (budget["exceeded"], budget["tokens"]) == (True, 4000)
         assert budget["spentTokens"] <= 4000

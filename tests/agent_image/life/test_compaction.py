@@ -6,6 +6,7 @@ import sqlite3
 
 import httpx
 import pytest
+from tests.agent_image.plain import NO_TLS
 
 COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 EARLY = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
@@ -17,7 +18,7 @@ def text_of(task):
 
 
 async def status_of(guest):
-    async with httpx.AsyncClient(base_url=guest.ops_url, timeout=20) as http:
+    async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
         return (await http.get("/status")).json()
 
 

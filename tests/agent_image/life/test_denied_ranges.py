@@ -1,6 +1,7 @@
 """What the installation denies: no tool of an agent leads there, whatever its configuration names."""
 
 import httpx
+from tests.agent_image.plain import NO_TLS
 
 
 async def test_neither_a_server_nor_a_peer_is_reached_there(agent, peer, mounted, house):
@@ -12,7 +13,7 @@ async def test_neither_a_server_nor_a_peer_is_reached_there(agent, peer, mounted
         async with agent(peers=peers, deniedRanges=["127.0.0.1/32"]) as guest:
             booked = await guest.say("Book a table for 3 guests.")
             asked = await guest.say("Ask the cook to boil eggs.")
-            async with httpx.AsyncClient(base_url=guest.ops_url, timeout=20) as http:
+            async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
                 (server,) = (await http.get("/status")).json()["mcpServers"]
         assert (await cook.call("ListTasks", {}))["result"]["tasks"] == []
     assert house.ledger == []

@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import httpx
+from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.memory import schema
 
@@ -63,7 +64,7 @@ async def test_the_trail_tells_who_did_what_and_its_end_is_on_the_status_page(ag
     async with agent(enforcement=POLICY) as guest:
         task = await guest.say("Book table for 2")
         await guest.by("client:other").say("Charge card 70")
-        async with httpx.AsyncClient(base_url=guest.ops_url) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
             end = (await http.get("/status")).json()["audit"]
     first, second = lines(mounted)
     assert (first["tool"], first["args"], first["outcome"]) == ("house__book_table", {"guests": 2}, "ok")
@@ -139,7 +140,7 @@ async def test_a_required_trail_that_can_be_written_again_makes_the_agent_ready_
     folder.write_text("in the way")
     async with agent(audit={"mode": "Required"}) as guest:
         await guest.say("Book table for 2")
-        async with httpx.AsyncClient(base_url=guest.ops_url) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
             assert (await http.get("/readyz")).status_code == 503
             folder.unlink()
             async with asyncio.timeout(20):
@@ -165,7 +166,7 @@ async def test_where_the_trail_is_required_nothing_runs_without_its_line(agent, 
     async with agent(audit={"mode": "Required"}) as guest:
         assert "the audit trail of this agent cannot be written" in answer(await guest.say("Book table for 2"))
         assert await guest.metric("audit_failures_total") == 2
-        async with httpx.AsyncClient(base_url=guest.ops_url) as http:
+        async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url) as http:
             assert "audit trail cannot be written" in (await http.get("/readyz")).text
     assert house.ledger == []
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from mcp.server.fastmcp import FastMCP
 from starlette.responses import JSONResponse
 
 from fleetwright_cli.offline.model import OfflineModel
@@ -49,6 +50,20 @@ def strict(serve):
         yield provider, {**about, "baseUrl": f"http://127.0.0.1:{port}/v1"}
 
 
+@pytest.fixture
+def library(serve):
+    """A server whose only tool reads out more than a third of what the window holds."""
+    server = FastMCP("library", host="127.0.0.1", port=1, stateless_http=True, json_response=True)
+
+    @server.tool()
+    def recite_book(volume: int) -> str:
+        """Recite a book of the library."""
+        return f"Volume {volume} begins. " + "The sea and the wind. " * 560
+
+    with serve(server.streamable_http_app()) as port:
+        yield {"name": "library", "url": f"http://127.0.0.1:{port}/mcp"}
+
+
 def text_of(task):
     return "".join(part.get("text", "") for artifact in task["artifacts"] for part in artifact["parts"])
 
@@ -82,5 +97,27 @@ async def test_r12_a_message_that_no_window_holds_fails_with_its_reason_and_the_
         assert states(huge) == "failed"
         assert huge["status"]["message"]["metadata"]["reason"] == "model_context_overflow"
         assert provider.refused <= 3, "it is not sent again and again"
+        known = await guest.say("What is my customer number?", contextId=first["contextId"])
+    assert "C-7741" in text_of(known)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param("Recite book 1; recite book 2; recite book 3 [[together]]", id="all at once"),
+        pytest.param("Recite book 1; recite book 2; recite book 3; recite book 4", id="one after the other"),
+    ],
+)
+async def test_r12_results_that_no_window_holds_together_are_cut_however_new_they_are(
+    agent, states, strict, library, order
+):
+    """None is long enough to be cut by itself, and nothing is old enough to make way for a summary."""
+    provider, document = strict
+    async with agent(model=document, mcpServers=[library]) as guest:
+        first = await guest.say("My customer number is C-7741.")
+        told = await guest.say(order, contextId=first["contextId"])
+        assert states(told) == "completed", told["status"]
+        assert "Volume 3 begins." in text_of(told)
+        assert provider.refused <= 1
         known = await guest.say("What is my customer number?", contextId=first["contextId"])
     assert "C-7741" in text_of(known)

@@ -6,29 +6,17 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from tests.agent_image.entry_points import Installed
+from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.plugins.api import Plugin, PluginTool, ToolError
 
 EXAMPLE = Path(__file__).parents[3] / "examples/plugin"
 FEET = "Convert metres to feet for 3"
-
-
-@dataclass(frozen=True)
-class Installed:
-    """An entry point of the group, of code that lies here."""
-
-    name: str
-    factory: Any
-    value: str = "here:plugin"
-
-    def load(self):
-        return self.factory
 
 
 def plugin(run, *, name="stretch", **about):
@@ -46,7 +34,7 @@ def answer(task):
 
 async def told(guest):
     """What the status page says of plugins, once all of them were tried."""
-    async with asyncio.timeout(60), httpx.AsyncClient(base_url=guest.ops_url, timeout=20) as http:
+    async with asyncio.timeout(60), httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
         while not (plugins := (await http.get("/status")).json()["plugins"]):  # noqa: ASYNC110 - it looks from outside
             await asyncio.sleep(0.02)
     return plugins

@@ -1,12 +1,15 @@
 """A process that ends in the middle of a turn: what goes on, what ends, and what never happens twice."""
 
 import asyncio
+import json
 import sqlite3
 from contextlib import closing
 
 import pytest
 
 from fleetwright_agent.extensions import COST
+from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.sqlite_log import SqliteTaskLog
 
 
 @pytest.fixture(
@@ -34,7 +37,7 @@ async def test_a_turn_that_was_killed_before_any_effect_goes_on(agent_process, s
     assert house.ledger == ["table for 4"]
 
 
-async def test_r1_a_tool_that_has_answered_is_not_called_again_and_the_answer_is_told_once(
+async def test_r1_r2_a_tool_that_has_answered_is_not_called_again_and_the_answer_is_told_once(
     agent_process, states, house, end
 ):
     async with agent_process() as guest:
@@ -129,7 +132,7 @@ async def test_a_reply_that_was_being_worked_on_is_not_lost(agent_process, state
     assert house.ledger == ["charged 30"]
 
 
-async def test_messages_that_waited_for_their_turn_are_answered_in_their_order(agent_process, states, end):
+async def test_r2_messages_that_waited_for_their_turn_are_answered_in_their_order(agent_process, states, end):
     async with agent_process() as guest:
         first = await guest.say("Hello there, my friend. [[pause:0.5]]", now=True, contextId="shared")
         second = await guest.say("My dog is called Rex.", now=True, contextId="shared")
@@ -171,13 +174,19 @@ async def test_a_reply_to_a_task_apart_from_its_conversation_goes_on(agent_proce
         assert "Cake" in done["artifacts"][0]["parts"][0]["text"]
 
 
-async def test_whoever_waits_hears_that_the_task_goes_on_after_the_restart(agent_process, states):
+async def test_r14_whoever_waits_hears_that_the_task_goes_on_after_the_restart(agent_process, states):
     async with agent_process() as guest:
         waiting = asyncio.create_task(guest.say("Hello there, my friend. [[pause:0.5]]"))
         seen = asyncio.create_task(collected(guest, "My dog is called Rex. [[pause:0.5]]"))
-        await until(lambda: running(guest), 2)
+        older = [
+            asyncio.create_task(last_line(guest, "0.3", "message/stream", OLDER)),
+            asyncio.create_task(last_line(guest, "0.1", "tasks/sendSubscribe", OLDEST)),
+        ]
+        await until(lambda: running(guest), 4)
         await guest.leave()
         task, events = await waiting, await seen
+        for said in await asyncio.gather(*older):
+            assert (said["status"]["state"], said["final"]) == ("working", True)
     status = events[-1]["statusUpdate"]["status"]
     assert states(task) == states(events[-1]["statusUpdate"]) == "working"
     assert status["message"]["metadata"] == {"reason": "restart"}
@@ -195,6 +204,20 @@ async def test_where_memory_ends_with_the_pod_what_is_not_done_fails_with_a_reas
         task = await waiting
     assert states(task) == "failed"
     assert task["status"]["message"]["metadata"]["reason"] == "shutdown"
+
+
+TEXT = "Hello there, my friend. [[pause:0.5]]"
+OLDER = {
+    "message": {"kind": "message", "messageId": "older", "role": "user", "parts": [{"kind": "text", "text": TEXT}]}
+}
+OLDEST = {"id": "oldest", "message": {"role": "user", "parts": [{"type": "text", "text": TEXT}]}}
+
+
+async def last_line(guest, version, method, params):
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    async with guest.http() as http:
+        told = (await http.post("/a2a", json=body, headers={"A2A-Version": version})).text
+    return json.loads(told.strip().rsplit("data: ", 1)[1])["result"]
 
 
 async def collected(guest, text):
@@ -223,9 +246,11 @@ async def until(look, wanted):
             await asyncio.sleep(0.02)
 
 
-async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times(agent_process, states):
+async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times_and_its_end_tells_its_cost(
+    agent_process, states
+):
     async with agent_process() as guest:
-        task = await guest.say("Hello there, my friend. [[pause:20]]", now=True)
+        task = await guest.say("Book table for 4 [[pause:20]]", now=True)
         await told(guest, task)
         await guest.kill()
     for _ in range(3):
@@ -237,7 +262,33 @@ async def test_a_task_that_ends_each_of_its_processes_is_taken_up_three_times(ag
         assert states(ended) == "failed"
         assert ended["status"]["message"]["metadata"]["reason"] == "restart"
         assert "does not try it again" in ended["status"]["message"]["parts"][0]["text"]
+        bill = ended["artifacts"][0]["metadata"][COST]
+        assert bill["success"] is False
+        assert bill["usage"]["input_tokens"] > 0
+        assert bill["durationMs"] > 0
         assert states(await guest.say("Hello", contextId=task["contextId"])) == "completed"
+
+
+class NeverTakenUp(SqliteTaskLog):
+    """Cannot say what was running: the door is open, and nothing is taken up yet."""
+
+    async def busy(self):
+        raise LogUnusable("the disk is slow")
+
+
+async def test_a_task_that_is_cancelled_before_it_is_taken_up_again_tells_its_cost(agent, mounted, states):
+    async with agent() as guest:
+        task = await guest.say("Book table for 4 [[pause:20]]", now=True)
+        await told(guest, task)
+    log = NeverTakenUp(mounted.layout.memory / "tasks.db")
+    async with agent(log=log, ready=False) as guest:
+        assert states(await guest.get(task)) == "working"
+        ended = (await guest.call("CancelTask", {"id": task["id"]}))["result"]
+    assert states(ended) == "canceled"
+    bill = ended["artifacts"][0]["metadata"][COST]
+    assert bill["success"] is False
+    assert bill["usage"]["output_tokens"] > 0
+    assert "".join(part["text"] for part in ended["artifacts"][0]["parts"]).startswith("Here")
 
 
 async def test_a_task_that_never_began_is_not_given_up_with_the_one_before_it(agent_process, states):

@@ -160,6 +160,7 @@ async def test_its_calls_are_told_as_those_of_the_call_that_it_works_for(agent, 
         ("task", "completed"),
     ]
     assert [each["toolCallId"].startswith(f"{outer}/") for each in calls] == [False, True, True, False]
+    assert [each.get("parentToolCallId") for each in calls] == [None, outer, outer, None]
 
 
 async def test_what_it_says_while_it_works_is_no_part_of_the_answer(agent, message):
@@ -213,6 +214,20 @@ async def test_a_sub_agent_that_fails_is_a_result_and_the_turn_goes_on(agent, st
         assert await guest.metric('tool_calls_total{outcome="error",tool="task"}') == 1
         word = "timeout" if "timeoutSeconds" in changes else "failed"
         assert await guest.metric(f'sub_agent_tasks_total{{outcome="{word}",sub_agent="waiter"}}') == 1
+
+
+async def test_where_its_own_model_fails_the_next_that_the_agent_declares_goes_on(agent, states, model_port, house):
+    sizes = {"contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30}
+    endpoint = {**sizes, "baseUrl": f"http://127.0.0.1:{model_port}/v1"}
+    model = {**endpoint, "name": "offline", "fallbacks": [{**endpoint, "name": "spare"}]}
+    small = {"name": "small", "contextWindow": 8000}
+    async with agent(model=model, subAgents=[WAITER | {"model": small}]) as guest:
+        done = await guest.say(order("Book table for 4 [[fail:401@small]]"))
+        assert states(done) == "completed"
+        assert "A table for 4 is booked." in answer(done)
+        assert await guest.metric('model_fallbacks_total{from="small",reason="model_unauthorized",to="spare"}') == 1
+        assert await guest.metric('llm_tokens_total{direction="output",model="spare"}') > 0
+    assert house.ledger == ["table for 4"]
 
 
 async def test_an_answer_is_cut_at_six_thousand_characters(agent, message):

@@ -1,41 +1,9 @@
 """A task as a trace, from the caller's span over ours to the model's: by A2A, to a collector."""
 
 import pytest
-from starlette.applications import Starlette
 from tests.agent_image.collector import Collector
 
-from fleetwright_cli.offline.model import OfflineModel
-
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-
-
-class Overheard:
-    """The offline model, and the header of W3C's that each of its calls came with."""
-
-    def __init__(self) -> None:
-        self.parents: list[str] = []
-        self._model: Starlette = OfflineModel().app()
-
-    async def __call__(self, scope, receive, send):
-        if scope["type"] == "http":
-            self.parents.append(dict(scope["headers"]).get(b"traceparent", b"").decode())
-        await self._model(scope, receive, send)
-
-
-@pytest.fixture
-def overheard(serve):
-    model = Overheard()
-    with serve(model) as port:
-        yield (
-            model,
-            {
-                "name": "offline",
-                "baseUrl": f"http://127.0.0.1:{port}/v1",
-                "contextWindow": 8000,
-                "maxOutputTokens": 1000,
-                "timeoutSeconds": 30,
-            },
-        )
 
 
 def by_name(collector):
@@ -50,8 +18,8 @@ async def sent(guest, header):
         return (await http.post("/a2a", json=body, headers={"traceparent": header})).json()["result"]["task"]
 
 
-async def test_a_caller_s_trace_goes_through_the_agent_to_its_model(agent, overheard):
-    collector, (model, endpoint) = Collector(), overheard
+async def test_a_caller_s_trace_goes_through_the_agent_to_its_model(agent, model):
+    collector, (recorder, endpoint) = Collector(), model
     async with collector.serving() as url:
         async with agent(model=endpoint, telemetry={"endpoint": url, "samplePercent": 1}) as guest:
             await sent(guest, f"00-{TRACE}-{SPAN}-01")
@@ -63,7 +31,7 @@ async def test_a_caller_s_trace_goes_through_the_agent_to_its_model(agent, overh
     assert task.parent_span_id.hex() == SPAN
     assert {chat.parent_span_id, tool.parent_span_id} == {task.span_id}
     chats = [span for span in collector.spans if span.name == "chat offline"]
-    assert model.parents == [f"00-{TRACE}-{span.span_id.hex()}-01" for span in chats]
+    assert recorder.parents == [f"00-{TRACE}-{span.span_id.hex()}-01" for span in chats]
 
 
 NONE = [
@@ -75,17 +43,17 @@ NONE = [
 
 
 @pytest.mark.parametrize("header", NONE)
-async def test_what_names_no_trace_begins_one_of_the_agent_s_own(agent, overheard, header):
-    collector, (model, endpoint) = Collector(), overheard
+async def test_what_names_no_trace_begins_one_of_the_agent_s_own(agent, model, header):
+    collector, (recorder, endpoint) = Collector(), model
     async with collector.serving() as url, agent(model=endpoint, telemetry={"endpoint": url}) as guest:
         await sent(guest, header)
     task = by_name(collector)["invoke_agent team/echo"]
     assert (task.parent_span_id, task.trace_id.hex() == TRACE) == (b"", False)
-    assert all(parent.startswith(f"00-{task.trace_id.hex()}-") for parent in model.parents)
+    assert all(parent.startswith(f"00-{task.trace_id.hex()}-") for parent in recorder.parents)
 
 
-async def test_where_nobody_collects_the_model_is_told_of_no_trace(agent, overheard):
-    model, endpoint = overheard
+async def test_where_nobody_collects_the_model_is_told_of_no_trace(agent, model):
+    recorder, endpoint = model
     async with agent(model=endpoint) as guest:
         await sent(guest, f"00-{TRACE}-{SPAN}-01")
-    assert set(model.parents) == {""}
+    assert set(recorder.parents) == {""}

@@ -2,11 +2,10 @@
 
 import asyncio
 import threading
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.agent_image.entry_points import Installed
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.plugins import Plugin as Declared
@@ -18,16 +17,6 @@ from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.frames import TurnRequest
 
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
-
-
-@dataclass(frozen=True)
-class Installed:
-    name: str
-    factory: Any
-    value: str = "here:plugin"
-
-    def load(self):
-        return self.factory
 
 
 async def _run(_):

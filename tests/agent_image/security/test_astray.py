@@ -30,23 +30,23 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return found
 
 
-def test_nobody_came_where_nothing_was_named(report: dict[str, Any]) -> None:
+def test_r10_nobody_came_where_nothing_was_named(report: dict[str, Any]) -> None:
     public = report["seen"].pop("93.184.216.34")
     assert set(report["seen"].values()) == {0}, report["seen"]
     assert public == 2, "the one who may be told was told, and answered a redirect that nobody followed"
     report["seen"]["93.184.216.34"] = public
 
 
-def test_every_address_that_leads_astray_is_refused_when_it_is_registered(report: dict[str, Any]) -> None:
+def test_r10_every_address_that_leads_astray_is_refused_when_it_is_registered(report: dict[str, Any]) -> None:
     assert len(report["refused"]) > 15
     assert set(report["refused"].values()) == {-32602}, report["refused"]
 
 
-def test_names_that_rebind_and_redirects_are_given_up_when_it_is_delivered(report: dict[str, Any]) -> None:
+def test_r10_names_that_rebind_and_redirects_are_given_up_when_it_is_delivered(report: dict[str, Any]) -> None:
     assert report["dead"] == ["it redirects: register the address that it leads to", ASTRAY, ASTRAY]
 
 
-def test_peers_and_servers_whose_names_lead_astray_are_not_asked(report: dict[str, Any]) -> None:
+def test_r10_peers_and_servers_whose_names_lead_astray_are_not_asked(report: dict[str, Any]) -> None:
     said = report["asked"]
     assert len(said) == 6
     assert all("leads to an address that agents may not reach" in each for each in said), said

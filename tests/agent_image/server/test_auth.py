@@ -58,7 +58,7 @@ def entry(owner: str, token: str) -> dict[str, str]:
         ),
     ],
 )
-async def test_refused(open_door: Open, headers: list[tuple[str, str]], reason: str, challenge: str) -> None:
+async def test_r11_refused(open_door: Open, headers: list[tuple[str, str]], reason: str, challenge: str) -> None:
     metrics = Metrics(CollectorRegistry())
     door = await open_door(metrics=metrics)
     async with door.http(None) as http:
@@ -79,7 +79,35 @@ async def test_everything_but_the_cards_needs_a_credential(open_door: Open, path
         assert (await http.get("/.well-known/agent.json")).status_code == 200
 
 
-async def test_a_rotated_token_counts_from_the_next_request(open_door: Open, mounted: Any) -> None:
+@pytest.mark.parametrize(
+    "callers",
+    [
+        pytest.param(None, id="none mounted"),
+        pytest.param({"version": 1, "callers": []}, id="an empty list"),
+    ],
+)
+async def test_an_agent_that_starts_without_callers_is_open_to_nobody(
+    open_door: Open, mounted: Any, callers: Any
+) -> None:
+    """PA-076: it listens on every address of its pod, so there is nothing that could make it open."""
+    if callers is None:
+        mounted.layout.callers_file.unlink()
+    else:
+        mounted.write(mounted.layout.callers_file, callers)
+    door = await open_door()
+    said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+    async with door.http(None) as http, door.ops() as ops:
+        for headers in ({}, {"Authorization": "Bearer token-of-default"}, {"Authorization": "Bearer"}):
+            for path in ("/a2a", "/a2a/", "/a2a/message:send", "/a2a/tasks", "/admin/memory"):
+                for verb in ("GET", "POST", "DELETE", "OPTIONS"):
+                    answer = await http.request(verb, path, json={"message": said}, headers=headers)
+                    assert answer.status_code == 401, (verb, path, answer.text)
+        assert (await http.get("/.well-known/agent-card.json")).status_code == 200
+        assert (await ops.get("/readyz")).status_code == (503 if callers is None else 200)
+    assert door.turn.requests == []
+
+
+async def test_r11_a_rotated_token_counts_from_the_next_request(open_door: Open, mounted: Any) -> None:
     door = await open_door()
     callers = mounted.layout.callers_file
 
@@ -163,7 +191,9 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("expires", "status"), ENDS)
-async def test_a_token_ends_when_the_list_says(open_door: Open, mounted: Any, expires: str | None, status: int) -> None:
+async def test_r11_a_token_ends_when_the_list_says(
+    open_door: Open, mounted: Any, expires: str | None, status: int
+) -> None:
     end = {"expires": expires} if expires else {}
     callers = [entry("client:default", "token-of-default") | end, entry("client:default", "new")]
     mounted.write(mounted.layout.callers_file, {"version": 1, "callers": callers})
@@ -178,7 +208,7 @@ async def test_a_token_ends_when_the_list_says(open_door: Open, mounted: Any, ex
 
 
 @pytest.mark.parametrize("expires", ["tomorrow", "2026-03-01T12:00:00", {}], ids=repr)
-def test_an_end_that_is_none_makes_the_list_unusable(expires: Any) -> None:
+def test_r11_an_end_that_is_none_makes_the_list_unusable(expires: Any) -> None:
     raw = json.dumps({"version": 1, "callers": [entry("client:a", "t") | {"expires": expires}]}).encode()
     with pytest.raises(ValueError, match=r"check callers\.0\.expires"):
         parse_callers(raw)
@@ -288,7 +318,7 @@ def listed(*tokens: str, digest: type[str] = str) -> Callers:
     return Callers.model_construct(version=1, callers=tuple(held))
 
 
-def test_digests_are_not_compared_in_a_way_that_ends_early() -> None:
+def test_r11_digests_are_not_compared_in_a_way_that_ends_early() -> None:
     callers = listed("first", "second", digest=Watched)
     found = [recognise(token, callers) for token in ("first", "second", "third")]
     assert [caller and caller.name for caller in found] == ["first", "second", None]
@@ -302,7 +332,7 @@ def test_a_digest_is_as_long_as_every_other() -> None:
             parse_callers(json.dumps(document).encode())
 
 
-def test_who_comes_first_in_the_list_is_not_found_sooner() -> None:
+def test_r11_who_comes_first_in_the_list_is_not_found_sooner() -> None:
     callers = listed(*(f"token {number}" for number in range(2000)))
     taken: dict[str, list[float]] = {"token 0": [], "token 1999": [], "nobody": []}
     for _, token in itertools.product(range(15), taken):  # one after the other: what disturbs one disturbs all

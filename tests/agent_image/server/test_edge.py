@@ -120,7 +120,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("body", "status", "code"), REFUSED)
-async def test_refusals(open_door: Open, body: bytes, status: int, code: int | None) -> None:
+async def test_r7_refusals(open_door: Open, body: bytes, status: int, code: int | None) -> None:
     door = await open_door()
     async with door.http() as http:
         response = await http.post("/a2a", content=body)
@@ -162,18 +162,53 @@ async def test_both_spellings_of_the_path_work(open_door: Open) -> None:
         pytest.param({"Content-Encoding": "gzip"}, 415, id="a compressed body"),
         pytest.param({"Content-Type": "text/plain"}, 415, id="a body that does not say it is JSON"),
         pytest.param({"Content-Type": "application/json; charset=utf-8"}, 200, id="JSON with a charset passes"),
-        pytest.param({"Origin": "https://evil.example"}, 403, id="a browser of a foreign origin"),
-        pytest.param({"Origin": "null"}, 403, id="a browser of no origin"),
-        pytest.param({"Origin": "https://GOOD.example"}, 200, id="a listed origin passes, in any case"),
     ],
 )
-async def test_headers(open_door: Open, mounted: Any, documents: Any, headers: dict[str, str], status: int) -> None:
-    mounted.write(mounted.layout.config_file, documents(allowedOrigins=["https://good.example"]))
+async def test_r7_headers(open_door: Open, headers: dict[str, str], status: int) -> None:
     door = await open_door()
     body = gzip.compress(call()) if "Content-Encoding" in headers else call()
     async with door.http() as http:
         response = await http.post("/a2a", content=body, headers=headers)
     assert response.status_code == status
+
+
+EVIL, NOBODY, GOOD = "https://evil.example", "null", "https://good.example"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "origin", "status", "readable", "warned"),
+    [
+        pytest.param(["https://good.example"], EVIL, 403, False, False, id="a page of a foreign origin is refused"),
+        pytest.param(["https://good.example"], NOBODY, 403, False, False, id="a page of no origin is refused"),
+        pytest.param(["https://good.example"], GOOD, 200, True, False, id="a listed origin passes"),
+        pytest.param(["https://good.example"], GOOD.upper(), 200, False, False, id="in any case"),
+        pytest.param(["https://good.example"], None, 200, False, False, id="a program states none and passes"),
+        pytest.param([], GOOD, 403, False, False, id="an empty list lets no page pass"),
+        pytest.param(["*"], EVIL, 200, True, False, id="where every origin is listed it passes in silence"),
+        pytest.param(None, EVIL, 200, False, True, id="where nothing is said it passes, and the log says so"),
+        pytest.param(None, None, 200, False, False, id="of a program the log says nothing"),
+    ],
+)
+async def test_origins(
+    open_door: Open,
+    mounted: Any,
+    documents: Any,
+    caplog: pytest.LogCaptureFixture,
+    allowed: list[str] | None,
+    origin: str | None,
+    status: int,
+    *,
+    readable: bool,
+    warned: bool,
+) -> None:
+    mounted.write(mounted.layout.config_file, documents(**({} if allowed is None else {"allowedOrigins": allowed})))
+    door = await open_door()
+    async with door.http() as http:
+        headers = {"Origin": origin} if origin else {}
+        answers = [await http.post("/a2a", content=call("GetTask", {"id": "x"}), headers=headers) for _ in range(2)]
+    assert {answer.status_code for answer in answers} == {status}
+    assert all(("access-control-allow-origin" in answer.headers) is readable for answer in answers)
+    assert [record.levelname for record in caplog.records if "origin" in record.message] == ["WARNING"] * warned
 
 
 async def test_a_page_of_a_listed_origin_may_ask_before_it_calls_and_read_the_answer(
@@ -277,7 +312,7 @@ async def test_a_task_that_has_ended_is_kept_for_as_long_as_the_agent_says(
     assert answer["error"]["code"] == -32001
 
 
-async def test_a_body_that_says_nothing_of_its_size_is_counted(open_door: Open) -> None:
+async def test_r7_a_body_that_says_nothing_of_its_size_is_counted(open_door: Open) -> None:
     door = await open_door()
 
     async def endless() -> Any:
@@ -314,7 +349,7 @@ class Hasty(ReceiptProtocol):
         pytest.param(b"GET / HTTP/1.1\r\n" + b"X-Many: y\r\n" * 10_000, id="headers without end"),
     ],
 )
-async def test_headers_are_due(open_door: Open, sent: bytes) -> None:
+async def test_r9_headers_are_due(open_door: Open, sent: bytes) -> None:
     door = await open_door(protocol=Hasty)
     host, port = door.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -324,7 +359,7 @@ async def test_headers_are_due(open_door: Open, sent: bytes) -> None:
     writer.close()
 
 
-async def test_an_empty_line_after_an_answer_holds_no_connection(open_door: Open) -> None:
+async def test_r9_an_empty_line_after_an_answer_holds_no_connection(open_door: Open) -> None:
     door = await open_door(protocol=Hasty)
     host, port = door.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -382,7 +417,7 @@ class Impatient(ReceiptProtocol):
         pytest.param("GET /.well-known/agent-card.json HTTP/1.1", id="a card with a body"),
     ],
 )
-async def test_strangers_hold_no_connection_by_a_body_that_never_ends(open_door: Open, first_line: str) -> None:
+async def test_r9_strangers_hold_no_connection_by_a_body_that_never_ends(open_door: Open, first_line: str) -> None:
     door = await open_door(protocol=Impatient)
     host, port = door.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -433,7 +468,7 @@ async def test_nobody_on_its_way_may_keep_or_hold_back_a_stream(open_door: Open)
     assert answer.headers["x-accel-buffering"] == "no"
 
 
-async def test_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> None:
+async def test_r9_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> None:
     from fleetwright_agent.server.edge import Bodies
 
     answers: list[dict[str, Any]] = []

@@ -13,7 +13,8 @@ from fleetwright_agent.extensions import COST
 from fleetwright_agent.server.answer import FLUSH_SECONDS
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, fold
-from fleetwright_agent.server.executor import FrameExecutor, LastCompaction
+from fleetwright_agent.server.executor import FrameExecutor
+from fleetwright_agent.server.last_compaction import LastCompaction
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Job, Outcome
 from fleetwright_agent.turn.frames import (

@@ -50,7 +50,7 @@ class Ends(AgentExecutor):
 
 
 @pytest.mark.parametrize("state", [pytest.param(state, id=f"a task that is {state}") for state in RESTING])
-async def test_a_task_in_any_state_is_there_after_a_restart_and_tells_its_readers_so(
+async def test_r2_a_task_in_any_state_is_there_after_a_restart_and_tells_its_readers_so(
     open_door: Open, state: str
 ) -> None:
     first = await open_door(executor=Ends())
@@ -74,7 +74,7 @@ async def test_a_task_in_any_state_is_there_after_a_restart_and_tells_its_reader
     assert after[-1]["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_log_that_another_process_holds_is_waited_for(open_door: Open, mounted: Any) -> None:
+async def test_r3_a_log_that_another_process_holds_is_waited_for(open_door: Open, mounted: Any) -> None:
     path = mounted.layout.memory / "tasks.db"
     first = await open_door()
     task = await first.say("hello")
@@ -97,7 +97,53 @@ async def test_a_log_that_another_process_holds_is_waited_for(open_door: Open, m
     assert await door.get(task["id"]) == task
 
 
-async def test_a_damaged_log_that_a_person_moved_away_needs_no_restart(open_door: Open, mounted: Any) -> None:
+def _torn(content: bytes) -> bytes:
+    return content[:4096] + b"\xff" * 8192 + content[12288:]
+
+
+def _newer(content: bytes) -> bytes:
+    """Its `user_version`, by the format of the file."""
+    return content[:60] + (99).to_bytes(4) + content[64:]
+
+
+def _another(content: bytes) -> bytes:
+    return b"not a database at all" * 1000
+
+
+@pytest.mark.parametrize(
+    ("file", "spoiled", "says"),
+    [
+        pytest.param("tasks.db", _torn, "damaged and was kept as", id="a torn page of the task log"),
+        pytest.param("tasks.db", _another, "damaged and was kept as", id="a task log that is something else"),
+        pytest.param("tasks.db", _newer, "newer version", id="a task log of a newer version"),
+        pytest.param("conversations.db", _another, "conversations.db", id="conversations that are something else"),
+        pytest.param("conversations.db", _newer, "newer version", id="conversations of a newer version"),
+    ],
+)
+async def test_r3_a_file_that_cannot_be_trusted_is_kept_as_it_is_and_the_agent_is_unready_and_says_why(
+    open_door: Open, mounted: Any, file: str, spoiled: Callable[[bytes], bytes], says: str
+) -> None:
+    path: Path = mounted.layout.memory / file
+    first = await open_door()
+    for number in range(20):
+        await first.say(f"hello {number}")
+    await first.app.drain()
+    await first.app.aclose()
+    wrong = spoiled(_content(path))
+    _put(path, wrong)
+    door = await open_door(retry_seconds=60)
+    async with door.ops() as ops:
+        ready = await ops.get("/readyz")
+    assert (ready.status_code, says in ready.text) == (503, True), ready.text
+    # SQLite counts in the first hundred bytes who has opened it.
+    assert wrong[100:] in [_content(kept)[100:] for kept in path.parent.iterdir() if kept.name.startswith(file)]
+    if file == "tasks.db":
+        async with door.http() as http:
+            refused = await http.post("/a2a", json=_send("late"))
+            assert (refused.status_code, says in refused.text) == (503, False)
+
+
+async def test_r3_a_damaged_log_that_a_person_moved_away_needs_no_restart(open_door: Open, mounted: Any) -> None:
     path: Path = mounted.layout.memory / "tasks.db"
     _put(path, b"not a database at all" * 1000)
     door = await open_door(retry_seconds=0.05)
@@ -110,7 +156,7 @@ async def test_a_damaged_log_that_a_person_moved_away_needs_no_restart(open_door
     assert (await door.say("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_log_that_cannot_be_read_for_a_moment_needs_no_restart(open_door: Open, mounted: Any) -> None:
+async def test_r3_a_log_that_cannot_be_read_for_a_moment_needs_no_restart(open_door: Open, mounted: Any) -> None:
     log = SqliteTaskLog(mounted.layout.memory / "tasks.db")
     door = await open_door(log=log, retry_seconds=0.02)
     failing = True
@@ -127,7 +173,9 @@ async def test_a_log_that_cannot_be_read_for_a_moment_needs_no_restart(open_door
     assert (await door.say("hello"))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_write_ahead_log_that_was_cut_short_loses_no_more_than_its_end(open_door: Open, mounted: Any) -> None:
+async def test_r3_a_write_ahead_log_that_was_cut_short_loses_no_more_than_its_end(
+    open_door: Open, mounted: Any
+) -> None:
     path: Path = mounted.layout.memory / "tasks.db"
     first = await open_door()
     tasks = [await first.say(f"hello {n}") for n in range(20)]
@@ -178,7 +226,7 @@ def _address(door: Any) -> tuple[str, int]:
     return host, int(port)
 
 
-async def test_a_reader_that_takes_a_byte_at_a_time_misses_nothing_and_holds_up_nobody(open_door: Open) -> None:
+async def test_r9_a_reader_that_takes_a_byte_at_a_time_misses_nothing_and_holds_up_nobody(open_door: Open) -> None:
     async def floods(request: TurnRequest) -> AsyncIterator[Frame]:
         for _ in range(400):
             yield Text("x" * 1000)
@@ -208,7 +256,7 @@ async def test_a_reader_that_takes_a_byte_at_a_time_misses_nothing_and_holds_up_
     assert "x" * 400_000 in text
 
 
-async def test_readers_that_vanish_in_a_storm_leave_nothing_behind_and_their_tasks_go_on(open_door: Open) -> None:
+async def test_r9_readers_that_vanish_in_a_storm_leave_nothing_behind_and_their_tasks_go_on(open_door: Open) -> None:
     async def waits(request: TurnRequest) -> AsyncIterator[Frame]:
         yield Text("Waiting. ")
         await asyncio.sleep(60)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from a2a.types import (
     TaskState,
     TaskStatusUpdateEvent,
 )
+
+from fleetwright_operator.desired.card import agent_card
 
 Open = Callable[..., Any]
 
@@ -531,3 +534,38 @@ async def test_an_executor_is_given_what_its_card_takes_and_nothing_else(
     else:
         assert answer["error"]["code"] == -32005
         assert "application/json, image/png, text/plain" in answer["error"]["message"]
+
+
+async def says_all(context: RequestContext, queue: EventQueue) -> None:
+    """Answers alone, waits for a credential that comes, or says more than an artifact holds."""
+    asked, on = context.get_user_input(), updater(context, queue)
+    if asked == "reply":
+        await replies(context, queue)
+        return
+    if asked == "wait":
+        await on.requires_auth()
+    await on.add_artifact([Part(text="x" * 5 * 1024 * 1024)])
+    await on.complete()
+
+
+async def test_the_card_that_the_operator_writes_declares_exactly_what_the_edge_says_of_such_an_agent(
+    open_door: Open, mounted: Any
+) -> None:
+    spec = {"description": "d", "executor": {"name": "dice:Dice", "inputModes": ["text/plain", "image/png"]}}
+    card = agent_card({"metadata": {"name": "echo"}, "spec": spec}, url="http://echo", skills=[])
+    mounted.write(mounted.layout.card_file, card)
+    door = await open_door(executor=Scripted(says_all))
+    said: list[Any] = []
+    for text in ("wait", "reply"):
+        params = {"message": {**_said(text), "messageId": text}}
+        async with door.http() as http, http.stream("POST", "/a2a", json=rpc("SendStreamingMessage", params)) as told:
+            said += [line async for line in told.aiter_lines()]
+    said.append(await door.call("ListTasks", {}))
+    async with door.http() as http:
+        params = {"id": "mine", "message": {"role": "user", "parts": [{"type": "text", "text": "more"}]}}
+        await http.post("/a2a", json=rpc("tasks/send", params), headers={"A2A-Version": "0.1"})
+    said.append(await door.get("mine"))
+    seen = set(re.findall(r"https://(?:proto-labs\.ai/a2a/ext|fleetwright\.dev/a2a)/[a-z0-9/-]+", json.dumps(said)))
+    assert seen == {extension["uri"] for extension in card["capabilities"]["extensions"]}
+    picture = {"messageId": "p", "role": "ROLE_USER", "parts": [{"raw": "AA==", "mediaType": "image/png"}]}
+    assert "result" in await door.call("SendMessage", {"message": picture})

@@ -239,7 +239,7 @@ async def test_the_events_of_a_task_at_rest_take_no_room_and_its_next_ones_are_k
     n = await accepted(log, "t")
     for number in range(2, 2000):
         log.append(n, Record(number, number, piece("x")))
-    assert await log._commit(events) == 1999
+    assert await log._commit(events) == 1998
     final = new("t")
     final.status.state = WAITING
     await log.rest(n, (Record(2000, 9, ended("t", WAITING)),), final)
@@ -264,7 +264,7 @@ def evidence(folder: Path) -> Path:
     return next(folder.glob("tasks.db.damaged-*"))
 
 
-async def test_a_file_that_is_no_database_is_kept_and_never_replaced_in_silence(tmp_path: Path) -> None:
+async def test_r3_a_file_that_is_no_database_is_kept_and_never_replaced_in_silence(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     path.write_bytes(b"not a database at all" * 1000)
     for _ in range(2):  # A restart must not turn the lost history into an empty one.
@@ -282,7 +282,7 @@ async def test_a_file_that_is_no_database_is_kept_and_never_replaced_in_silence(
     await log.aclose()
 
 
-async def test_a_torn_page_is_noticed_when_the_log_is_opened(tmp_path: Path) -> None:
+async def test_r3_a_torn_page_is_noticed_when_the_log_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     log = await open_at(path)
     for n in range(200):
@@ -296,7 +296,7 @@ async def test_a_torn_page_is_noticed_when_the_log_is_opened(tmp_path: Path) -> 
     assert evidence(tmp_path).read_bytes() == raw
 
 
-async def test_a_log_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+async def test_r3_a_log_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
@@ -333,7 +333,7 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
     await log.aclose()
 
 
-async def test_a_disk_that_is_full_is_told_and_forgiven_when_it_has_room_again(tmp_path: Path) -> None:
+async def test_r3_a_disk_that_is_full_is_told_and_forgiven_when_it_has_room_again(tmp_path: Path) -> None:
     log = await open_at(tmp_path / "tasks.db")
     n = await accepted(log, "t")
     pages = await log._commit(lambda c: c.execute("PRAGMA page_count").fetchone()[0])
@@ -366,7 +366,7 @@ async def test_a_read_that_fails_is_told_and_forgiven_by_the_next_that_succeeds(
     await log.aclose()
 
 
-async def test_damage_that_a_read_meets_is_told_until_the_restart(tmp_path: Path) -> None:
+async def test_r3_damage_that_a_read_meets_is_told_until_the_restart(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     log = await open_at(path)
     for n in range(200):

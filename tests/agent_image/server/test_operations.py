@@ -1,6 +1,7 @@
 """The protocol's operations through the real door, spoken to by the real client and by hand."""
 
 import asyncio
+import gc
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from a2a.types.a2a_pb2 import SendMessageRequest, TaskState
 
+from fleetwright_agent.extensions import CALL_PATH
 from fleetwright_agent.turn.frames import Done, Frame, Text, ToolEnd, ToolStart, TurnFailed, TurnRequest, Usage
 
 Open = Callable[..., Any]
@@ -295,9 +297,21 @@ async def test_a_running_task_is_listed_as_it_is_now(open_door: Open) -> None:
     assert [t["id"] for t in listed["tasks"]] == [task["id"]]
 
 
-async def test_a_finished_task_takes_no_message_and_no_reader(open_door: Open) -> None:
+async def test_a_finished_task_takes_no_message_and_no_reader_and_neither_leaves_anything_behind(
+    open_door: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The SDK's own handler leaves three tasks of the event loop behind for each, and an ERROR in the log for those."""
     door = await open_door()
     task = await door.say("hello")
+    for _ in range(3):
+        await door.call("SendMessage", {"message": _message("more", taskId=task["id"])})
+    gc.collect()
+    before = _left_behind()
+    for _ in range(10):
+        await door.call("SendMessage", {"message": _message("more", taskId=task["id"])})
+    gc.collect()
+    assert _left_behind() <= before
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
     more = await door.call("SendMessage", {"message": _message("more", taskId=task["id"])})
     assert more["error"]["code"] == -32004
     assert "without taskId" in more["error"]["message"]
@@ -319,6 +333,58 @@ async def test_call_paths(open_door: Open, path: list[str], sentence: str) -> No
     assert task["status"]["state"] == "TASK_STATE_REJECTED"
     assert sentence in task["status"]["message"]["parts"][0]["text"]
     assert door.turn.requests == []
+
+
+LOOP = ["team/other", "team/echo"]
+ON_A_PART = "application/vnd.protolabs.call-path-v1+json"
+
+
+@pytest.mark.parametrize(
+    ("version", "method", "parts", "metadata"),
+    [
+        pytest.param("1.0", "SendMessage", [], {CALL_PATH: LOOP}, id="in the metadata"),
+        pytest.param(
+            "1.0",
+            "SendMessage",
+            [{"data": LOOP, "metadata": {"mimeType": ON_A_PART}, "mediaType": "application/json"}],
+            {},
+            id="as a data part of 1.0",
+        ),
+        pytest.param(
+            "1.0",
+            "SendMessage",
+            [{"content": {"$case": "data", "value": LOOP}, "metadata": {"mimeType": CALL_PATH}}],
+            {},
+            id="as the JavaScript SDK has a part in memory, by the URI",
+        ),
+        pytest.param(
+            "0.3",
+            "message/send",
+            [{"kind": "data", "data": {"value": LOOP}, "metadata": {"mimeType": ON_A_PART}}],
+            {},
+            id="as a data part of 0.3",
+        ),
+    ],
+)
+async def test_what_a_caller_says_under_an_extension_counts_on_every_wire(
+    open_door: Open, version: str, method: str, parts: list[Any], metadata: dict[str, Any]
+) -> None:
+    door = await open_door()
+    text = {"text": "hello"} if version == "1.0" else {"kind": "text", "text": "hello"}
+    role = "ROLE_USER" if version == "1.0" else "user"
+    said = {"messageId": f"wire {method} {len(parts)}", "role": role, "parts": [text, *parts], "metadata": metadata}
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": said}}
+    async with door.http() as http:
+        answer = (await http.post("/a2a", json=body, headers={"A2A-Version": version})).json()["result"]
+    task = answer.get("task", answer)
+    assert task["status"]["state"] in ("TASK_STATE_REJECTED", "rejected")
+    assert "would be a loop" in task["status"]["message"]["parts"][0]["text"]
+    assert door.turn.requests == []
+
+
+def _left_behind() -> int:
+    """Tasks of the event loop that no connection has."""
+    return sum("uvicorn" not in repr(each.get_coro()) for each in asyncio.all_tasks())
 
 
 _numbers = itertools.count()

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.__main__ import last_words
 
@@ -24,10 +26,10 @@ EXAMPLE = Path(__file__).parents[3] / "examples/foreign-executor"
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+def free_ports() -> list[int]:
+    """Two of them, taken at once: one after the other they may be the same."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        return [listener.getsockname()[1] for listener in (one, other)]
 
 
 @dataclass
@@ -86,20 +88,20 @@ def start(mounted: Any) -> Start:
     @asynccontextmanager
     async def of(*, executor: str = "", prefix: Sequence[str] = (), ready: bool = True) -> AsyncIterator[Agent]:
         """With an executor, by the command of the image; the prefix is a command that runs it."""
-        ports = [free_port(), free_port()]
+        ports = free_ports()
         words = [str(PROGRAM), str(mounted.layout.root), *map(str, ports)]
         if executor:
+            _answers(executor, mounted)
             where = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
-            listen = ["--port", str(ports[0]), "--ops-port", str(ports[1])]
-            words = ["-m", "fleetwright_agent", "serve", *where, *listen, "--executor", executor]
+            words = ["-m", "fleetwright_agent", "serve", *where, "--port", str(ports[0]), "--ops-port", str(ports[1])]
         process = await asyncio.create_subprocess_exec(
             *prefix, sys.executable, *words, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(EXAMPLE)}
         )
         urls = [f"http://127.0.0.1:{port}" for port in ports]
         try:
             async with (
-                httpx.AsyncClient(base_url=urls[0], headers=HEADERS, timeout=20) as a2a,
-                httpx.AsyncClient(base_url=urls[1], timeout=20) as ops,
+                httpx.AsyncClient(verify=NO_TLS, base_url=urls[0], headers=HEADERS, timeout=20) as a2a,
+                httpx.AsyncClient(verify=NO_TLS, base_url=urls[1], timeout=20) as ops,
             ):
                 agent = Agent(process, a2a, ops)
                 if ready:
@@ -113,7 +115,7 @@ def start(mounted: Any) -> Start:
     return of
 
 
-async def test_after_a_kill_nothing_is_lost_nothing_hangs_and_nothing_runs_twice(start: Start) -> None:
+async def test_r2_after_a_kill_nothing_is_lost_nothing_hangs_and_nothing_runs_twice(start: Start) -> None:
     async with start() as agent:
         done = await agent.say("hello", "finished")
         running = [await agent.say("hang", f"hanging {n}", now=True, contextId=f"c{n}") for n in range(10)]
@@ -134,7 +136,7 @@ async def test_after_a_kill_nothing_is_lost_nothing_hangs_and_nothing_runs_twice
         assert (await agent.say("hello again", "new", contextId="c1"))["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
-async def test_a_log_that_may_only_be_read_is_told_and_nothing_is_taken_until_it_may_be_written(
+async def test_r3_a_log_that_may_only_be_read_is_told_and_nothing_is_taken_until_it_may_be_written(
     start: Start, mounted: Any
 ) -> None:
     file = mounted.layout.memory / "tasks.db"
@@ -186,7 +188,7 @@ async def test_told_to_leave_it_lets_short_work_finish_ends_long_work_and_tells_
     assert "shut down before this task was done" in ends["hang"]["message"]["parts"][0]["text"]
 
 
-async def test_told_to_leave_with_fifty_readers_it_tells_each_of_them_the_end(start: Start) -> None:
+async def test_r14_told_to_leave_with_fifty_readers_it_tells_each_of_them_the_end(start: Start) -> None:
     async with start() as agent:
         begun = 0
         last: dict[int, dict[str, Any]] = {}
@@ -220,6 +222,11 @@ async def test_told_twice_it_leaves_at_once_and_the_task_is_failed_after_the_res
     async with start() as agent:
         ended = (await agent.call("GetTask", {"id": task["id"]}))["result"]
         assert ended["status"]["state"] == "TASK_STATE_FAILED"
+
+
+def _answers(executor: str, mounted: Any) -> None:
+    config = json.loads(mounted.layout.config_file.read_text())
+    mounted.write(mounted.layout.config_file, config | {"executor": executor})
 
 
 def _only_reachable(url: str, mounted: Any) -> None:
@@ -301,7 +308,7 @@ def test_the_last_words_are_left_where_kubernetes_looks_for_them(
 
 async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
     """The real command, asked through its own process: what it has mapped and loaded when it says it is ready."""
-    ports = [free_port(), free_port()]
+    ports = free_ports()
     arguments = ["serve", "--root", str(mounted.layout.root), "--host", "127.0.0.1"]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-X", "importtime", "-m", "fleetwright_agent", *arguments),
@@ -309,7 +316,7 @@ async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports[1]}") as ops:
+    async with httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{ports[1]}") as ops:
         agent = Agent(process, ops, ops)
         reading = asyncio.ensure_future(process.communicate())
         await agent.ready()
@@ -321,8 +328,35 @@ async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:
     assert loaded.isdisjoint({"langgraph", "langchain", "langchain_core", "openai", "mcp"})
 
 
-async def test_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_after_a_while(start: Start) -> None:
+@dataclass
+class Idle:
+    """A connection that a proxy keeps for the next request: closed in that very moment, the request is lost."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    since: float
+
+    @classmethod
+    async def on(cls, agent: Agent) -> "Idle":
+        idle = cls(*await asyncio.open_connection("127.0.0.1", agent.a2a.base_url.port), since=time.monotonic())
+        await idle._asked()
+        return idle
+
+    async def serves_again(self) -> None:
+        """After more than the five seconds for which the server that we build on keeps one by itself."""
+        await asyncio.sleep(max(0.0, self.since + 6 - time.monotonic()))
+        await self._asked()
+        self.writer.close()
+
+    async def _asked(self) -> None:
+        self.writer.write(b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200" in await self.reader.readline()
+        await self.reader.readuntil(b"}]}")
+
+
+async def test_r15_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_after_a_while(start: Start) -> None:
     async with start() as agent:
+        idle = await Idle.on(agent)
         asked = asyncio.create_task(agent.say("block 4", "m-1"))
         seen: dict[str, list[int]] = {"/healthz": [], "/readyz": []}
         said = ""
@@ -341,6 +375,7 @@ async def test_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_after
         await agent.ready()
         assert (await agent.ops.get("/healthz")).status_code == 200
         assert "fleetwright_loop_stalls_total 1.0" in (await agent.ops.get("/metrics")).text
+        await idle.serves_again()
 
 
 async def test_the_example_of_a_foreign_executor_is_served_by_the_images_command(start: Start) -> None:
@@ -352,18 +387,29 @@ async def test_the_example_of_a_foreign_executor_is_served_by_the_images_command
 
 
 @pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(("serve", "--port", "0", "--ops-port", "0"), id="when it is to serve"),
+        pytest.param(("probe", "agent"), id="when it is tried before it serves"),
+    ],
+)
+@pytest.mark.parametrize(
     ("executor", "says"),
     [
         pytest.param("dice:Cards", "AttributeError", id="a name that is not in the module"),
+        pytest.param("dice.Dice", "executor: String should match pattern", id="no name of that shape"),
         pytest.param("cards:Cards", "No module named 'cards'", id="a module that is not there"),
         pytest.param("collections:OrderedDict", "is no AgentExecutor", id="something else"),
     ],
 )
-async def test_an_executor_that_cannot_be_made_is_named(mounted: Any, executor: str, says: str) -> None:
-    command = [sys.executable, "-m", "fleetwright_agent", "serve", "--root", str(mounted.layout.root)]
+async def test_an_executor_that_cannot_be_made_is_named(
+    mounted: Any, executor: str, says: str, look: tuple[str, ...]
+) -> None:
+    _answers(executor, mounted)
+    command = [sys.executable, "-m", "fleetwright_agent", *look, "--root", str(mounted.layout.root)]
     ended = await asyncio.to_thread(
         subprocess.run,
-        [*command, "--executor", executor, "--port", "0", "--ops-port", "0"],
+        command,
         env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
         capture_output=True,
         text=True,

@@ -158,7 +158,7 @@ async def test_a_task_can_be_cancelled_before_its_work_begins() -> None:
 async def test_a_task_can_be_cancelled_before_it_is_taken_up_again() -> None:
     _, live = await live_task(MemoryTaskLog())
     runs = Runs(Counting(), limit=600, metrics=Metrics(CollectorRegistry()), clock=Clock())
-    await runs.cancel(live)
+    await asyncio.gather(runs.cancel(live), runs.cancel(live))
     assert (await live.rested()).status.state == TaskState.TASK_STATE_CANCELED
     assert runs.recover(live, share=lambda _: lambda: None)
     assert (len(runs), live.state) == (0, TaskState.TASK_STATE_CANCELED)

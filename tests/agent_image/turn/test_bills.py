@@ -70,6 +70,17 @@ async def test_an_answer_begins_a_bill_of_its_own(database: Database) -> None:
     assert await bills.begin(TurnRequest("o", "c", "t", "x", restarted=True)) == []
 
 
+async def test_what_stands_in_a_question_is_not_said_again_where_the_answer_was_not_worked_on(
+    database: Database,
+) -> None:
+    bills = Bills(Spending(database))
+    asking = TurnRequest("o", "c", "t", "x")
+    await use(database, bills, asking)
+    bills.close(asking)
+    bills.open("o", "t")
+    assert await bills.begin(TurnRequest("o", "c", "t", "yes", restarted=True)) == []
+
+
 async def test_a_cost_is_on_disk_before_it_is_told(database: Database, tmp_path: Path) -> None:
     bills, request = Bills(Spending(database)), TurnRequest("o", "c", "t", "x")
     await use(database, bills, request)

@@ -27,6 +27,11 @@ class Prompt(BaseChatModel):
     def _llm_type(self) -> str:
         return "prompt"
 
+    @property
+    def _serialized(self) -> dict[str, Any]:
+        """As the shipped models have it."""
+        return {}
+
     def heard(self, said: Any, thought: Any) -> Self:
         return self.model_copy(update={"said": said, "thought": thought})
 

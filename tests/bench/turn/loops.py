@@ -1,4 +1,4 @@
-"""Loops for the same conversation: ours with all that it keeps, a bare one that keeps nothing, and floors between.
+"""Loops for the same conversation: ours with all that it keeps and with none of it, a bare one, and floors between.
 
 A floor is the bare loop with a saver: one that keeps nothing shows what LangGraph takes for having a saver at all.
 """
@@ -15,10 +15,13 @@ from langchain.agents import create_agent
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.base import BaseCheckpointSaver, ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.memory import InMemorySaver
 from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
 from tests.bench.turn.chat import QUESTION, TOOL, Prompt
+from tests.bench.turn.nowhere import Nowhere, held
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
@@ -79,13 +82,14 @@ class Ours:
 
 
 @asynccontextmanager
-async def ours() -> AsyncIterator[Ours]:
-    """On a disk: every step is there before the next begins, with journal, ledger, trail and session."""
-    config, metrics = configured(), Metrics(CollectorRegistry())
+async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
+    """Lasting, every step is on a disk before anybody hears of it, with journal, ledger, trail and session."""
+    forgetful = {} if lasting else {"memory": {"sessions": {"enabled": False}}, "audit": {"mode": "Off"}}
+    config, metrics = configured(**forgetful), Metrics(CollectorRegistry())
     with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
         layout = Layout(root=Path(folder))
         layout.memory.mkdir(parents=True)
-        database = Database(layout.memory / schema.FILE, schema.SCHEMA)
+        database = Database(layout.memory / schema.FILE, schema.SCHEMA) if lasting else Nowhere(schema.SCHEMA)
         supplies = Supplies(
             config=config,
             layout=layout,
@@ -99,7 +103,7 @@ async def ours() -> AsyncIterator[Ours]:
             books=Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time),
             tracing=UNTOLD,
         )
-        turn = _turn(supplies)
+        turn = _turn(supplies, lasting=lasting)
         try:
             yield Ours(turn)
         finally:
@@ -110,10 +114,11 @@ async def ours() -> AsyncIterator[Ours]:
             await database.aclose()
 
 
-def _turn(supplies: Supplies) -> GraphTurn:
+def _turn(supplies: Supplies, *, lasting: bool) -> GraphTurn:
     """As the assembly has it, with another model and a tool."""
     config, metrics = supplies.config, supplies.metrics
     remembered = memories(supplies.conversations, supplies.layout.memory, redact=Redactor().text)
+    remembered = remembered if lasting else held(remembered)
     enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = Auditor(supplies.trail, config.audit.mode)
     calls = ModelCalls(config.model, metrics, books=supplies.books)
@@ -161,6 +166,23 @@ class Bare:
         place: RunnableConfig = {"configurable": {"thread_id": "t"}}
         ended = await self._graph.ainvoke({"messages": [*before, HumanMessage(QUESTION)]}, place, **self._sync)
         self.history = ended["messages"]
+
+
+class BareStream:
+    """LangChain's own loop and client on a model server, in this process: no server, no memory, no tools."""
+
+    def __init__(self, port: int) -> None:
+        chat = ChatOpenAI(model="m", base_url=f"http://127.0.0.1:{port}/v1", api_key=SecretStr("none"), max_retries=0)
+        self._graph: Any = create_agent(chat, system_prompt=SystemMessage(INSTRUCTIONS))
+
+    async def heard(self) -> float:
+        """Seconds to the first piece of the answer; the rest is read."""
+        began, heard = time.perf_counter(), 0.0
+        asked = {"messages": [HumanMessage("Tell me.")]}
+        async for piece, _ in self._graph.astream(asked, stream_mode="messages"):
+            if not heard and piece.text:
+                heard = time.perf_counter() - began
+        return heard
 
 
 class Forgetting(BaseCheckpointSaver[int]):

@@ -6,7 +6,7 @@ that depend on the environment, and secrets (only names of files that hold them)
 """
 
 from ipaddress import IPv4Network, IPv6Network
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,8 @@ from fleetwright_agent.config.server import DialectName, Extensions, Limits, Pus
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.config.tools import McpServer, Peer, Skill, ToolSearch
+
+_PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 
 
 class AgentConfig(Part):
@@ -39,6 +41,8 @@ class AgentConfig(Part):
     url: str
     """Where callers reach this agent, without a path."""
     model: Model
+    executor: str | None = Field(default=None, max_length=253, pattern=_PLACE)
+    """`MODULE:NAME` in the image: an AgentExecutor of the a2a-sdk that answers in place of the model loop."""
     skills: tuple[Skill, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
     plugins: tuple[Plugin, ...] = Field(default=(), max_length=16)
@@ -72,8 +76,11 @@ class AgentConfig(Part):
     """Without it nobody is told of traces."""
     push: Push | None = None
     """Without it clients cannot ask for push notifications, and the card says so."""
-    allowed_origins: tuple[str, ...] = ()
-    """Pages whose scripts may call, by the origin that their browser states; programs state none."""
+    allowed_origins: tuple[str, ...] | None = None
+    """Pages whose scripts may call, by the origin that their browser states, `*` for every; programs state none.
+
+    Without a list pages may call as well, and read no answer.
+    """
     denied_ranges: tuple[IPv4Network | IPv6Network, ...] = ()
     """Of the installation: what nothing that this agent opens by itself may lead to."""
     task_retention_seconds: int = Field(default=24 * 3600, gt=0)

@@ -4,9 +4,11 @@ The stock SQLite saver writes the whole history at every step (219 MB after 200 
 Here a message is one row, written once; beside them stands the newest checkpoint without its messages, and
 its pending writes. Invariant: a stored message never changes; a history that does not extend the stored one
 is written anew. What is put is written in its turn and waited for by `settled`, before anybody outside learns of it;
-what was decoded before is not decoded again. Refuses time travel: only the newest checkpoint of a thread exists.
+the steps that gather until then are written as one. What was decoded before is not decoded again. Refuses time travel:
+only the newest checkpoint of a thread exists.
 """
 
+import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -16,7 +18,6 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    WRITES_IDX_MAP,
     BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
@@ -30,8 +31,7 @@ from fleetwright_agent.memory import threads
 from fleetwright_agent.memory.archive import GONE
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.histories import Histories, Known
-
-_MESSAGES = "messages"
+from fleetwright_agent.memory.steps import MESSAGES, Step, Steps, Writes, ends_with
 
 
 def message_of(serde: SerializerProtocol, identity: str, kind: str, body: bytes) -> AnyMessage:
@@ -65,7 +65,7 @@ def _read(db: sqlite3.Connection, thread: str, ns: str, known: Known) -> _Found 
     if checkpoint is None:
         return None
     count = len(known.messages)
-    begins = bool(count) and _ends_with(db, thread, ns, count, known.messages[-1].id)
+    begins = bool(count) and ends_with(db, thread, ns, count, known.messages[-1].id)
     query = "SELECT id, kind, body FROM messages WHERE thread=? AND ns=? AND position>=? ORDER BY position"
     start = count if begins else 0
     messages = db.execute(query, (thread, ns, start)).fetchall()
@@ -73,12 +73,6 @@ def _read(db: sqlite3.Connection, thread: str, ns: str, known: Known) -> _Found 
         "SELECT task, channel, kind, body FROM writes WHERE thread=? AND ns=? AND checkpoint=? ORDER BY task, position"
     )
     return _Found(checkpoint, messages, begins, db.execute(query, (thread, ns, checkpoint[0])).fetchall())
-
-
-def _ends_with(db: sqlite3.Connection, thread: str, ns: str, count: int, identity: str | None) -> bool:
-    """Whether that message is the last of the first `count` that are stored."""
-    query = "SELECT id FROM messages WHERE thread=? AND ns=? AND position=?"
-    return bool(db.execute(query, (thread, ns, count - 1)).fetchone() == (identity,))
 
 
 class ConversationSaver(BaseCheckpointSaver[int]):
@@ -90,6 +84,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         super().__init__(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
         self._database = database
         self._histories = Histories()
+        self._gathered: dict[tuple[str, str], tuple[Steps, asyncio.Future[None]]] = {}
         database.watch(self._histories.clear)
         self._now = now
 
@@ -114,38 +109,12 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         thread, ns = _key(config)
-        values = dict(checkpoint["channel_values"])
-        history = list(values.pop(_MESSAGES, None) or [])
-        body = self.serde.dumps_typed({**checkpoint, "channel_values": values})
-        described = self.serde.dumps_typed(dict(metadata))
-        at = self._now()
-        known = self._histories.begun(thread, ns, history) if _MESSAGES in new_versions else 0
-
-        def write(db: sqlite3.Connection) -> None:
-            if _MESSAGES in new_versions:
-                self._extend(db, thread, ns, history, known)
-            db.execute(
-                "INSERT OR REPLACE INTO checkpoints VALUES (?,?,?,?,?,?,?,?)",
-                (thread, ns, checkpoint["id"], *body, *described, at),
-            )
-            db.execute("DELETE FROM writes WHERE thread=? AND ns=? AND checkpoint<?", (thread, ns, checkpoint["id"]))
-
-        self._database.put(write, of=thread)
+        news = MESSAGES in new_versions
+        history = [*(checkpoint["channel_values"].get(MESSAGES) or ())] if news else None
+        known = self._histories.begun(thread, ns, history) if history else 0
+        step = Step(checkpoint, metadata, self._now())
+        self._gathering(thread, ns).put(step, history, known=known)
         return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint["id"]}}
-
-    def _extend(self, db: sqlite3.Connection, thread: str, ns: str, history: Sequence[Any], known: int) -> None:
-        """The first `known` messages are stored, unless somebody took the thread away meanwhile."""
-        query = "SELECT id FROM messages WHERE thread=? AND ns=? AND position>=? ORDER BY position"
-        begin = known - 1 if known and _ends_with(db, thread, ns, known, history[known - 1].id) else 0
-        stored = [row[0] for row in db.execute(query, (thread, ns, begin))]
-        start = begin + len(stored)
-        if stored != [message.id for message in history[begin:start]]:
-            db.execute("DELETE FROM messages WHERE thread=? AND ns=?", (thread, ns))
-            start = 0
-        db.executemany(
-            "INSERT INTO messages VALUES (?,?,?,?,?,?)",
-            [(thread, ns, i, history[i].id, *self.serde.dumps_typed(history[i])) for i in range(start, len(history))],
-        )
 
     async def aput_writes(
         self,
@@ -154,28 +123,25 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         task_id: str,
         task_path: str = "",  # noqa: ARG002 - LangGraph's signature; one graph without subgraphs has no paths
     ) -> None:
-        thread, ns = _key(config)
         checkpoint = config["configurable"]["checkpoint_id"]
-        rows = [
-            (
-                thread,
-                ns,
-                checkpoint,
-                task_id,
-                WRITES_IDX_MAP.get(channel, index),
-                channel,
-                *self.serde.dumps_typed(value),
-            )
-            for index, (channel, value) in enumerate(writes)
-        ]
+        self._gathering(*_key(config)).writes.append(Writes(checkpoint, task_id, tuple(writes)))
 
-        def write(db: sqlite3.Connection) -> None:
-            # A special write (an error, an interrupt) replaces its earlier self; an ordinary one stays.
-            for row in rows:
-                verb = "INSERT OR REPLACE" if row[4] < 0 else "INSERT OR IGNORE"
-                db.execute(f"{verb} INTO writes VALUES (?,?,?,?,?,?,?,?)", row)
+    def _gathering(self, thread: str, ns: str) -> Steps:
+        """Those of that thread that are not on their way to the disk yet."""
+        place = (thread, ns)
+        if found := self._gathered.get(place):
+            steps, done = found
+            if self._database.is_waiting(done):
+                return steps
+        steps = Steps(thread, ns)
+        done = self._database.put(lambda db: steps.write(db, self.serde), of=thread)
+        self._gathered[place] = steps, done
+        done.add_done_callback(lambda done: self._written(place, done))
+        return steps
 
-        self._database.put(write, of=thread)
+    def _written(self, place: tuple[str, str], done: "asyncio.Future[None]") -> None:
+        if place in self._gathered and self._gathered[place][1] is done:
+            del self._gathered[place]
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         thread, ns = _key(config)
@@ -187,7 +153,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         checkpoint_id, kind, body, metadata_kind, metadata = found.checkpoint
         checkpoint: Checkpoint = self.serde.loads_typed((kind, body))
         if history := self._decoded(thread, ns, known, found):
-            checkpoint["channel_values"][_MESSAGES] = history
+            checkpoint["channel_values"][MESSAGES] = history
         place: RunnableConfig = {
             "configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
         }

@@ -1,9 +1,10 @@
 """One thread that does all work on an SQLite file, in the order in which it was handed in.
 
-Work shares a commit: with what has gathered beside it, and with what nobody waits for yet, which is committed with the
-next that somebody waits for, or after a few milliseconds. Whoever waits hears after that commit; whoever only reads,
-at once. A piece of work that fails is undone alone. A transaction has the file alone from its beginning, so that what
-was read in it stands: a command beside the process may write too. Refuses: knowing tables.
+Work shares a commit: with what has gathered beside it, and with what nobody waits for yet. That is handed to the thread
+with the next that somebody waits for, or after a few milliseconds: a thread that is woken for each piece of work takes
+its turns from the one that makes it. Whoever waits hears after that commit; whoever only reads, at once. A piece of
+work that fails is undone alone. A transaction has the file alone from its beginning, so that what was read in it
+stands: a command beside the process may write too. Refuses: knowing tables.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 _MOST: Final = 256
-_LINGER: Final = 0.005
+_LINGER: Final = 0.02
 """Seconds that work which nobody waits for may take to be committed."""
 
 
@@ -53,7 +54,10 @@ class Committer(ABC):
         """Args: at most `most` pieces of work share a commit."""
         self._most = most
         self._connection: sqlite3.Connection | None = None
-        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Job[Any]] | None] = queue.SimpleQueue()
+        self._waiting: list[Job[Any]] = []
+        """To be handed to the thread together."""
+        self._timer: asyncio.TimerHandle | None = None
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._together: list[Job[Any]] = []
         """Done in the transaction that is open."""
@@ -76,12 +80,26 @@ class Committer(ABC):
         """Its place among all work is now."""
         if self._thread.ident is None:
             self._thread.start()
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put(Job(work, done, kind))
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        self._waiting.append(Job(work, done, kind))
+        if kind is not Kind.LATER:
+            self._hand_over()
+        elif len(self._waiting) == 1:
+            self._timer = loop.call_later(_LINGER, self._hand_over)
         return done
+
+    def _hand_over(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            together, self._waiting = self._waiting, []
+            self._queue.put(together)
 
     async def _end(self) -> None:
         """After all that was begun."""
+        self._hand_over()
         if self._thread.ident is not None:
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -92,24 +110,26 @@ class Committer(ABC):
     def _work(self) -> None:
         going = True
         while going:
-            batch = self._gathered()
-            jobs = [job for job in batch if job is not None]
-            going = len(jobs) == len(batch)
-            for job in jobs:
-                self._do(job)
-            if not going or time.monotonic() >= self._due or any(job.kind is Kind.AWAITED for job in jobs):
+            gathered = self._gathered()
+            batches = [batch for batch in gathered if batch is not None]
+            going = len(batches) == len(gathered)
+            for batch in batches:
+                for job in batch:
+                    self._do(job)
+            # What came with a question waits for more to come: nobody asks for its commit yet.
+            if any(batch[-1].kind is not Kind.READ for batch in batches) or time.monotonic() >= self._due or not going:
                 self._commit()
 
-    def _gathered(self) -> list[Job[Any] | None]:
+    def _gathered(self) -> list[list[Job[Any]] | None]:
         """Nothing, when the open transaction is due and nothing has come."""
         try:
             left = max(0.0, self._due - time.monotonic()) if self._together else None
-            batch = [self._queue.get(timeout=left)]
+            gathered = [self._queue.get(timeout=left)]
         except queue.Empty:
             return []
-        while len(batch) < self._most and not self._queue.empty():
-            batch.append(self._queue.get())
-        return batch
+        while not self._queue.empty() and sum(len(batch) for batch in gathered if batch) < self._most:
+            gathered.append(self._queue.get())
+        return gathered
 
     def _do(self, job: Job[Any]) -> None:
         if job.kind is Kind.ALONE or len(self._together) >= self._most:

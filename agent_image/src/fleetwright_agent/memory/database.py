@@ -74,6 +74,10 @@ class Database(Committer):
         done.add_done_callback(partial(self._written, of))
         return done
 
+    def is_waiting(self, done: "asyncio.Future[None]") -> bool:
+        """Whether what was put is still to be begun: what it writes may change until then."""
+        return any(job.done is done for job in self._waiting)
+
     async def settled(self, of: str, *, at_once: bool = True) -> None:
         """All that was put under that name is on disk.
 

@@ -1,7 +1,8 @@
 """The journal of tool calls: what makes a call happen at most once, whatever happens to the process.
 
-That a call begins is on disk before it begins, with the message that makes it, and its result before anybody hears of
-it. A call that began and has no result is never made again. Refuses: keeping more than the turn that is under way.
+That a call begins is on disk before it begins, with the message that makes it. Its result is written in its turn, and
+on disk before anybody outside hears of it; a call that began and has no result is never made again. Refuses: keeping
+more than the turn that is under way.
 """
 
 import json
@@ -43,6 +44,11 @@ class Journal:
     async def put(self, thread: str, call: str, state: CallState, body: Any = None) -> None:
         row = (thread, call, state.value, json.dumps(body))
         await self._database.run(lambda db: _put(db, row), after=thread)
+
+    def done(self, thread: str, call: str, body: Any) -> None:
+        """`settled` tells whether that is on disk: until it is, the call counts as one of which nothing is known."""
+        row = (thread, call, CallState.DONE.value, json.dumps(body))
+        self._database.put(lambda db: _put(db, row), of=thread)
 
     async def settled(self, thread: str) -> None:
         """The conversation is on disk up to here, as it is where a call is written down."""

@@ -87,12 +87,7 @@ class LearnedSkills:
 
     async def erase(self, owner: str, context_id: str = "") -> None:
         """Leaves nothing of them in any file."""
-        if not context_id:
-            await self._files.erase(owner)
-        elif self._files.has(owner):
-            database = await self._files.of(owner)
-            await database.run(lambda db: _erase(db, context_id))
-            await database.scrub()
+        await self._files.erase(owner, context_id, _erase)
 
     def owners(self) -> list[str]:
         """Keys of all who have learned skills, for `curate`; call it off the event loop."""

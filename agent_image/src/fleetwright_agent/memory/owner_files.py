@@ -4,8 +4,9 @@ The few that were used last stay open. Refuses: telling owners from file names, 
 """
 
 import hashlib
+import sqlite3
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -40,9 +41,16 @@ class OwnerFiles:
         self._open.move_to_end(key)
         return self._open[key]
 
-    async def erase(self, owner: str) -> None:
-        """Leaves no file of it."""
-        key = _key(owner)
+    async def erase(self, owner: str, context_id: str, part: Callable[[sqlite3.Connection, str], None]) -> None:
+        """Leaves nothing of it in any file, or nothing of one of its conversations, whose rows `part` deletes."""
+        if not context_id:
+            await self._erase(_key(owner))
+        elif self.has(owner):
+            database = await self.of(owner)
+            await database.run(lambda db: part(db, context_id))
+            await database.scrub()
+
+    async def _erase(self, key: str) -> None:
         if opened := self._open.pop(key, None):
             await opened.aclose()
         path = self._path(key)

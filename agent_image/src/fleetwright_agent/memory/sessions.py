@@ -10,8 +10,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -69,10 +70,10 @@ class Sessions:
 
     def prior(self, owner: str, context_id: str) -> str:
         """The newest sessions but this one, oldest dropped first, at most 2,000 tokens; empty when none."""
-        sessions = [session for session in self._load(self._of(owner)) if session.context_id != context_id]
+        others = (session for session in self._newest(self._of(owner)) if session.context_id != context_id)
         entries: list[str] = []
         used = 0
-        for session in sessions[:_NEWEST]:
+        for session in islice(others, _NEWEST):
             lines = [f"- asked: {asked}\n  answered: {answered}" for asked, answered in session.exchanges]
             entry = "\n".join([f"{_day(session.updated)}:", *lines])
             if used + len(entry) > _MOST_CHARACTERS:
@@ -101,6 +102,12 @@ class Sessions:
             if known is None or known.updated < before:
                 path.unlink(missing_ok=True)
 
+    def _newest(self, folder: Path) -> Iterator[Session]:
+        """First what was written last, each read when it is asked for: a new conversation waits for it."""
+        for path in sorted(folder.glob("*.json"), key=_written, reverse=True):
+            if (session := _read(path)) is not None:
+                yield session
+
     def _load(self, folder: Path) -> list[Session]:
         found = [session for path in folder.glob("*.json") if (session := _read(path)) is not None]
         return sorted(found, key=lambda session: session.updated, reverse=True)
@@ -109,7 +116,14 @@ class Sessions:
         """Bounds the folder: ten times what a prompt can show is kept."""
         paths = list(folder.glob("*.json"))
         if len(paths) > _NEWEST * 10:
-            min(paths, key=lambda path: path.stat().st_mtime).unlink(missing_ok=True)
+            min(paths, key=_written).unlink(missing_ok=True)
+
+
+def _written(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0  # Forgotten by another conversation's end meanwhile.
 
 
 def _read(path: Path) -> Session | None:

@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fleetwright_agent import executors
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import ConfigurationError, check_addresses, check_memory, check_secrets, load
@@ -55,8 +56,10 @@ async def _build(config: AgentConfig, layout: Layout) -> None:
     ):
         if problem:
             raise ConfigurationError(problem)
-    app = create_app(config, layout=layout)
+    executor = executors.made(config.executor) if config.executor else None
+    app = create_app(config, layout=layout, executor=executor)
     try:
-        await app.build()
+        if executor is None:
+            await app.build()
     finally:
         await app.aclose()

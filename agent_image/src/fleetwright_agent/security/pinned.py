@@ -18,6 +18,7 @@ import httpx
 
 from fleetwright_agent.security.addresses import Ip
 from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, canonical_host
+from fleetwright_agent.security.trust import trusted
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
 """Raises: OSError: the name is not known, or cannot be looked up now."""
@@ -111,7 +112,7 @@ class PinnedTransport(httpx.AsyncHTTPTransport):
     def __init__(
         self, policy: EgressPolicy, *, verify: ssl.SSLContext | None = None, resolving: Resolve = resolve
     ) -> None:
-        context = verify or httpx.create_ssl_context(trust_env=False)
+        context = verify or trusted()
         super().__init__(verify=context, trust_env=False)
         # The one place where the library takes a backend is the pool itself.
         self._pool = httpcore.AsyncConnectionPool(

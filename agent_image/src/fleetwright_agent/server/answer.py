@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent
+from a2a.types.a2a_pb2 import Artifact, Part, Task, TaskArtifactUpdateEvent
 
 FLUSH_SECONDS: Final = 0.1
 
@@ -15,6 +15,7 @@ FLUSH_SECONDS: Final = 0.1
 class GrowingAnswer:
     def __init__(self, task_id: str, context_id: str, emit: Callable[[TaskArtifactUpdateEvent], None]) -> None:
         self._task_id = task_id
+        self._artifact_id = f"{task_id}-answer"
         self._context_id = context_id
         self._emit = emit
         self._said = ""
@@ -35,6 +36,11 @@ class GrowingAnswer:
             self.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
+
+    def resume(self, task: Task) -> None:
+        """What another process has told of it was said too."""
+        told = (artifact for artifact in task.artifacts if artifact.artifact_id == self._artifact_id)
+        self._said = "".join(part.text for artifact in told for part in artifact.parts)
 
     def flush(self) -> None:
         """Tells what was not told yet."""
@@ -67,6 +73,6 @@ class GrowingAnswer:
         return TaskArtifactUpdateEvent(
             task_id=self._task_id,
             context_id=self._context_id,
-            artifact=Artifact(artifact_id=f"{self._task_id}-answer", name="answer", parts=[Part(text=text)]),
+            artifact=Artifact(artifact_id=self._artifact_id, name="answer", parts=[Part(text=text)]),
             append=append,
         )

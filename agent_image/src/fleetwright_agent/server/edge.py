@@ -1,9 +1,11 @@
 """The first things every request meets: where it comes from, and how much of it there may be.
 
-Middlewares that know HTTP only. Refuses: browsers of foreign origins, bodies that are large, slow, packed or not JSON.
+Middlewares that know HTTP only. Refuses: browsers of origins that a list leaves out, and bodies that are large, slow,
+packed or not JSON.
 """
 
 import asyncio
+import logging
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -15,25 +17,41 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetwright_agent.server.errors import Refusal, refuse
 
+_logger = logging.getLogger(__name__)
 _JSON: Final = frozenset({"application/json", "application/a2a+json"})
+_EVERY: Final = "*"
 MAX_BODY: Final = 1024 * 1024
 BODY_SECONDS: Final = 9.0
 """Ten seconds are what a connection may be held for; the refusal is sent within them too."""
 
 
 class Origins:
-    """A browser says where its page comes from; programs say nothing and pass. Listed pages may read the answers."""
+    """A browser says where its page comes from; programs say nothing and pass. Listed pages may read the answers.
 
-    def __init__(self, app: ASGIApp, *, allowed: Collection[str] = ()) -> None:
-        self._allowed = frozenset(origin.lower() for origin in allowed)
+    Without a list pages may call, for they need a token like everybody, and read nothing (PA-077).
+    """
+
+    def __init__(self, app: ASGIApp, *, allowed: Collection[str] | None = None) -> None:
+        """Args: `allowed` may hold `*`, which is every origin."""
+        self._listed = allowed is not None
+        self._allowed = frozenset(origin.lower() for origin in allowed or ())
         self._app = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if allowed else app
+        self._warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         origins = Headers(scope=scope).getlist("origin")
-        if any(origin.lower() not in self._allowed for origin in origins):
+        if origins and not self._listed:
+            self._warn()
+        elif any(origin.lower() not in self._allowed for origin in origins) and _EVERY not in self._allowed:
             await refuse(403, "Requests from this Origin are not accepted.")(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    def _warn(self) -> None:
+        """Once: who calls decides how often it would be."""
+        if not self._warned:
+            self._warned = True
+            _logger.warning("a page in a browser calls, and no origin is named that may: set auth.allowedOrigins")
 
 
 _SHARED: Final[dict[str, Any]] = {

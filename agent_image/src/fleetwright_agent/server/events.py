@@ -5,7 +5,7 @@ Everything here is pure. Refuses: reading clocks, making identifiers.
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from a2a.types.a2a_pb2 import (
     Artifact,
@@ -37,6 +37,8 @@ TERMINAL = frozenset(
 INTERRUPTED = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
 RESTING = TERMINAL | INTERRUPTED
 
+LEFT: Final = "restart"
+"""In the metadata of the status with which a process leaves its task to the next."""
 _STATE_PREFIX = len("TASK_STATE_")
 
 
@@ -61,6 +63,13 @@ def status_event(
 def rests(told: Task | TaskStatusUpdateEvent) -> bool:
     """Whether nothing more comes of it until its caller says something."""
     return told.status.state in RESTING and GOES_ON not in told.metadata
+
+
+def is_last(event: TaskStatusUpdateEvent) -> bool:
+    """Whether its stream ends with it, which 0.3 and 0.1 call `final`: it rests, or this process leaves it (X-07)."""
+    said = event.status.message.metadata
+    left = event.status.state == TaskState.TASK_STATE_WORKING and "reason" in said and said["reason"] == LEFT
+    return left or rests(event)
 
 
 def going_on(told: Told) -> Told:

@@ -6,12 +6,10 @@ cost. Refuses: knowing what produces the frames.
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
-from a2a.types.a2a_pb2 import Message, Role, TaskState
+from a2a.types.a2a_pb2 import Message, Role, Task, TaskState
 from google.protobuf.json_format import MessageToDict
 
 from fleetwright_agent.config.approvals import Approvals
@@ -40,11 +38,13 @@ from fleetwright_agent.server.extensions import (
     skill_artifact,
     tool_call,
 )
+from fleetwright_agent.server.last_compaction import LastCompaction
 from fleetwright_agent.server.messages import text_of
 from fleetwright_agent.server.pauses import ask_message, reply_to
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Emit, Job, Outcome
 from fleetwright_agent.telemetry.tracing import UNTOLD, Span, Tracing
+from fleetwright_agent.turn.bills import Bills
 from fleetwright_agent.turn.frames import (
     Ask,
     AskKind,
@@ -70,13 +70,6 @@ from fleetwright_agent.wires import attach, data_part, typed_part
 _LONGEST_THOUGHT: Final = 16_000
 
 
-@dataclass(slots=True)
-class LastCompaction:
-    """The newest compaction of this process, for the status page."""
-
-    seen: dict[str, Any] | None = None
-
-
 class FrameExecutor:
     def __init__(
         self,
@@ -88,7 +81,10 @@ class FrameExecutor:
         approval_seconds: int = Approvals().expiry_seconds,
         extensions: Extensions = Extensions(),  # noqa: B008 - frozen
         tracing: Tracing = UNTOLD,
+        bills: Bills | None = None,
     ) -> None:
+        """Args: `bills` of turns whose process ended; without them nothing is known of those."""
+        self._bills = bills
         self.tracing = tracing
         self.turns = turns
         self.myself = myself
@@ -98,6 +94,9 @@ class FrameExecutor:
         self.extensions = extensions
 
     def begin(self, job: Job, emit: Emit) -> "FrameWork":
+        if job.pause and self._bills:
+            # Now, and not when its turn has come: a process may end before that.
+            self._bills.open(job.owner, job.task_id)
         return FrameWork(self, job, emit)
 
     @property
@@ -106,6 +105,11 @@ class FrameExecutor:
 
     def recover(self, job: Job, emit: Emit) -> "FrameWork | None":
         return FrameWork(self, job, emit, restarted=True) if self.recovers else None
+
+    async def lost(self, job: Job, task: Task, outcome: Outcome, *, seconds: float) -> Sequence[Event]:
+        """Raises: MemoryUnusable."""
+        used = await self._bills.of(job.owner, job.task_id) if self._bills else []
+        return FrameWork(self, job, lambda _: None).cut_after(task, used, outcome, seconds=seconds)
 
 
 class FrameWork:
@@ -171,6 +175,16 @@ class FrameWork:
     def cut(self, outcome: Outcome) -> Sequence[Event]:
         self._spoken.stop()
         return [*self._answer(success=False), self._status(outcome.state, outcome.sentence, **_for_programs(outcome))]
+
+    def cut_after(
+        self, task: Task, used: Sequence[Usage | PeerCost], outcome: Outcome, *, seconds: float
+    ) -> Sequence[Event]:
+        """The last events of a turn that another process has run: what is kept of it stands for what it was."""
+        self._started = self._clock.monotonic() - seconds
+        self._spoken.resume(task)
+        for each in used:
+            self._bill.add(each)
+        return self.cut(outcome)
 
     def _request(self, path: tuple[str, ...]) -> TurnRequest:
         return TurnRequest(
@@ -244,16 +258,7 @@ class FrameWork:
             self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
 
     def _compacted(self, end: CompactionEnd) -> None:
-        self._executor.compaction.seen = {
-            "at": datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC).isoformat(timespec="seconds"),
-            "outcome": end.outcome,
-            "tokensBefore": end.tokens_before,
-            "tokensAfter": end.tokens_after,
-            "trigger": end.trigger,
-            "method": end.method,
-            "paybackCalls": end.payback_calls,
-            "cheapestTrigger": end.cheapest_trigger,
-        }
+        self._executor.compaction.note(end, at_ns=self._clock.now_ns())
         change = f"{end.tokens_before} tokens before, {end.tokens_after} after"
         self._progress(f"Compaction {end.outcome}: {change}.")
 

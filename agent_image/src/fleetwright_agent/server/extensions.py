@@ -32,6 +32,8 @@ from fleetwright_agent.turn.people import may_ask
 from fleetwright_agent.wires import attach
 
 _MAX_HOP = 127
+OF_CALLERS = frozenset({CALL_PATH, ASK})
+"""What callers say to the loop."""
 
 
 @dataclass(slots=True)
@@ -112,7 +114,8 @@ def loop_refusal(path: Sequence[str], *, myself: str) -> str | None:
 
 def tool_call(frame: ToolStart | ToolEnd) -> dict[str, Any]:
     """The payload of tool-call-v1; the turn has cut arguments and results to previews."""
-    about = {"toolCallId": frame.call_id, "name": frame.name}
+    within = {"parentToolCallId": frame.parent} if frame.parent else {}
+    about = {"toolCallId": frame.call_id, "name": frame.name, **within}
     if isinstance(frame, ToolStart):
         return {**about, "phase": "started", "args": frame.arguments}
     ended = {"phase": "completed", "result": frame.result} if frame.ok else {"phase": "failed", "error": frame.result}

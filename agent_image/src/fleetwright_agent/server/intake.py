@@ -21,10 +21,11 @@ from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.errors import LimitReached, TooMuchWaits, Unavailable
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL, copy_of, state_word
+from fleetwright_agent.server.extensions import OF_CALLERS
 from fleetwright_agent.server.gate import Gate
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog, TooManyWait
-from fleetwright_agent.server.messages import addressed, check_message, claim_of, further
+from fleetwright_agent.server.messages import addressed, check_message, claim_of, further, understood
 from fleetwright_agent.server.output_modes import check_output_modes
 from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs
@@ -55,10 +56,12 @@ class Intake:
         metrics: Metrics,
         most: int,
         most_waiting: int,
+        extensions: frozenset[str] = OF_CALLERS,
     ) -> None:
         """Args: `most` is how many tasks of one caller may run at once, `most_waiting` how many may wait for it when
-        another is to begin.
+        another is to begin; `extensions` are those that are listened to here.
         """
+        self._extensions = extensions
         self._most_waiting = most_waiting
         self._log = log
         self._tasks = tasks
@@ -89,6 +92,7 @@ class Intake:
             requested: The extensions that it asks for.
             trace: That it belongs to, where its metadata names none; told of its work, and no part of what was said.
         """
+        request = understood(request, self._extensions)
         card, _ = self._card.read()
         check_message(request, input_modes=card.input_modes if card else frozenset())
         if card is not None:

@@ -101,6 +101,10 @@ class Live:
             self._log.began(self._n, self._began_ns, again=again)
         return self._began_ns
 
+    def worked_seconds(self, now_ns: int) -> float:
+        """On its newest message, in whichever processes."""
+        return 0.0 if self._began_ns is None else max(0, now_ns - self._began_ns) / 1e9
+
     async def resume(self, claim: Claim, message: Message) -> Accepted | Known | NotResting:
         """Goes on with an interrupted task: from the commit on it works, and nobody sees the question as open."""
         now = self._clock.now_ns()

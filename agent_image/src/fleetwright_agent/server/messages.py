@@ -16,6 +16,7 @@ from fleetwright_agent.extensions import ANSWER, INCOGNITO, ORIGIN, TRIGGER
 from fleetwright_agent.security.egress import UnusableUrl, target_of
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim
+from fleetwright_agent.wires import lifted
 
 MAX_ID: Final = 128
 CALLED: Final = "called"
@@ -33,6 +34,17 @@ def check_id(value: str, *, field: str) -> None:
         raise InvalidParamsError(f"{field} is longer than {MAX_ID} characters")
     if not value.isprintable():
         raise InvalidParamsError(f"{field} holds characters that cannot be printed")
+
+
+def understood(request: SendMessageRequest, uris: Collection[str]) -> SendMessageRequest:
+    """The request with what it says under those extensions in its metadata, on whichever wire it came."""
+    message = lifted(request.message, uris)
+    if message is request.message:
+        return request
+    kept = SendMessageRequest()
+    kept.CopyFrom(request)
+    kept.message.CopyFrom(message)
+    return kept
 
 
 def check_message(request: SendMessageRequest, *, input_modes: Collection[str]) -> None:

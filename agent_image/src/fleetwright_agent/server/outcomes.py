@@ -5,7 +5,7 @@ from uuid import uuid4
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatusUpdateEvent
 
 from fleetwright_agent.extensions import COST
-from fleetwright_agent.server.events import agent_message, status_event
+from fleetwright_agent.server.events import LEFT, agent_message, status_event
 from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.work import Outcome
 from fleetwright_agent.wires import attach
@@ -41,7 +41,7 @@ def stalled(seconds: float, last: str) -> Outcome:
 def left(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
     """The status of a task that the process leaves to the one after it."""
     message = agent_message(_LEFT, message_id=str(uuid4()))
-    message.metadata["reason"] = "restart"
+    message.metadata["reason"] = LEFT
     return status_event(task.id, task.context_id, TaskState.TASK_STATE_WORKING, at_ns=at_ns, message=message)
 
 

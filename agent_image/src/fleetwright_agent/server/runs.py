@@ -5,7 +5,7 @@ Refuses: knowing how one run comes to its end.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,11 +20,11 @@ from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, state_word
 from fleetwright_agent.server.live import Live
-from fleetwright_agent.server.log import LogUnusable
+from fleetwright_agent.server.log import AtRest, LogUnusable
 from fleetwright_agent.server.outcomes import CANCELED, DRAINED, GIVEN_UP, RESTARTED, ending, unanswered
 from fleetwright_agent.server.pauses import answered_pause, newest_message, pause_of
 from fleetwright_agent.server.run import CLEANUP_SECONDS, Run, Timing
-from fleetwright_agent.server.work import Emit, Executor, Job, Outcome, Pulse, Recovering, Work
+from fleetwright_agent.server.work import Accountable, Emit, Executor, Job, Outcome, Pulse, Recovering, Work
 
 _logger = logging.getLogger(__name__)
 MOST_TAKEN_UP: Final = 3
@@ -106,10 +106,9 @@ class Runs:
 
     async def cancel(self, live: Live) -> None:
         """Stops the run, or ends a task that waits: for its caller, or for being taken up."""
-        canceled = ending(live.task, CANCELED, at_ns=self._clock.now_ns())
         if live.busy and self._run_of(live) is None:
-            await self._end(live, canceled)
-        elif live.busy or not await live.end(canceled):
+            await self._end(live, CANCELED)
+        elif live.busy or not await live.end(ending(live.task, CANCELED, at_ns=self._clock.now_ns())):
             self.stop(live, CANCELED)
 
     async def over(self, live: Live) -> None:
@@ -117,13 +116,25 @@ class Runs:
         if working := [running for running, (held, _) in self._running.items() if held is live]:
             await asyncio.wait(working)
 
-    async def _end(self, live: Live, event: Event) -> None:
+    async def _end(self, live: Live, outcome: Outcome) -> None:
         """Ends a task that no run holds; none takes it up meanwhile."""
         self._ending.add(live)
         try:
-            await live.rest((event,))
+            # Cancelled twice at once it ends once; whoever was second finds that it has.
+            with suppress(AtRest):
+                await live.rest(await self._last_words(live, outcome))
         finally:
             self._ending.discard(live)
+
+    async def _last_words(self, live: Live, outcome: Outcome) -> Sequence[Event]:
+        """What the executor knows of it, and where it does not why it ended: a task ends whatever its bill."""
+        job, task, now_ns = _interrupted(live), live.task, self._clock.now_ns()
+        if job is not None and isinstance(self._executor, Accountable):
+            try:
+                return await self._executor.lost(job, task, outcome, seconds=live.worked_seconds(now_ns))
+            except Exception:
+                _logger.exception("what a task has used cannot be told", extra={"task": live.task_id})
+        return (ending(task, outcome, at_ns=now_ns),)
 
     def _run_of(self, live: Live) -> Run | None:
         return next((run for running, run in self._running.values() if running is live), None)
@@ -159,8 +170,7 @@ class Runs:
 
         Raises: LogUnusable.
         """
-        outcome = GIVEN_UP if live.taken_up > MOST_TAKEN_UP else RESTARTED
-        await self._end(live, ending(live.task, outcome, at_ns=self._clock.now_ns()))
+        await self._end(live, GIVEN_UP if live.taken_up > MOST_TAKEN_UP else RESTARTED)
 
     async def settle(self) -> None:
         """Writes the ends that could not be written when they happened; what still cannot be is left for later."""

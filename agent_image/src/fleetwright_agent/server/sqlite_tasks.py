@@ -34,7 +34,7 @@ def accept(
     for each in (claim, also):
         if each is not None:
             connection.execute(sql.INSERT_CLAIM, (each.owner, each.message_id, each.digest, n))
-    connection.execute(sql.INSERT_EVENT, {"n": n, "seq": 1, "kind": "task", "at": at_ns, "payload": snapshot})
+    # The snapshot is the first event.
     return Accepted(n)
 
 

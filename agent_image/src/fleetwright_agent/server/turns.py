@@ -4,13 +4,17 @@ Its modules are heavy: they are imported beside the event loop, and never before
 """
 
 import asyncio
+import gc
 import importlib
+import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import cast
+from typing import Final, cast
 
 from fleetwright_agent.turn.frames import Leaving, Turn
 from fleetwright_agent.turn.supplies import Supplies
+
+_ASSEMBLY: Final = "fleetwright_agent.turn.assembly"
 
 
 class Turns:
@@ -49,7 +53,12 @@ def assembled(supplies: Supplies) -> Callable[[], Turn]:
     """The real turn, as a recipe."""
 
     def build() -> Turn:
-        assembly = importlib.import_module("fleetwright_agent.turn.assembly")
+        is_new = _ASSEMBLY not in sys.modules
+        assembly = importlib.import_module(_ASSEMBLY)
+        if is_new:
+            # What the modules consist of stays for good: a collection that walks over all of it holds everybody up.
+            gc.collect()
+            gc.freeze()
         return cast("Turn", assembly.build_turn(supplies))
 
     return build

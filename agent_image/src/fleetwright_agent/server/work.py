@@ -94,3 +94,14 @@ class Recovering(Protocol):
 
     def recover(self, job: Job, emit: Emit) -> Work | None:
         """Like `begin`, for a message whose work may be done in part; nothing where that cannot be known."""
+
+
+@runtime_checkable
+class Accountable(Protocol):
+    """An executor that knows of work that no run of this process holds what it has said and used."""
+
+    async def lost(self, job: Job, task: Task, outcome: Outcome, *, seconds: float) -> Sequence[Event]:
+        """The last events of such a task.
+
+        Args: `task` as it is kept; `seconds` it was worked on.
+        """

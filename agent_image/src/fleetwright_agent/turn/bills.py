@@ -25,9 +25,17 @@ class Bills:
     async def begin(self, request: TurnRequest) -> list[Frame]:
         """What the process before this one had used."""
         if request.restarted:
-            return [_frame(body) for body in await self._spending.of(request.owner, request.task_id)]
-        self._spending.begin(request.owner, request.task_id, before=self._clock() - _KEPT_SECONDS)
+            return list(await self.of(request.owner, request.task_id))
+        self.open(request.owner, request.task_id)
         return []
+
+    def open(self, owner: str, task_id: str) -> None:
+        """What the task has used so far stands in it."""
+        self._spending.begin(owner, task_id, before=self._clock() - _KEPT_SECONDS)
+
+    async def of(self, owner: str, task_id: str) -> list[Usage | PeerCost]:
+        """What is kept of a turn that has not ended."""
+        return [_frame(body) for body in await self._spending.of(owner, task_id)]
 
     async def note(self, request: TurnRequest, frame: Frame) -> None:
         """What it says is on disk when this returns; the books have put the cost of a model's call there."""

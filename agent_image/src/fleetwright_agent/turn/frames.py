@@ -37,6 +37,8 @@ class ToolStart:
     name: str
     arguments: str
     """JSON, cut to a preview."""
+    parent: str = ""
+    """The call within which a sub-agent made this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class ToolEnd:
     """Cut to a preview."""
     characters: int = 0
     """Of the whole result."""
+    parent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """The loop of model and tools, as LangGraph builds it: the agent's own, and one for each of its sub-agents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import Context
 from typing import Any, cast
 
+import langsmith
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 
@@ -14,9 +16,15 @@ from fleetwright_agent.turn.models import Chat
 
 def build_loop(chat: Chat, *, links: Sequence[ModelLink], runner: ToolRunner, saver: ConversationSaver) -> Any:
     """A compiled graph; its tools are those of each turn's context."""
+    # The loop asks for a thread twice at each call, to look whether LangSmith is told of it: a look takes no thread.
+    langsmith.set_runtime_overrides(aio_to_thread=_here)
     return create_agent(
         cast("BaseChatModel", chat),
         middleware=[TurnMiddleware(links, runner)],
         context_schema=TurnContext,
         checkpointer=saver,
     )
+
+
+async def _here(_: object, context: Context, func: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+    return context.run(func, *args, **named)

@@ -4,6 +4,7 @@ The environment decides nothing: no variable of the pod changes where requests g
 """
 
 import ssl
+from functools import cache
 
 import httpx2
 
@@ -11,6 +12,12 @@ from fleetwright_agent.config.model import Endpoint, Header
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.telemetry.tracing import traceparent
 from fleetwright_agent.turn.failures import MissingKey, UntrustedAuthority
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Read once: it takes as long as the rest of a short turn."""
+    return httpx2.create_ssl_context(trust_env=False)
 
 
 class ModelTransport(httpx2.AsyncBaseTransport):
@@ -59,8 +66,9 @@ class ModelTransport(httpx2.AsyncBaseTransport):
             raise UntrustedAuthority("the file with the authorities cannot be read") from error
 
     def _connect(self, authorities: bytes) -> httpx2.AsyncHTTPTransport:
-        context = httpx2.create_ssl_context(trust_env=False)
+        context = _trusted()
         if authorities:
+            context = httpx2.create_ssl_context(trust_env=False)
             try:
                 context.load_verify_locations(cadata=authorities.decode("ascii"))
             except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:

@@ -4,6 +4,7 @@ The decision is pure and reads one stored state; `Threads` finds that state and 
 goes on without it. Refuses: going on where a tool call may or may not have happened.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -83,10 +84,10 @@ class Threads:
 
     async def open(self, request: TurnRequest) -> tuple[str, Start, StateSnapshot]:
         """Raises: TurnFailed, where the turn must not go on."""
-        thread = aside = _aside(request).thread
-        if not await self._saver.holds(aside):
-            thread = conversation(request.owner, request.context_id)
-        stored = await self._state(thread)
+        aside, thread = _aside(request).thread, conversation(request.owner, request.context_id)
+        is_aside, stored = await asyncio.gather(self._saver.holds(aside), self._state(thread))
+        if is_aside:
+            thread, stored = aside, await self._state(aside)
         begin = start(request, stored)
         if begin.fresh:
             await self._set_aside(request, stored, thread, unfinished=bool(asked(stored)))

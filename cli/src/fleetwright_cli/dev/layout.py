@@ -23,7 +23,7 @@ from fleetwright_operator.desired.push import offers_push
 from fleetwright_operator.desired.references import instructions_file
 from fleetwright_operator.edges import Identity, allowed_peers, callers_of
 from fleetwright_operator.endpoints import Endpoints
-from fleetwright_operator.render import render_agent
+from fleetwright_operator.render import Rendered, render_agent
 from fleetwright_operator.selection import skill_names
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import InvalidSkill, SkillContent, read_skill
@@ -127,19 +127,6 @@ def _agent(
     agent = fleet.agents[name]
     _require_references(name, agent, fleet)
     _require_no_secrets(name, agent, fleet)
-    namespace = agent["metadata"]["namespace"]
-
-    def bearer(edge: str) -> Bearer:
-        return Bearer(Token(tokens[edge]))
-
-    edges = Tokens(
-        clients={client: bearer(f"client.{name}.{client}") for client in client_names(agent)},
-        callers={
-            f"{namespace}/{caller}": bearer(f"edge.{caller}.{name}")
-            for _, caller in callers_of(agent, fleet.agents.values(), {})
-        },
-        peers={f"{namespace}/{peer}": bearer(f"edge.{name}.{peer}") for _, peer in _allowed_peers(name, fleet)},
-    )
     rendered = render_agent(
         with_provider(agent, provider),
         skills={skill: skills[skill] for skill in skill_names(agent, _labels(fleet))},
@@ -147,9 +134,37 @@ def _agent(
         peers=fleet.agents,
         endpoints=endpoints,
         settings=settings,
-        tokens=edges,
+        tokens=_edges(name, fleet, tokens),
     )
     _require_obeyable(name, rendered.config)
+    files = _mounted(rendered) | _instructions(name, agent, fleet)
+    if offers_push(agent):
+        files[rendered.config["push"]["keyFile"]] = tokens[f"push.{name}"]
+    if provider.key is not None:
+        files[f"secrets/{KEY_SECRET}/{KEY_NAME}"] = provider.key
+    return AgentFiles(name, rendered.revision, {f"etc/fleetwright/{path}": text for path, text in files.items()})
+
+
+def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:
+    """The tokens between the agent, its clients, its callers and its peers."""
+    agent = fleet.agents[name]
+    namespace = agent["metadata"]["namespace"]
+
+    def bearer(edge: str) -> Bearer:
+        return Bearer(Token(tokens[edge]))
+
+    return Tokens(
+        clients={client: bearer(f"client.{name}.{client}") for client in client_names(agent)},
+        callers={
+            f"{namespace}/{caller}": bearer(f"edge.{caller}.{name}")
+            for _, caller in callers_of(agent, fleet.agents.values(), {})
+        },
+        peers={f"{namespace}/{peer}": bearer(f"edge.{name}.{peer}") for _, peer in _allowed_peers(name, fleet)},
+    )
+
+
+def _mounted(rendered: Rendered) -> dict[str, str]:
+    """What a pod would find in its folders of configuration, credentials, cards and skills."""
     card = served_card(rendered.card, unsigned)
     files = {
         "agent.json": _json(rendered.config),
@@ -161,12 +176,7 @@ def _agent(
     files |= {f"auth/{key}": token for key, token in rendered.peer_tokens.items()}
     for skill, content in rendered.skill_files.items():
         files |= {f"skills/{skill}/{path}": text for path, text in content.items()}
-    files |= _instructions(name, agent, fleet)
-    if offers_push(agent):
-        files[rendered.config["push"]["keyFile"]] = tokens[f"push.{name}"]
-    if provider.key is not None:
-        files[f"secrets/{KEY_SECRET}/{KEY_NAME}"] = provider.key
-    return AgentFiles(name, rendered.revision, {f"etc/fleetwright/{path}": text for path, text in files.items()})
+    return files
 
 
 def _instructions(name: str, agent: Manifest, fleet: Fleet) -> dict[str, str]:

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
+from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.work import Emit, Job, Outcome
@@ -202,8 +203,8 @@ def run_agent(tmp_path_factory: pytest.TempPathFactory, mount_below: Any) -> Cal
         with (
             _receiver() as receiver,
             (root / "output").open("wb") as output,
-            httpx.Client(base_url=urls[0], headers=AUTHORIZED) as http,
-            httpx.Client(base_url=urls[1]) as ops,
+            httpx.Client(verify=NO_TLS, base_url=urls[0], headers=AUTHORIZED) as http,
+            httpx.Client(verify=NO_TLS, base_url=urls[1]) as ops,
         ):
             push = {"keyFile": "push/keys", "allowedHosts": [{"host": "127.0.0.1", "port": receiver}]}
             layout = mount_below(root, push=push).layout

@@ -24,7 +24,7 @@ def test_the_document_has_every_path_and_verb() -> None:
     assert described == {(verb, path) for verb, path, _, _ in _PATHS}
 
 
-def test_every_answer_is_one_that_the_document_has(
+def test_r8_every_answer_is_one_that_the_document_has(
     run_agent: Callable[..., Any], python_environment: Callable[[str], Path], tmp_path: Path
 ) -> None:
     with run_agent() as agent:

@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.agent_image.plain import NO_TLS
 
 PROGRAM = Path(__file__).parents[1] / "agent_process.py"
 HEADERS = {"A2A-Version": "1.0", "Authorization": "Bearer token-of-default"}
@@ -28,7 +29,7 @@ def start(mounted: Any, unused_ports: Callable[[], list[int]]) -> Callable[[], A
         )
         try:
             url = f"http://127.0.0.1:{ports[0]}"
-            async with httpx.AsyncClient(base_url=url, headers=HEADERS, timeout=20) as http:
+            async with httpx.AsyncClient(verify=NO_TLS, base_url=url, headers=HEADERS, timeout=20) as http:
                 await _ready(ports[1], process)
                 yield process, http
         finally:
@@ -40,7 +41,7 @@ def start(mounted: Any, unused_ports: Callable[[], list[int]]) -> Callable[[], A
 
 
 async def _ready(port: int, process: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(20), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as ops:
+    async with asyncio.timeout(20), httpx.AsyncClient(verify=NO_TLS, base_url=f"http://127.0.0.1:{port}") as ops:
         while True:
             try:
                 if (await ops.get("/readyz")).status_code == 200:

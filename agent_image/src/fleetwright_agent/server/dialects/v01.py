@@ -26,7 +26,7 @@ from google.protobuf.json_format import MessageToDict
 from fleetwright_agent.extensions import CHOSEN_ID
 from fleetwright_agent.server.dialects import v01_reads as reads
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
-from fleetwright_agent.server.events import INTERRUPTED, Event, rests
+from fleetwright_agent.server.events import INTERRUPTED, Event, is_last, rests
 
 STATES: Final[Mapping[int, str]] = {
     TaskState.TASK_STATE_SUBMITTED: "submitted",
@@ -120,7 +120,7 @@ class Teller:
         if isinstance(event, Task):
             return self._snapshot(event)
         if isinstance(event, TaskStatusUpdateEvent):
-            return [self._status(event.task_id, event.status, final=rests(event))]
+            return [self._status(event.task_id, event.status, final=is_last(event))]
         if isinstance(event, TaskArtifactUpdateEvent):
             shown = artifact(event.artifact, self._place(event.artifact)) | {"append": event.append}
             return [{"id": event.task_id, "artifact": {**shown, **({"lastChunk": True} if event.last_chunk else {})}}]

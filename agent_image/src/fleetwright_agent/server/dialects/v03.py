@@ -18,7 +18,7 @@ from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
 from fleetwright_agent.server.dialects.models import reader
 from fleetwright_agent.server.dialects.v10 import BESIDE_MESSAGE, nothing
 from fleetwright_agent.server.errors import INTERNAL_ERROR
-from fleetwright_agent.server.events import Event, rests
+from fleetwright_agent.server.events import Event, is_last
 
 WORDS: Final = {
     "GetTask": "tasks/get",
@@ -124,10 +124,10 @@ def _card(answer: Any, _: Any) -> Params:
 
 
 def event_model(event: Task | Event) -> Any:
-    """One event as the SDK's model of it, which says `final` wherever the stream rests."""
+    """One event as the SDK's model of it, which says `final` wherever the stream ends."""
     result = sdk.to_compat_stream_response(to_stream_response(event), "").result
     if isinstance(event, TaskStatusUpdateEvent) and isinstance(result, v03.TaskStatusUpdateEvent):
-        result.final = rests(event)
+        result.final = is_last(event)
     return result
 
 

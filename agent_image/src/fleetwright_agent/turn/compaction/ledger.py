@@ -7,17 +7,16 @@ was done.
 
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
-
-from langchain_core.messages import AnyMessage
 
 ENTRY: Final = 240
 """Characters of one entry at most."""
-_MOST_READ: Final = 8000
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -34,16 +33,24 @@ class Kind(StrEnum):
     DONE = "done"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
+    """What is found out about it is kept: of thousands, a compaction asks each."""
+
     kind: Kind
     text: str
     key: str = ""
     """What a newer entry replaces; the text itself where there is none."""
+    read: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    """Its words, where whoever found it has them."""
 
-    @property
+    @cached_property
     def identity(self) -> tuple[Kind, str]:
         return self.kind, (self.key or self.text).casefold()
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        return words(self.text) if self.read is None else self.read
 
 
 def merged(earlier: Sequence[Entry], newer: Sequence[Entry]) -> list[Entry]:
@@ -68,57 +75,52 @@ _SHARES: Final = {
 """Of the room: what people said comes before what a tool can be asked again. What a kind does not use, others do."""
 
 
-def words(message: AnyMessage) -> list[str]:
-    """As often as each is used, in a long text at its beginning."""
-    return _words(message.text[:_MOST_READ])
+def words(text: str) -> tuple[str, ...]:
+    return tuple(map(sys.intern, _WORD.findall(text.casefold())))
 
 
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
+class _Logarithms(dict[int, float]):
+    """Of how often words are used: there are few such numbers, and many words."""
+
+    def __missing__(self, times: int) -> float:
+        self[times] = logarithm = math.log(times + 1)
+        return logarithm
 
 
-class _Rarity(dict[str, float]):
-    """Of a word, from 0 to 1: what is said all the time says little. Found once for each."""
-
-    def __init__(self, used: Counter[str]) -> None:
-        super().__init__()
-        self._used = used
-        self._most = math.log(used.total() + 2)
-
-    def __missing__(self, word: str) -> float:
-        self[word] = rarity = 1 - math.log(self._used[word] + 1) / self._most
-        return rarity
-
-
-def _weight(entry: Entry, rarity: _Rarity) -> float:
-    """The mean rarity of its words."""
-    words = _words(entry.text)
-    return sum([rarity[word] for word in words]) / max(1, len(words))
+def _weights(entries: Sequence[Entry], used: Counter[str]) -> list[float]:
+    """The mean rarity of each entry's words, from 0 to 1: what is said all the time says little."""
+    most, times, logarithms = math.log(used.total() + 2), used.get, _Logarithms()
+    sums = (sum([logarithms[times(word, 0)] for word in entry.words]) for entry in entries)
+    return [
+        1 - total / most / len(entry.words) if entry.words else 0.0 for entry, total in zip(entries, sums, strict=True)
+    ]
 
 
 def bounded(entries: Sequence[Entry], limit: int, used: Counter[str]) -> list[Entry]:
     """The entries that fit into so many characters, the weightiest of each kind, in their order."""
-    if sum(len(line(entry)) for entry in entries) <= limit:
+    sizes = [len(entry.text) + _PER_LINE for entry in entries]
+    if sum(sizes) <= limit:
         return list(entries)
-    rarity = _Rarity(used)
-    weight = [_weight(entry, rarity) for entry in entries]
-    ranked = sorted(range(len(entries)), key=lambda i: (-weight[i], -i))
+    # The newest first of those that weigh the same.
+    ranked = sorted(range(len(entries) - 1, -1, -1), key=_weights(entries, used).__getitem__, reverse=True)
     kept: set[int] = set()
     left = limit
+    of_kind: dict[Kind, list[int]] = {kind: [] for kind in _SHARES}
+    for i in ranked:
+        of_kind[entries[i].kind].append(i)
     for share in (_SHARES, dict.fromkeys(_SHARES, 1.0)):
         for kind, part in share.items():
-            candidates = [i for i in ranked if entries[i].kind is kind and i not in kept]
-            taken = _filled(candidates, entries, min(left, int(part * limit)))
+            taken = _filled([i for i in of_kind[kind] if i not in kept], sizes, min(left, int(part * limit)))
             kept |= taken
-            left -= sum(len(line(entries[i])) for i in taken)
+            left -= sum(sizes[i] for i in taken)
     return [entry for i, entry in enumerate(entries) if i in kept]
 
 
-def _filled(ranked: Sequence[int], entries: Sequence[Entry], room: int) -> set[int]:
+def _filled(ranked: Sequence[int], sizes: Sequence[int], room: int) -> set[int]:
     """The first of them that fit."""
     taken: set[int] = set()
     for index in ranked:
-        room -= len(line(entries[index]))
+        room -= sizes[index]
         if room < 0:
             break
         taken.add(index)
@@ -139,6 +141,9 @@ _HEADINGS: Final = {
 
 def line(entry: Entry) -> str:
     return f"- {entry.text}\n"
+
+
+_PER_LINE: Final = len(line(Entry(Kind.SAID, "")))
 
 
 def rendered(entries: Sequence[Entry]) -> str:

@@ -5,6 +5,7 @@ Refuses: a view that loses a pin, the request under way or the pairing of a call
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 from fleetwright_agent.turn.compaction.pairs import active_request
 from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
 from fleetwright_agent.turn.compaction.prompt import Prompt
-from fleetwright_agent.turn.compaction.pruning import Batch, Shape, oversized
+from fleetwright_agent.turn.compaction.pruning import FORCED_OVER, Batch, Shape, oversized
 from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.summariser import Ask, Material, Summariser, SummaryFailed
 from fleetwright_agent.turn.compaction.summary import Composed, Written, compose
@@ -52,6 +53,7 @@ class Maker:
         self._read_skill = read_skill
         self._rates = rates(model.price)
         self._room = effective_room(policy, room(model))
+        self._window = room(model)
         self._summariser = Summariser(policy, model)
 
     def cut(self, prompt: Prompt) -> int | None:
@@ -65,7 +67,7 @@ class Maker:
             newest=prompt.stored[-1].id or "",
             pruned={**(prompt.view.pruned if prompt.view else {}), **self._shapes(batch.ids)},
         )
-        before, after = prompt.estimated(), prompt.under(view).estimated()
+        before, after = prompt.estimated, prompt.under(view).estimated
         return Made(view, "prune", before, after, batch.after, payback=batch.payback)
 
     async def summarised(
@@ -94,8 +96,11 @@ class Maker:
             SummaryFailed: There is no better view; the old one stands.
         """
         until = self.cut(prompt)
+        if refused is not None and self._leaves_little(prompt, until, refused):
+            with suppress(SummaryFailed):
+                return self._cut_results(prompt, refused)
         if until is None:
-            return self._forced(prompt, refused)
+            raise SummaryFailed("nothing_to_cut")
         material = self._material(prompt, until, chat=chat, cold=cold, refused=refused)
         material = replace(material, settings=settings or {})
         read = asyncio.create_task(asyncio.to_thread(reading.read, prompt.stored, behind=prompt.cut))
@@ -109,15 +114,16 @@ class Maker:
         self, prompt: Prompt, material: Material, until: int, written: tuple[str, Written], reading: Reading
     ) -> Made:
         """Raises: SummaryFailed."""
-        forced = material.refused is not None
-        view, missing = self._view(prompt, until, written[1], reading, forced=forced)
-        made = self._checked(prompt, view, written[0], missing, min_gain=0.0 if forced else None)
+        refused = material.refused
+        view, missing = self._view(prompt, until, written[1], reading, refused=refused)
+        made = self._checked(prompt, view, written[0], missing, min_gain=None if refused is None else 0.0)
         reading.forget(prompt.stored[prompt.cut : until])
         return self._judged(made, material, prompt)
 
     def _judged(self, made: Made, material: Material, prompt: Prompt) -> Made:
         """With what it is worth, by the prices of the agent's own model."""
-        leaving = estimate(material.leaving) + estimate_text(material.earlier)
+        gone = estimate(material.leaving)
+        leaving = gone + estimate_text(material.earlier)
         summary = estimate_text(made.view.summary)
         kept = max(0, made.rewritten - summary)
         warm = made.method == "summary"
@@ -126,7 +132,7 @@ class Maker:
         cheapest = cheapest_trigger(
             self._rates,
             floor=prompt.declared + summary,
-            growth=estimate(material.leaving) / max(1, calls),
+            growth=gone / max(1, calls),
             summary=summary,
             kept=kept,
         )
@@ -154,7 +160,7 @@ class Maker:
         )
 
     def _view(
-        self, prompt: Prompt, until: int, written: Written, reading: Reading, *, forced: bool
+        self, prompt: Prompt, until: int, written: Written, reading: Reading, *, refused: int | None
     ) -> tuple[View, int]:
         old = prompt.view or View()
         leaving = prompt.stored[prompt.cut : until]
@@ -164,8 +170,6 @@ class Maker:
         summary = self._composed(prompt, until, written, reading)
         staying = {message.id for message in prompt.stored[until:]}
         shapes = {name: shape for name, shape in old.pruned.items() if name in staying}
-        if forced:
-            shapes = {**self._shapes(oversized(prompt.stored[until:])), **shapes}
         request = active_request(prompt.stored)
         newest = prompt.stored[-1].id or ""
         taken = request is not None and request.id not in staying
@@ -181,7 +185,17 @@ class Maker:
             digest=pinned.digest,
             pruned=shapes,
         )
-        return view, pinned.missing
+        return (view if refused is None else self._fitting(prompt, view, until, refused)), pinned.missing
+
+    def _fitting(self, prompt: Prompt, view: View, until: int, refused: int) -> View:
+        """The view with results of its tail cut: the longest, and where that is too little all long ones."""
+        enough = min(self._window, int((1 - float(self._policy.guard.min_gain)) * refused))
+        for over in (FORCED_OVER, self._policy.prune.over_chars):
+            cut = self._shapes(oversized(prompt.stored[until:], over=over))
+            view = replace(view, pruned={**cut, **view.pruned})
+            if prompt.under(view).estimated <= enough:
+                break
+        return view
 
     def _composed(self, prompt: Prompt, until: int, written: Written, reading: Reading) -> Composed:
         old = prompt.view or View()
@@ -191,17 +205,21 @@ class Maker:
         found = reading.found(leaving)
         return compose(written, old.ledger, found, used=reading.words, characters=_CHARACTERS * tokens)
 
-    def _forced(self, prompt: Prompt, refused: int | None) -> Made:
-        """Nothing to summarise; cutting the longest results is all that is left."""
-        old = prompt.view or View()
-        shapes = {**self._shapes(oversized(prompt.stored[prompt.cut :])), **old.pruned}
-        if refused is None or len(shapes) == len(old.pruned):
+    def _leaves_little(self, prompt: Prompt, until: int | None, refused: int) -> bool:
+        """Whether a summary would lose what it stands for and gain nothing: it is long results that are too much."""
+        leaving = prompt.stored[prompt.cut : until] if until is not None else ()
+        return estimate(leaving) <= float(self._policy.guard.min_gain) * refused
+
+    def _cut_results(self, prompt: Prompt, refused: int) -> Made:
+        """Raises: SummaryFailed."""
+        old = replace(prompt.view or View(), newest=prompt.stored[-1].id or "")
+        view = self._fitting(prompt, old, prompt.cut, refused)
+        if len(view.pruned) == len(old.pruned):
             raise SummaryFailed("nothing_to_cut")
-        view = replace(old, newest=prompt.stored[-1].id or "", pruned=shapes)
         return self._checked(prompt, view, "prune", 0, min_gain=0.0)
 
     def _checked(self, prompt: Prompt, view: View, method: str, missing: int, *, min_gain: float | None) -> Made:
-        before, after = prompt.estimated(), prompt.under(view).estimated()
+        before, after = prompt.estimated, prompt.under(view).estimated
         gain = float(self._policy.guard.min_gain) if min_gain is None else min_gain
         reason = wrong(
             prompt.stored, view, prior_sessions=prompt.prior_sessions, before=before, after=after, min_gain=gain

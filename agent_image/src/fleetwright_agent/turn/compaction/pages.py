@@ -7,13 +7,15 @@ import json
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.turn.compaction.ledger import ENTRY, Entry, Kind
+from fleetwright_agent.turn.compaction.ledger import ENTRY, Entry, Kind, words
 
+_MOST_WORDS: Final = 1500
 _SHORT_RESULT: Final = 800
 _MOST_OF_MESSAGE: Final = 20
 _MOST_OF_RESULT: Final = 6
@@ -36,66 +38,113 @@ _DECISION: Final = re.compile(
 class Page:
     """One message, read."""
 
+    words: tuple[str, ...] = ()
+    """As often as each is used, in a long text at its beginning."""
     entries: tuple[Entry, ...] = ()
-    """Of what a person or the model said."""
+    """Of what a person or the model said; of a result all that could be told of it, a line each."""
     spoken: frozenset[str] = frozenset()
     """Identifiers in it."""
+    made: Mapping[str, "Made"] = field(default_factory=dict)
+    """The calls in it, by their ids."""
     first: str = ""
     """Line of a result."""
-    lines: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Of a result: those with identifiers, and these."""
+    whole: bool = False
+    """A result that is short enough for all of its lines."""
+    names: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of a longer one: the entries that tell of each identifier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call of a tool."""
+
+    signature: str
+    files: tuple[Entry, ...] = ()
 
 
 def page_of(message: AnyMessage) -> Page:
-    said = sentences(message.text)
+    text = message.text
+    said = [_Said(sentence, words(sentence)) for sentence in sentences(text)]
+    used = tuple(islice(chain.from_iterable(each.words for each in said), _MOST_WORDS))
     if isinstance(message, ToolMessage):
-        told = ((line, tuple(_IDENTIFIER.findall(line))) for line in said)
-        return Page(first=said[0] if said else "", lines=tuple((line, names) for line, names in told if names))
+        return _result(said, used, whole=len(text) <= _SHORT_RESULT)
     if not isinstance(message, HumanMessage | AIMessage):
-        return Page()
-    spoken = frozenset(word for sentence in said for word in _IDENTIFIER.findall(sentence) if len(word) > 2)
+        return Page(used)
+    spoken = frozenset(word for each in said for word in _IDENTIFIER.findall(each.text) if len(word) > 2)
     otherwise = Kind.SAID if isinstance(message, HumanMessage) else Kind.NOTED
-    return Page(tuple(_of_text(said, otherwise)), spoken)
+    calls = message.tool_calls if isinstance(message, AIMessage) else ()
+    made = {call["id"] or "": _made(call["name"], call["args"]) for call in calls}
+    return Page(used, tuple(map(_known, _of_text(said, otherwise))), spoken, made)
+
+
+class _Said(NamedTuple):
+    """A sentence."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+def _result(said: Sequence[_Said], used: tuple[str, ...], *, whole: bool) -> Page:
+    told = [(each, found) for each in said if (found := set(_IDENTIFIER.findall(each.text)))]
+    names: dict[str, tuple[int, ...]] = {}
+    for index, (_, found) in enumerate([] if whole else told):
+        for name in found:
+            names[name] = (*names.get(name, ()), index)
+    entries = tuple(_known(Entry(Kind.FOUND, each.text, read=each.words)) for each, _ in told)
+    return Page(used, entries, first=said[0].text if said else "", whole=whole, names=names)
+
+
+def _known(entry: Entry) -> Entry:
+    """With what a compaction asks of it: whoever reads has the time, and whoever waits for a summary has not."""
+    _ = entry.identity
+    return entry
 
 
 def found(messages: Sequence[AnyMessage], pages: Sequence[Page]) -> list[Entry]:
     """The entries of some messages, oldest first; `pages` are theirs."""
-    calls = {call["id"]: call for m in messages if isinstance(m, AIMessage) for call in m.tool_calls}
+    made = {identity: call for page in pages for identity, call in page.made.items()}
     spoken: frozenset[str] = frozenset().union(*(page.spoken for page in pages))
     entries: list[Entry] = []
     for message, page in zip(messages, pages, strict=True):
         if isinstance(message, ToolMessage):
-            entries += _of_result(message, page, calls.get(message.tool_call_id), spoken)
+            entries += _of_result(message, page, made.get(message.tool_call_id), spoken)
         else:
             entries += page.entries
     return entries
 
 
-def _of_text(said: Sequence[str], otherwise: Kind) -> list[Entry]:
+def _of_text(said: Sequence[_Said], otherwise: Kind) -> list[Entry]:
     entries: list[Entry] = []
-    for sentence in said:
+    for sentence, read in said:
         entries += [Entry(Kind.FILE, path, path) for path in _PATH.findall(sentence)]
         if sentence.endswith("?"):
             continue
         if _DECISION.search(sentence):
-            entries.append(Entry(Kind.DECISION, sentence))
+            entries.append(Entry(Kind.DECISION, sentence, read=read))
         elif _IDENTIFIER.search(sentence) or _NAME.search(sentence):
-            entries.append(Entry(Kind.IDENTIFIER, sentence))
+            entries.append(Entry(Kind.IDENTIFIER, sentence, read=read))
         elif len(sentence.split()) > 2:
-            entries.append(Entry(otherwise, sentence))
+            entries.append(Entry(otherwise, sentence, read=read))
     return entries[:_MOST_OF_MESSAGE]
 
 
-def _of_result(message: ToolMessage, page: Page, call: Mapping[str, Any] | None, spoken: frozenset[str]) -> list[Entry]:
-    name = message.name or (call["name"] if call else "a tool")
-    made = _signature(name, call["args"] if call else {})
+def _of_result(message: ToolMessage, page: Page, call: Made | None, spoken: frozenset[str]) -> list[Entry]:
+    made = call or _made(message.name or "a tool", {})
+    done = _short(f"{made.signature}: {page.first}")
     if message.status == "error":
-        return [Entry(Kind.ERROR, _short(f"{made}: {page.first}"), made)]
-    entries = [Entry(Kind.FILE, path, path) for path in _PATH.findall(made)]
-    whole = len(message.text) <= _SHORT_RESULT
+        return [Entry(Kind.ERROR, done, made.signature)]
     # Of a long result only what somebody spoke of: it may hold thousands of numbers that nobody needs.
-    entries += [Entry(Kind.FOUND, line) for line, told in page.lines if whole or not spoken.isdisjoint(told)]
-    return [*entries[:_MOST_OF_RESULT], Entry(Kind.DONE, _short(f"{made}: {page.first}"), made)]
+    told = page.entries if page.whole else _told(page, spoken)
+    return [*[*made.files, *told][:_MOST_OF_RESULT], Entry(Kind.DONE, done, made.signature)]
+
+
+def _told(page: Page, spoken: frozenset[str]) -> list[Entry]:
+    return [page.entries[i] for i in sorted({i for name in spoken & page.names.keys() for i in page.names[name]})]
+
+
+def _made(name: str, arguments: Mapping[str, Any]) -> Made:
+    signature = _signature(name, arguments)
+    return Made(signature, tuple(Entry(Kind.FILE, path, path) for path in _PATH.findall(signature)))
 
 
 def _signature(name: str, arguments: Mapping[str, Any]) -> str:

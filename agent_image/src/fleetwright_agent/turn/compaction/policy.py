@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from langchain_core.messages import AnyMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from fleetwright_agent.config.compaction import Compaction, CompactionMode
 from fleetwright_agent.config.model import Model
@@ -122,8 +122,17 @@ def choose_cut(messages: Sequence[AnyMessage], policy: Compaction, *, room: int)
         if kept > allowed and index < len(messages):
             break
         index -= 1
-    index = _whole_pairs(messages, index)
+    index = _with_its_request(messages, _whole_pairs(messages, index))
     return index if index > 1 else None
+
+
+def _with_its_request(messages: Sequence[AnyMessage], index: int) -> int:
+    """Where the request under way stands right before the tail it stays there: shown again behind what was done for
+    it, it reads as one that is still to be done.
+    """
+    if 0 < index < len(messages) and isinstance(messages[index - 1], HumanMessage):
+        return index - 1 if not any(isinstance(later, HumanMessage) for later in messages[index:]) else index
+    return index
 
 
 def _whole_pairs(messages: Sequence[AnyMessage], index: int) -> int:

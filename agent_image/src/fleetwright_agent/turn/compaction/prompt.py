@@ -54,6 +54,7 @@ class Prompt:
         trusted_from = self.view.newest if self.view else None
         return prompt_tokens(self.messages, system=self.system, tools=self.tools, trusted_from=trusted_from)
 
+    @cached_property
     def estimated(self) -> int:
         """By estimate alone, to be compared with another estimate."""
         return estimate(self.messages) + self.declared

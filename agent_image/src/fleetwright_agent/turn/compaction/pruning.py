@@ -91,10 +91,10 @@ def hardest(messages: Sequence[AnyMessage], policy: CompactionPrune) -> list[Any
     ]
 
 
-def oversized(messages: Sequence[AnyMessage]) -> tuple[str, ...]:
-    """Results that are cut when nothing else helps."""
+def oversized(messages: Sequence[AnyMessage], *, over: int = FORCED_OVER) -> tuple[str, ...]:
+    """Results that are cut when nothing else helps, of more than so many characters."""
     return tuple(
-        message.id or "" for message in messages if isinstance(message, ToolMessage) and len(message.text) > FORCED_OVER
+        message.id or "" for message in messages if isinstance(message, ToolMessage) and len(message.text) > over
     )
 
 

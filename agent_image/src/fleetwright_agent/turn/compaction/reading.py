@@ -11,7 +11,7 @@ from typing import Final
 
 from langchain_core.messages import AnyMessage
 
-from fleetwright_agent.turn.compaction import ledger, pages
+from fleetwright_agent.turn.compaction import pages
 from fleetwright_agent.turn.compaction.ledger import Entry
 
 _MOST: Final = 8
@@ -23,6 +23,7 @@ class Reading:
     def __init__(self) -> None:
         self._read: set[str] = set()
         self._pages: dict[str, pages.Page] = {}
+        self._over: list[str] = []
         self._words: Counter[str] = Counter()
         self._alone = Lock()
 
@@ -34,14 +35,17 @@ class Reading:
     def read(self, messages: Sequence[AnyMessage], *, behind: int, most: int | None = None) -> None:
         """What is new of the conversation, at most so many messages; of the first `behind` only the words."""
         with self._alone:
+            while self._over:
+                self._pages.pop(self._over.pop(), None)
             new = [each for each in enumerate(messages) if each[1].id not in self._read]
             for index, message in new[:most]:
-                self._words.update(ledger.words(message))
+                page = pages.page_of(message)
+                self._words.update(page.words)
                 if not message.id:
                     continue
                 self._read.add(message.id)
                 if index >= behind:
-                    self._pages[message.id] = pages.page_of(message)
+                    self._pages[message.id] = page
 
     def found(self, messages: Sequence[AnyMessage]) -> list[Entry]:
         """The entries of some messages."""
@@ -50,9 +54,8 @@ class Reading:
         return pages.found(messages, read)
 
     def forget(self, messages: Sequence[AnyMessage]) -> None:
-        """A summary stands for them by now."""
-        for message in messages:
-            self._pages.pop(message.id or "", None)
+        """A summary stands for them by now. Letting go takes its time as well: it is done when more is read."""
+        self._over += [message.id or "" for message in messages]
 
 
 class Readings:

@@ -89,7 +89,7 @@ def compose(
     said = (("Goal", written.goal), ("Now", written.now), ("Next", written.next))
     top = "".join(f"{name}: {_within(text, allowed)}\n" for name, text in said if text)
     noted = [Entry(Kind.NOTED, text) for text in written.facts]
-    known = {entry.text.casefold() for entry in [*earlier, *found]}
+    known = {entry.text.casefold() for entry in [*earlier, *found]} if noted else set()
     entries = merged(earlier, [*found, *(entry for entry in noted if entry.text.casefold() not in known)])
     # Headings and the fence take room as well.
     kept = bounded(entries, max(0, characters - len(top) - _FRAME), used)

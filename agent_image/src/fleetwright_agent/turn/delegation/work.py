@@ -123,7 +123,7 @@ def _within(outer: str, emit: Callable[[Frame], None]) -> Callable[[Frame], None
 
     def told(frame: Frame) -> None:
         if isinstance(frame, ToolStart | ToolEnd):
-            frame = replace(frame, call_id=f"{outer}/{frame.call_id}")
+            frame = replace(frame, call_id=f"{outer}/{frame.call_id}", parent=outer)
         emit(frame)
 
     return told

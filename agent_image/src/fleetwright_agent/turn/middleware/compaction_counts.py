@@ -1,12 +1,11 @@
 """What compaction tells of itself: its counters, and frames for whoever watches."""
 
-import json
 import math
 from collections import OrderedDict
 from collections.abc import Collection
 from typing import Final
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.compaction.making import Made, tokens_since
@@ -68,25 +67,24 @@ class Counts:
         """Calls of the reply that were made before, and whose results are no longer shown whole."""
         if reply is None or prompt.view is None or not reply.tool_calls:
             return
-        known = _put_aside(prompt, prompt.view.pruned.keys())
+        pruned = prompt.view.pruned.keys()
         for call in reply.tool_calls:
-            if call["name"] != RECALL and _call(call["name"], call["args"]) in known:
+            if call["name"] != RECALL and _is_put_aside(call, prompt, pruned):
                 # A model may make up names; they must not become labels.
                 label = call["name"] if context.tool(call["name"]) else "(unknown)"
                 self._metrics.refetch_after_compaction.labels(label).inc()
 
 
-def _put_aside(prompt: Prompt, pruned: Collection[str]) -> set[str]:
-    """The calls whose results are archived or cut."""
-    cut = {m.tool_call_id for m in prompt.stored if isinstance(m, ToolMessage) and m.id in pruned}
-    return {
-        _call(call["name"], call["args"])
+def _is_put_aside(call: ToolCall, prompt: Prompt, pruned: Collection[str]) -> bool:
+    """Whether it was made before, and its result is archived or cut."""
+    made = [
+        (index, each["id"])
         for index, message in enumerate(prompt.stored)
         if isinstance(message, AIMessage)
-        for call in message.tool_calls
-        if index < prompt.cut or call["id"] in cut
-    }
-
-
-def _call(name: str, arguments: object) -> str:
-    return f"{name} {json.dumps(arguments, sort_keys=True)}"
+        for each in message.tool_calls
+        if each["name"] == call["name"] and each["args"] == call["args"]
+    ]
+    if any(index < prompt.cut for index, _ in made):
+        return True
+    names = {identity for _, identity in made}
+    return any(isinstance(m, ToolMessage) and m.tool_call_id in names and m.id in pruned for m in prompt.stored)

@@ -101,7 +101,7 @@ class ToolCalls:
         # The line first: whoever finds the result in the journal does not come by here again.
         seconds = await self._audited(call, context, started, text=text, outcome=outcome)
         if call.once:
-            await self._journal.put(context.thread, call.key, CallState.DONE, {"text": text, "ok": ok})
+            self._journal.done(context.thread, call.key, {"text": text, "ok": ok})
         self._metrics.tool_latency.labels(label).observe(seconds)
         self._metrics.tool_calls.labels(label, outcome).inc()
         context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text)))

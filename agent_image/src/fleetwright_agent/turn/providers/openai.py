@@ -51,7 +51,7 @@ def build(
         max_completion_tokens=endpoint.max_output_tokens,
         temperature=endpoint.temperature,
         timeout=timeout,
-        stream_chunk_timeout=float(endpoint.timeout_seconds),
+        stream_chunk_timeout=None,  # `Spoken` looks after that, for every provider
         streaming=True,
         stream_usage=True,
         use_responses_api=False,

@@ -3,8 +3,10 @@
 The stock clients repair truncated JSON while streaming, and the repaired call would be executed.
 """
 
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Self
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any, Self, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
@@ -16,6 +18,8 @@ from fleetwright_agent.config.model import Endpoint
 from fleetwright_agent.turn.characters import Whole
 from fleetwright_agent.turn.providers.arguments import require_object
 
+T = TypeVar("T")
+
 
 class Spoken(BaseChatModel):
     """Stands before a provider's class: its stream passes through here."""
@@ -24,6 +28,11 @@ class Spoken(BaseChatModel):
     said: Callable[[str], None] | None = Field(default=None, exclude=True)
     thought: Callable[[str], None] | None = Field(default=None, exclude=True)
 
+    @property
+    def _serialized(self) -> dict[str, Any]:
+        """For callbacks, which nothing here has: making it of every field takes longer than all else of a call."""
+        return {}
+
     def heard(self, said: Callable[[str], None], thought: Callable[[str], None]) -> Self:
         return self.model_copy(update={"said": said, "thought": thought})
 
@@ -31,19 +40,39 @@ class Spoken(BaseChatModel):
         arguments: dict[int, list[str]] = {}
         whole = Whole()
         used: UsageMetadata | None = None
-        async for chunk in super()._astream(*args, **kwargs):
-            chunk = _with(chunk, whole)
-            message = chunk.message
-            if isinstance(message, AIMessageChunk):
-                used = add_usage(used, message.usage_metadata) if message.usage_metadata else used
-                for part in message.tool_call_chunks:
-                    arguments.setdefault(part["index"] or 0, []).append(part["args"] or "")
-            # Text that follows the start of a tool call is not for the reader (T-03).
-            if self.said is not None and chunk.text and not arguments:
-                self.said(chunk.text)
-            yield chunk
+        # Whoever stops listening lets go of the connection at once, and not when somebody tidies up.
+        async with aclosing(cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))) as source:
+            async for spoken in _in_time(source, self.endpoint.timeout_seconds):
+                chunk = _with(spoken, whole)
+                message = chunk.message
+                if isinstance(message, AIMessageChunk):
+                    used = add_usage(used, message.usage_metadata) if message.usage_metadata else used
+                    for part in message.tool_call_chunks:
+                        arguments.setdefault(part["index"] or 0, []).append(part["args"] or "")
+                # Text that follows the start of a tool call is not for the reader (T-03).
+                if self.said is not None and chunk.text and not arguments:
+                    self.said(chunk.text)
+                    # What a provider sends at once is read without a pause: whoever listens hears it as it comes.
+                    await asyncio.sleep(0)
+                yield chunk
         for pieces in arguments.values():
             require_object("".join(pieces), AIMessage("", usage_metadata=used))
+
+
+async def _in_time(source: AsyncIterator[T], seconds: float) -> AsyncIterator[T]:
+    """No longer silence than that between two pieces.
+
+    Not by `asyncio.wait_for`, as the stock clients have it: it makes a task of every piece, and before Python 3.12 it
+    loses a cancellation that comes together with one.
+    """
+    pieces = aiter(source)
+    while True:
+        async with asyncio.timeout(seconds):
+            try:
+                piece = await anext(pieces)
+            except StopAsyncIteration:
+                return
+        yield piece
 
 
 def thought_of(message: object) -> str:

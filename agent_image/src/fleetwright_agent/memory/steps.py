@@ -1,0 +1,101 @@
+"""What the steps of a turn have come to and what is not on its way to the disk yet: of those, the newest is all.
+
+A step's state holds that of the step before, and whoever reads knows one only; so what gathers is encoded and written
+once. Refuses: knowing when that is.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+MESSAGES = "messages"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    checkpoint: Checkpoint
+    metadata: CheckpointMetadata
+    at: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """What a node has come to, before the step that it belongs to has ended."""
+
+    checkpoint: str
+    task: str
+    values: Sequence[tuple[str, Any]]
+
+
+@dataclass(slots=True)
+class Steps:
+    """Of one thread."""
+
+    thread: str
+    ns: str
+    newest: Step | None = None
+    history: Sequence[Any] | None = None
+    """Its messages, where there are new ones."""
+    known: int = 0
+    """So many of them are stored, unless somebody took the thread away meanwhile."""
+    writes: list[Writes] = field(default_factory=list)
+
+    def put(self, step: Step, history: Sequence[Any] | None, *, known: int) -> None:
+        """What nodes had come to before is in it."""
+        self.newest = step
+        self.writes = []
+        if history is not None:
+            self.history, self.known = history, known
+
+    def write(self, db: sqlite3.Connection, serde: SerializerProtocol) -> None:
+        if self.history is not None:
+            _extend(db, serde, self.thread, self.ns, self.history, self.known)
+        if self.newest is not None:
+            self._write(db, serde, self.newest)
+        for each in self.writes:
+            self._write_of_node(db, serde, each)
+
+    def _write(self, db: sqlite3.Connection, serde: SerializerProtocol, step: Step) -> None:
+        identity = step.checkpoint["id"]
+        values = {name: value for name, value in step.checkpoint["channel_values"].items() if name != MESSAGES}
+        body = serde.dumps_typed({**step.checkpoint, "channel_values": values})
+        described = serde.dumps_typed(dict(step.metadata))
+        row = (self.thread, self.ns, identity, *body, *described, step.at)
+        db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?,?,?,?,?,?,?,?)", row)
+        place = (self.thread, self.ns, identity)
+        db.execute("DELETE FROM writes WHERE thread=? AND ns=? AND checkpoint<?", place)
+
+    def _write_of_node(self, db: sqlite3.Connection, serde: SerializerProtocol, writes: Writes) -> None:
+        for index, (channel, value) in enumerate(writes.values):
+            position = WRITES_IDX_MAP.get(channel, index)
+            # A special write (an error, an interrupt) replaces its earlier self; an ordinary one stays.
+            verb = "INSERT OR REPLACE" if position < 0 else "INSERT OR IGNORE"
+            row = (self.thread, self.ns, writes.checkpoint, writes.task, position, channel, *serde.dumps_typed(value))
+            db.execute(f"{verb} INTO writes VALUES (?,?,?,?,?,?,?,?)", row)
+
+
+def ends_with(db: sqlite3.Connection, thread: str, ns: str, count: int, identity: str | None) -> bool:
+    """Whether that message is the last of the first `count` that are stored."""
+    query = "SELECT id FROM messages WHERE thread=? AND ns=? AND position=?"
+    return bool(db.execute(query, (thread, ns, count - 1)).fetchone() == (identity,))
+
+
+def _extend(
+    db: sqlite3.Connection, serde: SerializerProtocol, thread: str, ns: str, history: Sequence[Any], known: int
+) -> None:
+    query = "SELECT id FROM messages WHERE thread=? AND ns=? AND position>=? ORDER BY position"
+    begin = known - 1 if known and ends_with(db, thread, ns, known, history[known - 1].id) else 0
+    stored = [row[0] for row in db.execute(query, (thread, ns, begin))]
+    start = begin + len(stored)
+    if stored != [message.id for message in history[begin:start]]:
+        db.execute("DELETE FROM messages WHERE thread=? AND ns=?", (thread, ns))
+        start = 0
+    db.executemany(
+        "INSERT INTO messages VALUES (?,?,?,?,?,?)",
+        [(thread, ns, i, history[i].id, *serde.dumps_typed(history[i])) for i in range(start, len(history))],
+    )

@@ -1,0 +1,71 @@
+"""The memory of an agent that keeps nothing on a disk: what the same turn takes where nothing has to last."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
+
+from fleetwright_agent.memory.checkpoints import ConversationSaver
+from fleetwright_agent.memory.commits import Kind
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.memories import Memories
+
+
+class Nowhere(Database):
+    """Work is done where it is asked for, on tables in memory."""
+
+    def __init__(self, schema: Sequence[str]) -> None:
+        super().__init__(Path(":memory:"), schema)
+
+    def _begin(self, work: Callable[[sqlite3.Connection], Any], kind: Kind = Kind.AWAITED) -> "asyncio.Future[Any]":
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            done.set_result(work(self._connected()))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+class Held(ConversationSaver):
+    """The newest step of each thread, as it is."""
+
+    def __init__(self) -> None:
+        super().__init__(Nowhere(()))
+        self._steps: dict[str, tuple[Checkpoint, CheckpointMetadata]] = {}
+
+    async def holds(self, thread: str) -> bool:
+        return thread in self._steps
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        place = config["configurable"]
+        self._steps[place["thread_id"]] = checkpoint, metadata
+        return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """A step that is not over is begun anew by nobody."""
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        found = self._steps.get(config["configurable"]["thread_id"])
+        if found is None:
+            return None
+        checkpoint, metadata = found
+        values = {**checkpoint["channel_values"]}
+        named: RunnableConfig = {"configurable": {**config["configurable"], "checkpoint_id": checkpoint["id"]}}
+        return CheckpointTuple(named, {**checkpoint, "channel_values": values}, metadata, None, [])
+
+
+def held(memories: Memories) -> Memories:
+    return replace(memories, saver=Held())
