@@ -37,7 +37,8 @@ RINGS = (
     Ring("sweep", ("make", "--no-print-directory", "sweep")),
     # A sample, the same each time; `make walk` takes all of it and another seed.
     Ring("walk", (sys.executable, "-m", "e2e.walk", "--every", "5", "--walks", "6", "--seed", "4")),
-    Ring("faults", (*_PYTEST, "tests/faults")),
+    # Most of them wait for something, each worker on a control plane of its own.
+    Ring("faults", (*_PYTEST, "-n", "2", "--dist", "worksteal", "tests/faults")),
     Ring("cluster", (*_PYTEST, "e2e/scenarios")),
 )  # fmt: skip
 

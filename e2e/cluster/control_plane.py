@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from e2e.cluster import binaries, kubeconfig, waiting
+from e2e.cluster import audit, binaries, kubeconfig, waiting
 from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCHEDULER, User
 from e2e.cluster.parts import CONTROL_PLANE
 from e2e.cluster.processes import Processes, terminate
@@ -74,13 +74,16 @@ class ControlPlane:
         place: Place | None = None,
         users: tuple[User, ...] = (),
         controllers: tuple[str, ...] = (),
+        audited: bool = False,
         progress: Progress = SILENT,
     ) -> None:
+        """`audited` lets `refusals` tell what service accounts had no right to."""
         self.folder = folder
         self.place = place or Place("127.0.0.1", free_ports())
         self.processes = Processes(folder)
         self._users = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, PROXY, ROUTER, *users)
         self._controllers = controllers
+        self._audited = audited
         self._progress = progress
 
     @property
@@ -99,6 +102,9 @@ class ControlPlane:
     @property
     def token(self) -> str:
         return self._tokens()[ADMIN]
+
+    def refusals(self) -> list[audit.Refusal]:
+        return audit.refusals(self.folder)
 
     def kubeconfig_of(self, user: User) -> Path:
         path = self.folder / "kubeconfigs" / user.name.replace(":", "-")
@@ -220,6 +226,7 @@ class ControlPlane:
                 f"--service-account-key-file={pki / 'service-accounts.key'}",
                 f"--service-account-signing-key-file={pki / 'service-accounts.key'}",
                 f"--service-cluster-ip-range={self.place.services}",
+                *(audit.prepare(self.folder) if self._audited else ()),
             ],
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from e2e.cluster import binaries, docker
+from e2e.cluster.audit import Refusal
 from e2e.cluster.buildah import Buildah
 from e2e.cluster.docker import Docker
 from e2e.cluster.files import write
@@ -79,6 +80,9 @@ class Existing:
             if done.returncode:
                 raise ClusterError(f"{LOAD} failed for {image.image.name}:\n{done.stderr[-1500:]}")
             self._progress.say(f"image {image.image.name}: loaded")
+
+    def refusals(self) -> list[Refusal]:
+        return []
 
     def down(self) -> None:
         self._chosen.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster import binaries, docker
+from e2e.cluster.audit import Refusal
 from e2e.cluster.docker import Docker
 from e2e.cluster.identity import name_of
 from e2e.cluster.images import Built
@@ -55,6 +56,9 @@ class Kind:
             self.engine().tag(image.pinned, image.image.reference)
             self._kind("load", "docker-image", *image.names, f"--name={self._cluster}")
             self._progress.say(f"image {image.image.name}: loaded")
+
+    def refusals(self) -> list[Refusal]:
+        return []
 
     def down(self) -> None:
         if self._exists():

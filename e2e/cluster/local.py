@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.cluster import addons, binaries, cgroups, debian, files, kubeconfig, mounts, network, strays, waiting
+from e2e.cluster import addons, audit, binaries, cgroups, debian, files, kubeconfig, mounts, network, strays, waiting
 from e2e.cluster.buildah import Buildah
 from e2e.cluster.control_plane import ControlPlane, Place, Ports
 from e2e.cluster.identity import Identity, remembered
@@ -75,6 +75,9 @@ class Local:
                 node.ctr("images", "import", "--no-unpack", images.archive(image))
                 self._progress.say(f"image {image.image.name}: loaded")
             node.ctr("images", "tag", "--force", image.pinned, image.image.reference)
+
+    def refusals(self) -> list[audit.Refusal]:
+        return self._plane().refusals()
 
     def down(self) -> None:
         if not (self._state / "octet").exists():
@@ -155,6 +158,7 @@ class Local:
             place=place,
             users=(kubeconfig.node(identity.name),),
             controllers=(f"--pv-recycler-pod-template-filepath-hostpath={self._state / 'recycler.json'}",),
+            audited=True,
             progress=self._progress,
         )
 

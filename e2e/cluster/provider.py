@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from e2e.cluster.audit import Refusal
 from e2e.cluster.images import Built, Engine
 from e2e.cluster.kubectl import Kubectl
 
@@ -31,6 +32,10 @@ class Provider(Protocol):
 
     def load(self, built: Sequence[Built]) -> None:
         """Makes pods find these images under both of their names."""
+        ...
+
+    def refusals(self) -> list[Refusal]:
+        """What service accounts had no right to, since the cluster was made; nothing where nobody keeps a log of it."""
         ...
 
     def down(self) -> None:

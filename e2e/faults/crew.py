@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +38,16 @@ class Scene:
     mirror: Mirror
     plan: Plan = field(default_factory=Plan)
     findings: Findings = field(default_factory=Findings)
+
+
+@contextlib.asynccontextmanager
+async def scene_of(place: Place, name: str) -> AsyncIterator[Scene]:
+    """Of the namespaces that are called `<name>-case-…`."""
+    async with (
+        Client(place.server, place.token, place.ca, connections=32) as client,
+        Mirror(client, prefix=f"{name}-case-") as mirror,
+    ):
+        yield Scene(place, client, mirror)
 
 
 class Crew:
@@ -112,4 +122,4 @@ class Crew:
         await self.process.started()
 
     def _owns(self, namespace: str) -> bool:
-        return namespace.startswith(self._prefix)
+        return namespace.startswith(self._prefix) or namespace == self._installation.namespace

@@ -3,11 +3,14 @@
 A step is a coroutine that acts as the administrator and returns at once; the operator does the rest.
 """
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from e2e.plane.client import Client, Object
+
+from fleetwright_operator import names
 
 Act = Callable[[Client, str], Awaitable[None]]
 
@@ -16,6 +19,8 @@ Act = Callable[[Client, str], Awaitable[None]]
 class Step:
     name: str
     act: Act
+    every: int = 1
+    """Every n-th of its cases is run; of what is much like another step, a part will do."""
 
 
 def agent(name: str, space: str, **spec: Any) -> Object:
@@ -36,6 +41,15 @@ def files(name: str, space: str, text: str) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"SKILL.md": _document(name, text)}}
 
 
+def skill_elsewhere(name: str, space: str, **source: Any) -> Object:
+    """In a repository or an image."""
+    return _custom("Skill", name, space, {"source": source})
+
+
+def server_elsewhere(name: str, space: str) -> Object:
+    return _custom("McpServer", name, space, {"remote": {"url": "https://tools.example.com/mcp"}})
+
+
 def server(name: str, space: str, **workload: Any) -> Object:
     return _custom("McpServer", name, space, {"workload": {"image": "docker.io/example/tools:1", **workload}})
 
@@ -45,6 +59,7 @@ def key(space: str, text: str) -> Object:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"api-key": text}}
 
 
+_DIGEST = f"sha256:{'b' * 64}"
 MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1", "apiKeySecretRef": {"name": "key"}}
 USES: dict[str, Any] = {
     "model": MODEL,
@@ -95,12 +110,38 @@ async def _rotate(client: Client, space: str) -> None:
     await client.apply(files("prose", space, "Write better."))
 
 
+async def _create_elsewhere(client: Client, space: str) -> None:
+    """What probes look at: a server and skills that lie outside the cluster."""
+    await client.apply(server_elsewhere("far", space))
+    commit = {"url": "https://git.example.com/team/skills.git", "commit": "a" * 40}
+    await client.apply(skill_elsewhere("lore", space, git=commit))
+    await client.apply(skill_elsewhere("saga", space, image={"reference": f"registry.example.com/saga@{_DIGEST}"}))
+
+
+async def _age_token(client: Client, space: str) -> None:
+    """A client's token that is as old as tokenTTL lets it be: its record says so, for nobody waits for 30 days."""
+    secret = await client.find("Secret", space, "helper-client-default")
+    assert secret is not None
+    annotation = names.RECORDS_ANNOTATION
+    records = json.loads(secret["metadata"]["annotations"][annotation])
+    records["default"]["current"]["issued"] = "2020-01-01T00:00:00Z"
+    aged = {"metadata": {"annotations": {annotation: json.dumps(records)}}}
+    await client.merge("Secret", space, "helper-client-default", aged)
+
+
 async def _delete_agent(client: Client, space: str) -> None:
     await client.delete("Agent", space, "poet")
 
 
+_REST = (
+    *(("Skill", name) for name in ("haiku", "prose", "lore", "saga")),
+    *(("McpServer", name) for name in ("tools", "far")),
+    ("Agent", "helper"),
+)
+
+
 async def _delete_rest(client: Client, space: str) -> None:
-    for kind, name in (("Skill", "haiku"), ("Skill", "prose"), ("McpServer", "tools"), ("Agent", "helper")):
+    for kind, name in _REST:
         await client.delete(kind, space, name)
 
 
@@ -112,6 +153,8 @@ STEPS = (
     Step("rollout", _roll_out),
     Step("rollout by a skill", _roll_out_skill),
     Step("rotation", _rotate),
+    Step("create what lies elsewhere", _create_elsewhere, every=3),
+    Step("a token is due", _age_token, every=3),
     Step("delete an agent", _delete_agent),
     Step("delete the rest", _delete_rest),
 )

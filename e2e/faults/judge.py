@@ -5,7 +5,7 @@ import asyncio
 from e2e.faults.cases import Chain, Verdict
 from e2e.faults.crew import Scene
 from e2e.faults.flows import PREPARE
-from e2e.faults.reference import References, StepReference, difference, settled
+from e2e.faults.reference import References, StepReference, difference, loose_reader, settled
 from e2e.plane.essence import Essence, Reader
 from e2e.plane.installation import make_namespace
 
@@ -16,11 +16,11 @@ _LATE_SECONDS = 5.0
 
 class Judge:
     def __init__(self, scene: Scene, references: References, *, strict: bool = True) -> None:
-        """`strict` also counts edits. Who hears of one object later than of another edits what he made meanwhile."""
+        """`strict` counts every edit. Who hears of one object later than of another edits what he made meanwhile."""
         self._scene = scene
         self._references = references
         self._strict = strict
-        self._reader = Reader(generations=strict)
+        self._reader = Reader() if strict else loose_reader()
         self._arrived: dict[str, StepReference] = {}
         """By namespace, where it came to last."""
 

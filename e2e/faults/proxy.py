@@ -26,17 +26,11 @@ _WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 _HOP = {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "content-encoding"}
 _SPACE = re.compile(rb'"namespace":"([^"]+)"')
 """In a line of a watch, the first is the object's own."""
+_BOOKMARK = b'{"type":"BOOKMARK"'
 _ASIDE = ("leases", "events")
 """Kinds that are written beside the work and that no state depends on."""
 _NEVER = 3600.0
-_PROBED = json.dumps(
-    {
-        "serverInfo": {"name": "tools", "version": "1", "protocolVersion": "2025-06-18"},
-        "tools": [],
-        "toolsDigest": f"sha256:{'0' * 64}",
-    }
-)
-"""The log of every pod: no kubelet is there to ask, and only probes of servers are asked."""
+_DIGEST = f"sha256:{'0' * 64}"
 
 
 @dataclass
@@ -47,6 +41,8 @@ class Watches:
     """Closed after so long."""
     muted: bool = False
     """Open, and nothing comes."""
+    bookmarks_only: bool = False
+    """Open, and alive, and nothing comes."""
     too_old: str = ""
     """`connect` or `stream`: where it is said that the version is too old."""
 
@@ -122,7 +118,7 @@ class FaultProxy:
         if request.method in _WRITES and space and not rest.startswith(_ASIDE):
             return await self._write(request, space, rest)
         if rest.startswith("pods/") and rest.endswith("/log"):
-            return web.Response(text=_PROBED)
+            return web.Response(text=_probed(rest))
         if request.query.get("watch") == "true":
             self.requests["WATCH"] += 1
             return await self._watch(request, rest)
@@ -157,8 +153,7 @@ class FaultProxy:
     async def _read(self, request: web.Request, *, filtered: bool, listing: bool = False) -> web.Response:
         async with self._forward(request, await request.read()) as answer:
             body = await answer.read()
-        if answer.status == 403:
-            self.refused.append(f"{request.method} {request.path_qs}: {body[:300]!r}")
+        self._note(request, answer.status, body)
         if filtered and answer.status == 200:
             body = self._visible(body)
         if listing:
@@ -166,6 +161,10 @@ class FaultProxy:
             body = self.replayed.get(request.path_qs, body)
         kept = {key: value for key, value in answer.headers.items() if key.lower() not in _HOP}
         return web.Response(status=answer.status, body=body, headers=kept)
+
+    def _note(self, request: web.Request, status: int, body: bytes) -> None:
+        if status == 403:
+            self.refused.append(f"{request.method} {request.path_qs}: {body[:300]!r}")
 
     def _visible(self, body: bytes) -> bytes:
         listing = json.loads(body)
@@ -181,7 +180,9 @@ class FaultProxy:
         response = web.StreamResponse()
         async with self._forward(request, b"") as answer:
             if answer.status != 200:
-                return web.Response(status=answer.status, body=await answer.read())
+                body = await answer.read()
+                self._note(request, answer.status, body)
+                return web.Response(status=answer.status, body=body)
             # Whoever watches may go at any time, and the API server may end the stream.
             with contextlib.suppress(ConnectionError, aiohttp.ClientError, TimeoutError):
                 await response.prepare(request)
@@ -195,8 +196,11 @@ class FaultProxy:
             await response.write(json.dumps(gone).encode() + b"\n")
             return
         async for line in answer.content:
-            if not self.watches.muted and self._passes(view, line):
+            if not self._withheld(line) and self._passes(view, line):
                 await response.write(line)
+
+    def _withheld(self, line: bytes) -> bool:
+        return self.watches.muted or (self.watches.bookmarks_only and not line.startswith(_BOOKMARK))
 
     def _passes(self, view: str, line: bytes) -> bool:
         own = _SPACE.search(line)
@@ -231,6 +235,14 @@ def write_name(request: web.Request, rest: str) -> str:
         verb = "apply" if "apply-patch" in request.headers.get("Content-Type", "") else "merge"
     whole = f"{kind}/{bare_name(kind, name)}" if name else kind
     return f"{verb} {whole}" + (f"/{subresource}" if subresource else "")
+
+
+def _probed(rest: str) -> str:
+    """The log of a pod: no kubelet is there to ask, and only probes are asked, of a server or of a skill's files."""
+    owner = rest.split("/")[1].partition("-")[0]
+    server = {"serverInfo": {"name": owner, "version": "1", "protocolVersion": "2025-06-18"}, "tools": []}
+    skill = {"digest": _DIGEST, "head": f"---\nname: {owner}\ndescription: Words.\n---", "files": ["SKILL.md"]}
+    return json.dumps({**server, "toolsDigest": _DIGEST, **skill})
 
 
 def _answer(status: int) -> web.Response:

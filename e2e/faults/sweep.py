@@ -9,15 +9,17 @@ namespace's writes until all of the crew's are held, then the operator is killed
 import asyncio
 import multiprocessing
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from e2e.cluster.control_plane import ControlPlane
 from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, losses
-from e2e.faults.crew import Crew, Place, Scene
+from e2e.faults.crew import Crew, Place, scene_of
 from e2e.faults.judge import Judge
+from e2e.faults.keys import keys_swept
 from e2e.faults.reference import References, record
 from e2e.plane.client import Client
 from e2e.plane.installation import install_crds, install_release, make_namespace
@@ -26,7 +28,12 @@ from e2e.plane.mirror import Mirror
 
 _REFERENCES = 3
 _AT_ONCE = 16
-_FAST = {"FLEETWRIGHT_STALLED_SECONDS": "1.5", "FLEETWRIGHT_RETRY_CAP_SECONDS": "2", "FLEETWRIGHT_LOG_LEVEL": "WARNING"}
+_FAST = {
+    "FLEETWRIGHT_STALLED_SECONDS": "1.5",
+    "FLEETWRIGHT_RETRY_CAP_SECONDS": "2",
+    "FLEETWRIGHT_TOKEN_LEAD_SECONDS": "1",
+    "FLEETWRIGHT_LOG_LEVEL": "WARNING",
+}
 _NO_RESYNC = {"FLEETWRIGHT_RESYNC_SECONDS": "3600"}
 """What an error or a kill broke is mended without that help."""
 _ERRORS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_REQUEST_SECONDS": "4", "FLEETWRIGHT_WORKERS": "32"}
@@ -37,15 +44,18 @@ _KILLS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_WORKERS": "64"}
 
 @dataclass(frozen=True)
 class Order:
-    """What one process of the sweep does."""
+    """The cases of one process, and what it compares with."""
 
     place: Place
     name: str
     steps: Steps
     references: References
     environment: Mapping[str, str]
-    killing: bool = False
     strict: bool = True
+
+
+Work = Callable[[], Coroutine[Any, Any, Findings]]
+"""What one process of the sweep does; it must be possible to send it there."""
 
 
 async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Findings:
@@ -57,29 +67,33 @@ async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Fin
         async with Mirror(client, kinds=("Pod",)) as pods:
             Kubelet(client, pods)
             references = await _reference(place)
-            return await _dealt(_orders(place, references, every=max(1, round(1 / share))))
+            return await _dealt(_works(place, references, every=max(1, round(1 / share))))
 
 
-def _orders(place: Place, references: References, *, every: int) -> list[Order]:
+def _works(place: Place, references: References, *, every: int) -> list[Work]:
     """The large sort of cases twice, so that no process is the last by far."""
     wrong, lost, killed = (
         [step[::every] for step in sort(references.steps)] for sort in (errors, losses, kills)
     )  # fmt: skip
     return [
-        *(Order(place, f"err{part}", [step[part::2] for step in wrong], references, _ERRORS) for part in range(2)),
         *(
-            Order(place, f"kill{part}", [step[part::2] for step in killed], references, _KILLS, killing=True)
+            partial(_disturbed, Order(place, f"err{part}", [step[part::2] for step in wrong], references, _ERRORS))
             for part in range(2)
         ),
-        Order(place, "lost", lost, references, _LOSSES, strict=False),
+        *(
+            partial(_killed, Order(place, f"kill{part}", [step[part::2] for step in killed], references, _KILLS))
+            for part in range(2)
+        ),
+        partial(_disturbed, Order(place, "lost", lost, references, _LOSSES, strict=False)),
+        partial(keys_swept, place, "keys", _ERRORS, every=every),
     ]
 
 
-async def _dealt(orders: Sequence[Order]) -> Findings:
+async def _dealt(works: Sequence[Work]) -> Findings:
     whole, started = Findings(), time.monotonic()
     loop = asyncio.get_running_loop()
-    with ProcessPoolExecutor(len(orders), mp_context=multiprocessing.get_context("spawn")) as pool:
-        for ending in asyncio.as_completed([loop.run_in_executor(pool, carried_out, order) for order in orders]):
+    with ProcessPoolExecutor(len(works), mp_context=multiprocessing.get_context("spawn")) as pool:
+        for ending in asyncio.as_completed([loop.run_in_executor(pool, carried_out, work) for work in works]):
             part = await ending
             whole.verdicts += part.verdicts
             whole.complaints += part.complaints
@@ -88,14 +102,14 @@ async def _dealt(orders: Sequence[Order]) -> Findings:
     return whole
 
 
-def carried_out(order: Order) -> Findings:
+def carried_out(work: Work) -> Findings:
     """In a process of its own."""
-    return asyncio.run(_killed(order) if order.killing else _disturbed(order))
+    return asyncio.run(work())
 
 
 async def _reference(place: Place) -> References:
     spaces = [f"ref-case-{number:03}" for number in range(_REFERENCES)]
-    async with _scene(place, "ref") as scene:
+    async with scene_of(place, "ref") as scene:
         installation = await install_release(scene.client, "system-ref")
         await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
         async with Crew(scene, "ref", installation, _ERRORS):
@@ -108,7 +122,7 @@ async def _reference(place: Place) -> References:
 async def _disturbed(order: Order) -> Findings:
     """Errors and lost events: each namespace goes on as soon as it may."""
     gate = asyncio.Semaphore(_AT_ONCE)
-    async with _scene(order.place, order.name) as scene:
+    async with scene_of(order.place, order.name) as scene:
         judge = Judge(scene, order.references, strict=order.strict)
         installation = await install_release(scene.client, f"system-{order.name}")
 
@@ -131,7 +145,7 @@ async def _killed(order: Order) -> Findings:
     """Kills: all namespaces take a step together. The operator is confined to them by its own settings and rights."""
     going = chains(order.name, order.steps)
     spaces = [chain.space for chain in going]
-    async with _scene(order.place, order.name) as scene:
+    async with scene_of(order.place, order.name) as scene:
         judge = Judge(scene, order.references)
         await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
         installation = await install_release(scene.client, f"system-{order.name}", namespaces=spaces)
@@ -145,12 +159,3 @@ async def _killed(order: Order) -> Findings:
                 well = await asyncio.gather(*(judge.judged(chain, place, killed=killed) for chain in going))
             await judge.look_again()
         return scene.findings
-
-
-@asynccontextmanager
-async def _scene(place: Place, name: str) -> AsyncIterator[Scene]:
-    async with (
-        Client(place.server, place.token, place.ca, connections=32) as client,
-        Mirror(client, prefix=f"{name}-case-") as mirror,
-    ):
-        yield Scene(place, client, mirror)

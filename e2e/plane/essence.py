@@ -10,7 +10,7 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -58,8 +58,8 @@ class Essence:
 class Reader:
     """Makes essences, and remembers the text of every object as long as it does not change."""
 
-    def __init__(self, *, generations: bool = True) -> None:
-        """Without `generations`, however often an object was edited is all the same."""
+    def __init__(self, *, generations: Collection[str] | None = None) -> None:
+        """`generations` are the kinds of which it counts how often they were edited; None is every kind."""
         self._generations = generations
         self._texts: dict[str, tuple[str, tuple[str, str]]] = {}
         """By uid: the version, and its texts."""
@@ -90,7 +90,7 @@ def _of_interest(body: Object) -> bool:
     return body["kind"] in _OWN or labels.get(names.MANAGED_BY) == names.FIELD_MANAGER
 
 
-def _part(body: Object, *, generations: bool) -> Object:
+def _part(body: Object, *, generations: Collection[str] | None) -> Object:
     kind = body["kind"]
     metadata = {key: body["metadata"][key] for key in _KEPT_METADATA if key in body["metadata"]}
     metadata["name"] = bare_name(kind, metadata["name"])
@@ -103,7 +103,7 @@ def _part(body: Object, *, generations: bool) -> Object:
         for manager in body["metadata"].get("managedFields", ())
         if manager["manager"] == names.FIELD_MANAGER
     )
-    if not generations:
+    if generations is not None and kind not in generations:
         metadata.pop("generation", None)
     if kind == "Pod":
         metadata.pop("ownerReferences", None)  # a ReplicaSet, of which no two are called alike
@@ -115,7 +115,7 @@ def _part(body: Object, *, generations: bool) -> Object:
         part["status"] = body.get("status", {})
     elif kind == "Deployment":
         part["status"] = _counts(body)
-    cleaned: Object = _without(part, _ASSIGNED if generations else {*_ASSIGNED, *_HISTORY})
+    cleaned: Object = _without(part, _ASSIGNED if generations is None else {*_ASSIGNED, *_HISTORY})
     return cleaned
 
 

@@ -48,6 +48,11 @@ async def install_release(client: Client, namespace: str, *, namespaces: Sequenc
     for body in await asyncio.to_thread(rendered_chart, namespace, namespaces):
         if body["kind"] == "ServiceAccount" or "rbac" in body["apiVersion"]:
             await client.apply(body)
+    return await logged_in(client, namespace)
+
+
+async def logged_in(client: Client, namespace: str) -> Installation:
+    """As the operator of the release that is installed there."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
     answer = await client.request("POST", path, asked)

@@ -61,6 +61,18 @@ def kubectl(provider: Provider) -> Kubectl:
     return provider.kubectl()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def rights(provider: Provider) -> Iterator[None]:
+    """Whatever the scenarios do, the operator asks for nothing that its chart gives it no right to.
+
+    One that a scenario takes away again loses its rights before it ends, and asks meanwhile: it does not count.
+    """
+    before = len(provider.refusals())
+    yield
+    refused = [refusal for refusal in provider.refusals()[before:] if refusal.account.endswith(":fleetwright-operator")]
+    assert refused == [], "the chart's rights are too small"
+
+
 @pytest.fixture(scope="session")
 def built(provider: Provider, progress: Progress, shown: Callable[[], AbstractContextManager[None]]) -> list[Built]:
     """The product's images, loaded; empty where the cluster pulls them."""

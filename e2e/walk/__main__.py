@@ -15,7 +15,9 @@ from e2e.plane.client import Client
 from e2e.plane.installation import install_crds, install_release
 from e2e.plane.mirror import Mirror
 from e2e.plane.process import OperatorProcess
-from e2e.walk.walk import Ground, learn, walk_properties, walk_randomly
+from e2e.walk.ground import Ground
+from e2e.walk.learning import learn
+from e2e.walk.walks import walk_properties, walk_randomly
 
 _CONTROLLERS = (
     (

@@ -4,14 +4,13 @@ A text that only certain words fit (a quantity, an address, a reference) gets a 
 API server says which of them it takes. Pure: asking it is somebody else's.
 """
 
-import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from e2e.walk.edits import ITEM, Path
+
 Schema = Mapping[str, Any]
-Path = tuple[str, ...]
 
 _TEXTS = (
     "helper", "haiku", "tools", "key", "api-key", "absent", "fast",  # references that exist, but for one
@@ -20,6 +19,8 @@ _TEXTS = (
     f"sha256:{'0' * 64}", f"docker.io/example/other@sha256:{'1' * 64}", "1" * 40,
 )  # fmt: skip
 _BY_LABEL = {"matchLabels": {"walked": "here"}}
+_SCOUT = {"name": "scout", "description": "Looks.", "instructions": "Look.", "tools": ["tools__add"]}
+_NEIGHBOURS = ({"namespaceSelector": _BY_LABEL}, {"ipBlock": {"cidr": "192.0.2.0/24"}}, {"podSelector": _BY_LABEL})
 _POD_TEMPLATES = (
     {"metadata": {"labels": {"walked": "here"}}},
     {"spec": {"nodeSelector": {"walked": "here"}}},
@@ -34,20 +35,39 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ("a2a", "dialects"): (["1.0"], ["0.1", "1.0"], ["0.3"]),
     ("approvals", "tools"): (["ask_helper"], ["tools__add", "load_skill"], ["no_such_tool"]),
     ("plugins",): ([{"name": "units"}], [{"name": "units", "config": {"digits": 1}}], [{"name": "tools"}]),
+    ("executor",): ({"name": "dice:Dice"}, {"name": "games.dice:Dice", "inputModes": ["text/plain"]}, {"name": "dice"}),
+    ("executor", "name"): ("dice:Dice", "games.dice:Dice", "dice"),
+    ("executor", "inputModes"): (["image/png"], ["application/json", "text/plain"], ["png"]),
     ("memory", "skills", "subAgents"): ([], ["scout"]),
     ("toolSearch", "always"): (["tools__add"], ["load_skill"], ["no_such_tool"]),
     ("subAgents",): (
-        [{"name": "scout", "description": "Looks.", "instructions": "Look.", "tools": ["tools__add"]}],
-        [
-            {
-                "name": "scout",
-                "description": "Looks.",
-                "instructions": "Look.",
-                "model": {"name": "small"},
-                "timeout": "90s",
-            }
-        ],
-        [{"name": "scout", "description": "Looks.", "instructions": "Look.", "tools": ["task"]}],
+        [_SCOUT],
+        [{**_SCOUT, "model": {"name": "small"}, "timeout": "90s"}],
+        [{**_SCOUT, "tools": ["task"]}],
+    ),
+    ("a2a", "skills", ITEM, "outputMediaType"): ("application/json", "text/csv"),
+    ("subAgents", ITEM, "tools"): (["tools__add"], [], ["task"]),
+    ("model", "fallbacks"): (
+        [{"name": "second", "baseURL": "http://192.0.2.9/v1"}],
+        [],
+        [{"name": "second"}, {"name": "third", "baseURL": "https://models.example.com/v1"}],
+    ),
+    ("budgets",): (
+        [{"period": "Day", "usd": "2", "tokens": 1000}],
+        [],
+        [{"period": "Hour", "tokens": 1000}, {"period": "Month", "usd": "20.50", "onExceeded": "Pause"}],
+    ),
+    ("network", "ingress", ITEM, "from"): _NEIGHBOURS,
+    ("network", "egress", ITEM, "to"): _NEIGHBOURS,
+    ("permissions", "egress"): (
+        [{"host": "example.com", "ports": [443]}],
+        [],
+        [{"ipBlock": {"cidr": "192.0.2.0/24"}, "ports": [8443], "why": "reports"}],
+    ),
+    ("workload", "envFrom"): (
+        [{"secretRef": {"name": "key"}}],
+        [{"configMapRef": {"name": "haiku-files"}, "prefix": "HAIKU_"}],
+        [{"secretRef": {"name": "absent"}}],
     ),
     ("a2a", "push", "allowedCIDRs"): (["192.0.2.0/24"], ["10.20.0.0/16", "2001:db8::/32"], ["10.20.0.1/16"]),
     ("allowedCallers", "namespaces"): (
@@ -63,56 +83,30 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ),
 }
 """Values that must be whole, or suit the walk."""
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One property and its new value; None takes it away."""
-
-    path: Path
-    value: Any
-    within: tuple["Edit", ...] = ()
-    """What makes the objects around it, where there are none yet."""
-
-    def applied(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        whole = copy.deepcopy(dict(spec))
-        for outer in self.within:
-            if _at(whole, outer.path) is None:
-                whole = outer.applied(whole)
-        place: Any = whole
-        *way, last = self.path
-        for step in way:
-            place = place.setdefault(step, {})
-        if self.value is None:
-            place.pop(last, None)
-        else:
-            place[last] = copy.deepcopy(self.value)
-        return whole
-
-    def __str__(self) -> str:
-        return f"{'.'.join(self.path)} = {str(self.value)[:60]!r}" if self.value is not None else (
-            f"{'.'.join(self.path)} unset"
-        )  # fmt: skip
-
-
-def _at(spec: Mapping[str, Any], path: Path) -> Any:
-    place: Any = spec
-    for step in path:
-        place = place.get(step) if isinstance(place, Mapping) else None
-    return place
+_SECRETS = ("secretKeyRef", "apiKeySecretRef", "caSecretRef")
+_KNOWN_ENDS: Mapping[Path, tuple[Any, ...]] = {
+    **{(kind,): ({"name": "key", "key": "api-key"}, {"name": "spare", "key": "api-key"}) for kind in _SECRETS},
+    **{(kind, "name"): ("spare", "absent", "key") for kind in _SECRETS},
+    **{(kind, "key"): ("absent", "api-key") for kind in _SECRETS},
+    ("cidr",): ("198.51.100.0/24", "10.20.0.1/16", "0.0.0.0/0"),
+    ("except",): (["192.0.2.0/25"], ["198.51.100.0/25"], []),
+}
+"""The same, wherever a path ends so."""
 
 
 def properties(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
-    """Every property below, the inner ones after the one that holds them."""
+    """Every property below, those of a list's items too; the inner ones after the one that holds them."""
     for name, below in schema.get("properties", {}).items():
         yield (*path, name), below
         yield from properties(below, (*path, name))
+    if "items" in schema:
+        yield from properties(schema["items"], (*path, ITEM))
 
 
 def values(schema: Schema, path: Path = ()) -> list[Any]:
     """What might be tried in a property."""
-    if path in _KNOWN:
-        return list(_KNOWN[path])
+    if known := _known(path):
+        return list(known)
     if "enum" in schema:
         return list(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
@@ -123,11 +117,17 @@ def values(schema: Schema, path: Path = ()) -> list[Any]:
         case "integer" | "number":
             return _numbers(schema)
         case "array":
-            return _lists(schema["items"])
+            return _lists(schema["items"], path)
         case "object":
-            return _objects(schema)
+            return _objects(schema, path)
         case _:
             return list(_TEXTS)
+
+
+def _known(path: Path) -> tuple[Any, ...]:
+    if path in _KNOWN:
+        return _KNOWN[path]
+    return next((found for ends, found in _KNOWN_ENDS.items() if path[-len(ends) :] == ends), ())
 
 
 def _numbers(schema: Schema) -> list[Any]:
@@ -136,18 +136,18 @@ def _numbers(schema: Schema) -> list[Any]:
     return sorted({low, min(high, low + 7), high})
 
 
-def _lists(items: Schema) -> list[Any]:
-    inner = values(items)
+def _lists(items: Schema, path: Path) -> list[Any]:
+    inner = values(items, (*path, ITEM))
     return [[], *([value] for value in inner), *([one, other] for one, other in pairwise(inner))]
 
 
-def _objects(schema: Schema) -> list[Any]:
+def _objects(schema: Schema, path: Path) -> list[Any]:
     """The smallest ones, with each of the values that their required parts might have."""
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         return [{}, {"metadata": {"labels": {"walked": "here"}}}]
     if "additionalProperties" in schema:
         return [{}, {"walked": values(schema["additionalProperties"])[0]}]
-    needed = {name: values(schema["properties"][name]) for name in schema.get("required", ())}
+    needed = {name: values(schema["properties"][name], (*path, name)) for name in schema.get("required", ())}
     if not needed:
         return [{}]
     longest = max(len(found) for found in needed.values())

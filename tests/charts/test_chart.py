@@ -221,7 +221,7 @@ class Asked(Mapping[str, str]):
 
 def test_every_setting_of_the_operator_is_a_value_of_the_chart_and_none_besides(render):
     # Port and path are fixed by the pod itself; the patience of the operator, only tests of faults shorten.
-    patience = {f"FLEETWRIGHT_{name}_SECONDS" for name in ("REQUEST", "STALLED", "RETRY_CAP")}
+    patience = {f"FLEETWRIGHT_{name}_SECONDS" for name in ("REQUEST", "STALLED", "RETRY_CAP", "TOKEN_LEAD")}
     ours = environment(render(monitoring={"namespace": "m"}, rollouts=3, drainSeconds=7, workers=2, resyncSeconds=60))
     asked = Asked({**ours, "FLEETWRIGHT_CATALOG_FILE": ""})
     settings = settings_from(asked)

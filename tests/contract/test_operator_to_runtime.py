@@ -83,6 +83,7 @@ SPECS = [
     pytest.param({"mcpServers": HOUSE, "enforcement": {"deny": ["ask_cook"]}}, False, id="a rule for what is known"),
     pytest.param({"a2a": {"dialects": ["1.0"], "extensions": {"toolCalls": False}}}, False, id="a silent one"),
     pytest.param({"a2a": {"dialects": ["1.0", "0.1"]}}, False, id="one whose callers choose ids"),
+    pytest.param({"askHuman": True, "executor": {"name": "dice:Dice"}}, False, id="one of other code than ours"),
 ]
 
 
@@ -98,7 +99,8 @@ def test_the_card_declares_what_the_runtime_speaks_of_the_same_agent(spec, asks)
         agent, skills=[], servers={"house": server}, peers={}, endpoints=Endpoints(), settings=Settings()
     )
     declared = {each["uri"] for each in declared_extensions(agent["spec"])}
-    assert declared == spoken(AgentConfig.model_validate(compiled | {"revision": "0"}))
+    config = AgentConfig.model_validate(compiled | {"revision": "0"})
+    assert declared == spoken(config, foreign=config.executor is not None)
     assert (ASK in declared) is asks
 
 

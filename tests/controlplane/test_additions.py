@@ -2,41 +2,39 @@
 
 import pytest
 
+MAIL = [{"to": {"ipBlock": {"cidr": cidr}}, "ports": [{"port": 25}], "why": "mail"} for cidr in ("0.0.0.0/0", "::/0")]
+EQUIPPED = {
+    "nodeSelector": {"pool": "agents"},
+    "volumes": [{"name": "cache", "emptyDir": {}}],
+    "containers": [
+        {
+            "name": "agent",
+            "env": [{"name": "TZ", "value": "UTC"}],
+            "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+        },
+        {"name": "side", "image": "registry.example.com/side:1"},
+    ],
+}
 
-def test_a_patched_pod_and_a_widened_policy_are_written(space, kubelet, operator):
-    space.agent(
-        "poet",
-        model={"name": "m", "baseURL": "https://models.example.com/v1"},
-        network={
-            "ingress": [{"from": {"namespaceSelector": {"matchLabels": {"team": "web"}}}}],
-            "egress": [
-                {"to": {"ipBlock": {"cidr": "0.0.0.0/0"}}, "ports": [{"port": 25}], "why": "mail"},
-                {"to": {"ipBlock": {"cidr": "::/0"}}, "ports": [{"port": 25}], "why": "mail"},
-            ],
-        },
-        podTemplate={
-            "spec": {
-                "nodeSelector": {"pool": "agents"},
-                "volumes": [{"name": "cache", "emptyDir": {}}],
-                "containers": [
-                    {
-                        "name": "agent",
-                        "env": [{"name": "TZ", "value": "UTC"}],
-                        "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
-                    },
-                    {"name": "side", "image": "registry.example.com/side:1"},
-                ],
-            }
-        },
-    )
+
+@pytest.fixture
+def widened(space, operator) -> None:
+    """An agent with a patched pod and additions to its policies."""
+    web = {"from": {"namespaceSelector": {"matchLabels": {"team": "web"}}}}
+    model = {"name": "m", "baseURL": "https://models.example.com/v1"}
+    network = {"ingress": [web], "egress": MAIL}
+    space.agent("poet", model=model, network=network, podTemplate={"spec": EQUIPPED})
     space.wait("Agent", "poet", "Programmed", "True")
-    pod = space.get("Deployment", "poet")["spec"]["template"]["spec"]
-    assert pod["nodeSelector"] == {"pool": "agents"}
-    assert [container["name"] for container in pod["containers"]] == ["agent", "side"]
-    rules = space.get("NetworkPolicy", "poet")["spec"]["egress"]
+
+
+def pod_of(space) -> dict:
+    return space.get("Deployment", "poet")["spec"]["template"]["spec"]
+
+
+def test_a_widened_policy_is_written_without_what_nobody_may_reach(space, widened):
     blocks = {
         (rule["ports"][0]["port"], peer["ipBlock"]["cidr"]): peer["ipBlock"]["except"]
-        for rule in rules
+        for rule in space.get("NetworkPolicy", "poet")["spec"]["egress"]
         for peer in rule["to"]
         if "ipBlock" in peer
     }
@@ -45,6 +43,12 @@ def test_a_patched_pod_and_a_widened_policy_are_written(space, kubelet, operator
     assert {"10.0.0.0/8", "169.254.0.0/16", "168.63.129.16/32"} <= set(blocks[443, "0.0.0.0/0"])
     assert "2001:db8::/32" in blocks[443, "2000::/3"]
     assert {"to": "0.0.0.0/0, TCP 25", "why": "mail"} in space.get("Agent", "poet")["status"]["egress"]
+
+
+def test_a_patched_pod_is_written_once_and_without_its_patch_again(space, operator, widened):
+    pod = pod_of(space)
+    assert pod["nodeSelector"] == {"pool": "agents"}
+    assert [container["name"] for container in pod["containers"]] == ["agent", "side"]
     space.eventually(space.alone, "what former tests left is gone", seconds=60)
     settled = operator.settled()
     version = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
@@ -53,7 +57,7 @@ def test_a_patched_pod_and_a_widened_policy_are_written(space, kubelet, operator
 
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")
-    pod = space.get("Deployment", "poet")["spec"]["template"]["spec"]
+    pod = pod_of(space)
     assert "nodeSelector" not in pod
     assert [container["name"] for container in pod["containers"]] == ["agent"]
     assert "cache" not in {volume["name"] for volume in pod["volumes"]}
@@ -96,32 +100,27 @@ def test_a_patch_that_kubernetes_does_not_understand_is_a_condition_and_no_loop(
     space.wait("Agent", "poet", "Programmed", "True")
 
 
-@pytest.mark.parametrize("grows", [True, False], ids=["its class lets it grow", "its class does not"])
-def test_a_bound_memory_grows_or_says_why_not(space, operator, grows):
+@pytest.fixture
+def storage_class(space, grows):
+    """A class of that nature, and one volume of it."""
     name = f"{space.name}-class"
-    space.admin.apply(
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": name},
-            "provisioner": "example.com/nobody",
-            "allowVolumeExpansion": grows,
-        }
-    )
-    space.admin.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": name},
-            "spec": {
-                "capacity": {"storage": "1Gi"},
-                "accessModes": ["ReadWriteOnce"],
-                "storageClassName": name,
-                "hostPath": {"path": "/nowhere"},
-            },
-        }
-    )
-    storage = {"size": "1Gi", "storageClassName": name}
+    kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    space.admin.apply({**kind, "provisioner": "example.com/nobody", "allowVolumeExpansion": grows})
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": name,
+        "hostPath": {"path": "/nowhere"},
+    }
+    space.admin.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec})
+    yield name
+    for made in ("PersistentVolume", "StorageClass"):
+        space.admin.delete(made, "", name)
+
+
+@pytest.mark.parametrize("grows", [True, False], ids=["its class lets it grow", "its class does not"])
+def test_a_bound_memory_grows_or_says_why_not(space, operator, storage_class, grows):
+    storage = {"size": "1Gi", "storageClassName": storage_class}
     space.agent("poet", memory={"storage": storage})
     space.wait("Agent", "poet", "Programmed", "True")
 
@@ -131,11 +130,9 @@ def test_a_bound_memory_grows_or_says_why_not(space, operator, grows):
     space.eventually(is_bound, "the volume is bound", seconds=60)
 
     space.agent("poet", memory={"storage": {**storage, "size": "2Gi"}})
-    if grows:
-        space.wait("Agent", "poet", "Programmed", "True")
-        wanted = space.get("PersistentVolumeClaim", "poet-memory")["spec"]["resources"]["requests"]
-        assert wanted == {"storage": "2Gi"}
-    else:
+    if not grows:
         space.wait("Agent", "poet", "Programmed", "False", says="must support resize")
-    for kind in ("PersistentVolume", "StorageClass"):
-        space.admin.delete(kind, "", name)
+        return
+    space.wait("Agent", "poet", "Programmed", "True")
+    wanted = space.get("PersistentVolumeClaim", "poet-memory")["spec"]["resources"]["requests"]
+    assert wanted == {"storage": "2Gi"}

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-TURN = 150
-"""Seconds: ten times the 15 that a token is listed before it is used."""
+TURN = 30
+"""Seconds: ten times the 3 that a token is listed before it is used here."""
 
 
 def digests(space, agent):
@@ -61,7 +61,7 @@ def test_a_restart_in_the_middle_of_a_turn_goes_on_with_it(space, operator):
     ask(space, "poet-client-default")
     following = space.eventually(lambda: space.secret("poet-client-default").get("next"), "the next one waits")
     operator.restart()
-    assert space.secret("poet-client-default") == {"token": first, "next": following}
+    assert space.secret("poet-client-default") in ({"token": first, "next": following}, {"token": following})
     space.eventually(
         lambda: space.secret("poet-client-default") == {"token": following}, "the next one is in use", seconds=TURN
     )
@@ -117,7 +117,7 @@ REFUSED = [
     ),
     pytest.param({"apiKey": "yes"}, "apiKey", id="a word for a switch"),
     pytest.param({"allowedOrigins": ["https://a.example/"]}, "auth.allowedOrigins must be", id="an origin with a path"),
-    pytest.param({"allowedOrigins": ["*"]}, "auth.allowedOrigins must be", id="every origin"),
+    pytest.param({"allowedOrigins": ["*.example.com"]}, "auth.allowedOrigins must be", id="origins by a pattern"),
 ]
 
 

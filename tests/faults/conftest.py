@@ -6,7 +6,7 @@ request does. The fault's number, O2 to O20, stands in each test's docstring.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,9 @@ class Stand:
         self._reader = Reader()
         self._prefix = f"t{os.urandom(3).hex()}"
         self._made = 0
+        self._operators: list[Operator] = []
+        self.may_be_refused = ""
+        """What stands in every 403 that the test itself asks for; any other fails it."""
 
     async def start(self) -> None:
         self.client = await self._stack.enter_async_context(Client(self.plane.server, self.plane.token, self.plane.ca))
@@ -110,7 +113,13 @@ class Stand:
         self._stack.callback(process.kill_if_alive)
         if start:
             await process.started()
-        return Operator(proxy, plan, process)
+        self._operators.append(Operator(proxy, plan, process))
+        return self._operators[-1]
+
+    def refused(self) -> list[str]:
+        """Requests of the operators that had no right, though the test asked for none such."""
+        found = [line for operator in self._operators for line in operator.proxy.refused]
+        return [line for line in found if not self.may_be_refused or self.may_be_refused not in line]
 
     def condition(self, kind: str, space: str, name: str, condition: str) -> Object:
         """Of the current generation, or nothing."""
@@ -156,9 +165,22 @@ class Stand:
 
 
 @pytest.fixture
+def stand_on(tmp_path: Path) -> Callable[[ControlPlane, AsyncExitStack], Awaitable[Stand]]:
+    """On another control plane than that of the session."""
+
+    async def start(plane: ControlPlane, stack: AsyncExitStack) -> Stand:
+        stand = Stand(plane, tmp_path, stack)
+        await stand.start()
+        return stand
+
+    return start
+
+
+@pytest.fixture
 async def stand(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stand]:
     async with AsyncExitStack() as stack:
         stand = Stand(plane, tmp_path, stack)
         await stand.start()
         yield stand
+    assert stand.refused() == [], "the chart's rights are too small"
     await asyncio.sleep(0.3)  # TLS connections say goodbye

@@ -1,4 +1,4 @@
-"""O8, O11, O12, O14: objects that should not be as they are, and hands that are not ours."""
+"""O11, O12: objects that should not be as they are."""
 
 import asyncio
 import copy
@@ -23,6 +23,22 @@ MALFORMED = {
         "memory-is-a-word": {"instructions": "Help.", "model": GOOD_MODEL, "memory": "much"},
         "compaction-is-a-list": {"instructions": "Help.", "model": GOOD_MODEL, "compaction": ["Always"]},
         "auth-is-a-word": {"instructions": "Help.", "model": GOOD_MODEL, "auth": "none"},
+        "a-peer-is-a-path": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "../../agents/poet"}]},
+        "a-peer-is-a-fox": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "H\u0065\u0301lper 🦊"}]},
+        "a-peer-has-two-lines": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "a\nb\u2028c"}]},
+        "a-peer-turns-the-line": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "\u202etop"}]},
+        "a-peer-is-long": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "a" * 5000}]},
+        "a-namespace-is-a-path": {
+            "instructions": "Help.",
+            "model": GOOD_MODEL,
+            "peers": [{"name": "poet", "namespace": "../x/ü"}],
+        },
+        "a-skill-is-a-path": {"instructions": "Help.", "model": GOOD_MODEL, "skills": [{"name": "../Ünï/%2e%2e"}]},
+        "a-server-is-a-path": {"instructions": "Help.", "model": GOOD_MODEL, "mcpServers": [{"name": "a/../ß?x=1#y"}]},
+        "a-key-is-a-path": {
+            "instructions": "Help.",
+            "model": {**GOOD_MODEL, "apiKeySecretRef": {"name": "../key", "key": "../../ü"}},
+        },
     },
     "Skill": {
         "no-source": {},
@@ -87,11 +103,17 @@ async def test_o11_a_malformed_object_is_told_of_and_nothing_crashes_or_spins(st
 
 async def _put(stand, kind: str, space: str, name: str, spec: object) -> None:
     body = {"apiVersion": "fleetwright.dev/v1alpha1", "kind": kind, "metadata": {"name": name, "namespace": space}}
-    found = await stand.client.find(kind, space, name)
-    if found is None:
-        await stand.client.request("POST", path_of(kind, space), {**body, "spec": spec})
-    else:
-        await stand.client.request("PUT", path_of(kind, space, name), {**found, "spec": spec})
+    while True:
+        found = await stand.client.find(kind, space, name)
+        try:
+            if found is None:
+                await stand.client.request("POST", path_of(kind, space), {**body, "spec": spec})
+            else:
+                await stand.client.request("PUT", path_of(kind, space, name), {**found, "spec": spec})
+            return
+        except Refusal as refusal:
+            if refusal.status != 409:  # the operator wrote its status meanwhile
+                raise
 
 
 def _is_told(stand, kind: str, space: str, name: str) -> bool:
@@ -99,23 +121,49 @@ def _is_told(stand, kind: str, space: str, name: str) -> bool:
     return any(stand.condition(kind, space, name, stage).get("status") == "False" for stage in stages)
 
 
-async def test_o11_references_that_go_in_circles_come_to_rest(stand):
-    """O11: three agents that name each other as peers, and one peer that does not exist until later."""
-    space = await stand.space()
-    operator = await stand.operator(space)
+LOST = {
+    "no-skill": {"skills": [{"name": "absent"}]},
+    "no-server": {"mcpServers": [{"name": "absent"}]},
+    "no-key": {"model": {**GOOD_MODEL, "apiKeySecretRef": {"name": "absent"}}},
+    "no-instructions": {"instructions": None, "instructionsFrom": {"configMapKeyRef": {"name": "absent", "key": "x"}}},
+    "no-peer": {"peers": [{"name": "absent", "namespace": "nowhere"}]},
+    "no-consent": {"peers": [{"name": "hermit", "namespace": ""}]},
+}
+"""What refers to something that is not there, or that does not allow it; the peer's namespace is filled in."""
+
+
+async def test_o11_references_that_lead_nowhere_or_in_circles_come_to_rest(stand):
+    """O11: three agents that name each other as peers, one peer that comes later, and all that nobody grants."""
+    space, foreign = await stand.space(), await stand.space()
+    operator = await stand.operator(space, foreign)
     ring = {"a": ["b", "late"], "b": ["c"], "c": ["a"]}
     for name, peers in ring.items():
         await stand.agent(space, name, peers=[{"name": peer} for peer in peers])
+    await stand.agent(foreign, "hermit")
+    for name, spec in LOST.items():
+        peers = [{**peer, "namespace": peer["namespace"] or foreign} for peer in spec.get("peers", ())]
+        whole = {**spec, **({"peers": peers} if peers else {})}
+        await stand.client.apply(_without_nothing(flows.agent(name, space, **whole)))
+
+    def all_told() -> bool:
+        return all(_is_told(stand, "Agent", space, name) for name in LOST)
+
+    await stand.until(space, all_told, "everything that leads nowhere is told of")
+    assert "hermit" in stand.condition("Agent", space, "no-consent", "ReferencesResolved")["message"]
     await stand.programmed(space, "b", "c")
     assert "'late'" in stand.condition("Agent", space, "a", "ReferencesResolved")["message"]
     await stand.quiet(space)
     passes = await operator.passes()
-    assert passes <= 60, "a bounded number of passes"
+    assert passes <= 20 * (len(ring) + len(LOST) + 1), "a bounded number of passes for each"
     await asyncio.sleep(5)
     # What waits for a person is looked at again every two seconds here.
-    assert await operator.passes() - passes <= 6
+    assert await operator.passes() - passes <= 3 * (len(LOST) + len(ring))
     await stand.agent(space, "late")
     await stand.programmed(space, "a", "late")
+
+
+def _without_nothing(agent: dict) -> dict:
+    return {**agent, "spec": {key: value for key, value in agent["spec"].items() if value is not None}}
 
 
 LONG = "a" + "b" * 61 + "c"
@@ -157,63 +205,38 @@ async def test_o12_five_hundred_tools_are_refused_by_name(stand):
         await stand.agent(space, mcpServers=[{"name": "tools", "tools": {"allow": tools}}])
 
 
-async def test_o12_two_agents_that_claim_one_secret_are_told_apart(stand):
-    """O12: `a` has a client `auth`, and `a-client` an auth Secret: both are called a-client-auth."""
+async def test_o12_two_that_claim_one_name_are_told_apart(stand):
+    """O12: `a` has a client `auth`, and `a-client` an auth Secret: both are called a-client-auth.
+
+    A server `tools` and an agent `tools-mcp` want one Service. Nothing is cut: the longest names that differ in their
+    last letter share no child.
+    """
     space = await stand.space()
     operator = await stand.operator(space)
     await stand.agent(space, "a", auth={"clients": [{"name": "auth"}]})
-    await stand.programmed(space, "a")
-    await stand.agent(space, "a-client")
+    await stand.client.apply(flows.server("tools", space))
+    alike = [LONG[:-1] + last for last in "xy"]
+    for name in alike:
+        await stand.agent(space, name)
+    await stand.programmed(space, "a", *alike)
+    await stand.programmed(space, "tools", kind="McpServer")
+    for name in ("a-client", "tools-mcp"):
+        await stand.agent(space, name)
 
     def in_conflict() -> bool:
-        return "'a'" in stand.condition("Agent", space, "a-client", "Conflict").get("message", "")
+        owners = {"a-client": "'a'", "tools-mcp": "'tools'"}
+        told = (stand.condition("Agent", space, name, "Conflict").get("message", "") for name in owners)
+        return all(owner in message for owner, message in zip(owners.values(), told, strict=True))
 
-    await stand.until(space, in_conflict, "the conflict, with the owner's name")
+    await stand.until(space, in_conflict, "the conflicts, with the owners' names")
     await stand.quiet(space)
     assert stand.condition("Agent", space, "a", "Programmed")["status"] == "True"
-    assert await operator.passes() <= 40
+    assert stand.condition("McpServer", space, "tools", "Programmed")["status"] == "True"
+    first, second = ({_key(child) for child in stand.children(space, name)} for name in alike)
+    assert len(first) == len(second)
+    assert not first & second
+    assert await operator.passes() <= 20 * 5
 
 
-async def test_o8_children_without_any_record_of_their_managers_are_taken_up_again(stand):
-    """O8: managedFields wiped from every child."""
-    space = await stand.space()
-    operator = await stand.operator(space)
-    await stand.agent(space)
-    await stand.programmed(space, "poet")
-    await stand.quiet(space)
-    before = stand.essence(space)
-    writes = operator.plan.total_writes(space)
-    kinds = ("ServiceAccount", "Service", "NetworkPolicy", "Deployment")
-    for kind in kinds:
-        await stand.client.merge(kind, space, "poet", {"metadata": {"managedFields": [{}]}})
-    await stand.until(space, lambda: stand.essence(space) == before, "as before, our fields recorded again", seconds=20)
-    await stand.quiet(space)
-    assert operator.plan.total_writes(space) - writes <= 2 * len(kinds)
-
-
-async def test_o14_a_field_that_another_manager_took_is_taken_back_without_a_fight(stand):
-    """O14: an autoscaler's replicas, and an apply by force of a port of ours."""
-    space = await stand.space()
-    operator = await stand.operator(space)
-    await stand.agent(space)
-    await stand.programmed(space, "poet")
-    await stand.quiet(space)
-    writes = operator.plan.writes[space].copy()
-    head = {"metadata": {"name": "poet", "namespace": space}}
-    scaled = {"apiVersion": "apps/v1", "kind": "Deployment", **head, "spec": {"replicas": 3}}
-    await stand.client.apply(scaled, manager="autoscaler")
-    port = {"name": "a2a", "port": 80, "targetPort": 81, "protocol": "TCP"}
-    await stand.client.apply(
-        {"apiVersion": "v1", "kind": "Service", **head, "spec": {"ports": [port]}}, manager="somebody"
-    )
-
-    def ours_again() -> bool:
-        service, deployment = (stand.mirror.find(kind, space, "poet") for kind in ("Service", "Deployment"))
-        return service["spec"]["ports"][0]["targetPort"] == "a2a" and deployment["spec"]["replicas"] == 1
-
-    await stand.until(space, ours_again, "as we want it", seconds=20)
-    await stand.quiet(space)
-    fresh = operator.plan.writes[space] - writes
-    assert fresh["apply deployments/poet"] < 3
-    assert fresh["apply services/poet"] < 3
-    assert ours_again()
+def _key(child: dict) -> tuple[str, str]:
+    return child["kind"], child["metadata"]["name"]

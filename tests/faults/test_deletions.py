@@ -98,6 +98,8 @@ async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
 async def test_o10_a_namespace_that_goes_while_the_operator_works_there_goes(stand):
     """O10: deleted with everything in it; no hot loop meanwhile."""
     space, other = await stand.space(), await stand.space()
+    # What is made there is refused, and the rights to look go before the operator hears that the namespace does.
+    stand.may_be_refused = f"/namespaces/{space}/"
     operator = await stand.operator(space, other)
     await stand.agent(space)
     await stand.programmed(space, "poet")

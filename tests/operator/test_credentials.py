@@ -37,6 +37,12 @@ TURNS = [
         id="a next that has been listed is used, and the old one keeps its end",
     ),
     pytest.param(
+        Bearer(OLD, NEXT),
+        {"now": 1004, "listed": 1000, "lead": 4},
+        Bearer(NEXT, previous=Retired(sha("old"), 1100)),
+        id="an installation may use it sooner",
+    ),
+    pytest.param(
         Bearer(NEXT, previous=Retired("0", 1100)),
         {"now": 1099},
         Bearer(NEXT, previous=Retired("0", 1100)),

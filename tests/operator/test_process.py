@@ -27,6 +27,7 @@ def test_settings_come_from_the_environment(tmp_path):
             "FLEETWRIGHT_CATALOG_FILE": str(catalog),
             "FLEETWRIGHT_MONITORING_PODS": '{"namespace": "m", "labels": {"app": "p"}}',
             "FLEETWRIGHT_AGENT_RESOURCES": '{"limits": {"memory": "1Gi"}}',
+            "FLEETWRIGHT_TOKEN_LEAD_SECONDS": "20",
             "POD_NAME": "operator-1",
         }
     )
@@ -34,6 +35,7 @@ def test_settings_come_from_the_environment(tmp_path):
     assert found.monitoring == PodsOf(namespace="m", labels={"app": "p"})
     assert found.agent_resources == {"limits": {"memory": "1Gi"}}
     assert found.identity == "operator-1"
+    assert found.token_lead_seconds == 20
     assert found.catalog.lookup("m").price == {"inputPerMillion": "1", "outputPerMillion": "2"}
     assert found.catalog.lookup("unknown") == ModelDefaults()
 

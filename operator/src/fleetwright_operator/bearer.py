@@ -1,6 +1,6 @@
 """The life of one credential: in use, followed by a next one, good for a while after that. Pure.
 
-    mint next ─▶ whoever is called lists it ─▶ LEAD seconds ─▶ in use, the former one good until the overlap ends
+    mint next ─▶ whoever is called lists it ─▶ `lead` seconds ─▶ in use, the former one good until the overlap ends
 
 So a caller that reads its token before each call never holds one that is not known yet. Every token has an end of
 its own that the called agent enforces by its clock: without an operator, credentials run out.
@@ -64,6 +64,7 @@ def turned(
     mint: Callable[[], str],
     listed: int | None = None,
     asked: str = "",
+    lead: int = LEAD,
 ) -> Bearer:
     """The credential as it should be now; the same one most of the time.
 
@@ -71,6 +72,7 @@ def turned(
         stored: As it was found; None where there is none or it was tampered with.
         listed: Since when whoever is called has known the next token.
         asked: The wish for a rotation that stands now; another one than was granted last is granted.
+        lead: For how long the next token is listed before it is used.
     """
 
     def fresh() -> Token:
@@ -84,20 +86,20 @@ def turned(
     if bearer.next is None:
         wanted = now >= _due(bearer.current, rotation) or asked != bearer.asked
         return replace(bearer, next=fresh(), asked=asked) if wanted else bearer
-    if listed is None or now < listed + LEAD:
+    if listed is None or now < listed + lead:
         return bearer
     end = now + rotation.overlap
     retired = Retired(bearer.current.sha256, min(bearer.current.expires or end, end))
     return Bearer(bearer.next, previous=retired, asked=bearer.asked)
 
 
-def next_turn(bearer: Bearer, *, rotation: Rotation, listed: int | None = None) -> int:
+def next_turn(bearer: Bearer, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
     """The moment at which `turned` gives another answer. A next token that nobody lists yet waits for an event."""
     ends = [bearer.previous.expires] if bearer.previous else []
     if bearer.next is None:
         ends.append(_due(bearer.current, rotation))
     else:
-        ends.append(listed + LEAD if listed is not None else bearer.current.expires or 0)
+        ends.append(listed + lead if listed is not None else bearer.current.expires or 0)
     return min(ends)
 
 

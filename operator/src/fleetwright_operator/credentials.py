@@ -37,15 +37,16 @@ def credentials_for(seen: ObservedAgent, *, settings: Settings, now: str, mint: 
     clients = {name: (seen.client_tokens.get(name, Held()), own) for name in client_names(seen.agent)}
     peers = {names.qualified(*identity): token_rotation(peer, settings) for identity, peer in _allowing(seen).items()}
     edges = {peer: (seen.own_tokens.get(peer, Held()), rotation) for peer, rotation in peers.items()}
+    lead = settings.token_lead_seconds
     tokens = Tokens(
-        clients=_turned(clients, moment(now), mint),
+        clients=_turned(clients, moment(now), mint, lead),
         callers=seen.caller_tokens,
-        peers=_turned(edges, moment(now), mint),
+        peers=_turned(edges, moment(now), mint, lead),
         push=renewed(seen.push_keys, asked=seen.push_wish, mint=mint) if offers_push(seen.agent) else None,
     )
     held = [(tokens.clients[name], *found) for name, found in clients.items()]
     held += [(tokens.peers[name], *found) for name, found in edges.items()]
-    turns = [next_turn(bearer, rotation=rotation, listed=found.listed) for bearer, found, rotation in held]
+    turns = [next_turn(bearer, rotation=rotation, listed=found.listed, lead=lead) for bearer, found, rotation in held]
     ends = [bearer.current.expires for bearer, _, _ in held if bearer.current.expires is not None]
     return Credentials(
         tokens=tokens,
@@ -67,8 +68,12 @@ def _allowing(seen: ObservedAgent) -> dict[Identity, Agent]:
     return {peer: existing[peer] for peer in allowed_peers(seen.agent, existing, seen.namespace_labels)}
 
 
-def _turned(held: Mapping[str, tuple[Held, Rotation]], now: int, mint: Callable[[], str]) -> dict[str, Bearer]:
+def _turned(
+    held: Mapping[str, tuple[Held, Rotation]], now: int, mint: Callable[[], str], lead: int
+) -> dict[str, Bearer]:
     return {
-        name: turned(found.bearer, now=now, rotation=rotation, mint=mint, listed=found.listed, asked=found.asked)
+        name: turned(
+            found.bearer, now=now, rotation=rotation, mint=mint, listed=found.listed, asked=found.asked, lead=lead
+        )
         for name, (found, rotation) in held.items()
     }

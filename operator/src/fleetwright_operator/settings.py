@@ -15,6 +15,7 @@ import yaml
 
 from fleetwright_operator import durations
 from fleetwright_operator.address_space import Network, covers_the_outside
+from fleetwright_operator.bearer import LEAD
 from fleetwright_operator.catalog import Catalog, parse_catalog
 from fleetwright_operator.rotation import SHORTEST, Rotation
 
@@ -66,6 +67,8 @@ class Settings:
     drain_seconds: int = 30
     token_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=30 * _DAY, overlap=3 * _DAY))
     """Of callers' tokens where an Agent does not say."""
+    token_lead_seconds: int = LEAD
+    """For how long agents know a token before it is used: longer than their pods take to read their files again."""
     dns: Dns = field(default_factory=Dns)
     monitoring: PodsOf | None = None
     """Who may scrape agents; unset: nobody."""
@@ -129,6 +132,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         server_resources=_json(environ, "FLEETWRIGHT_SERVER_RESOURCES", base.server_resources),
         token_rotation=_rotation(environ, "FLEETWRIGHT_TOKEN", base.token_rotation),
         drain_seconds=int(_number(environ, "FLEETWRIGHT_DRAIN_SECONDS", base.drain_seconds)),
+        token_lead_seconds=int(_number(environ, "FLEETWRIGHT_TOKEN_LEAD_SECONDS", base.token_lead_seconds)),
         dns=_dns(environ, "FLEETWRIGHT_DNS", base.dns),
         monitoring=_pods(environ, "FLEETWRIGHT_MONITORING_PODS"),
         operator=_pods(environ, "FLEETWRIGHT_OPERATOR_PODS"),

@@ -27,6 +27,7 @@ from fleetwright_operator.skill_document import SkillContent
 
 _BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
 DEFAULT_VERSION = "0.1.0"
+_INPUT_MODES = ("text/plain",)
 _OUTPUT_MODES = ("text/markdown", "text/plain")
 _BEARER = {
     "bearer": {
@@ -114,7 +115,7 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         "securitySchemes": schemes,
         # One of them is enough.
         "securityRequirements": [{"schemes": {scheme: {}}} for scheme in schemes],
-        "defaultInputModes": ["text/plain"],
+        "defaultInputModes": list(spec.get("executor", {}).get("inputModes") or _INPUT_MODES),
         "defaultOutputModes": list(_OUTPUT_MODES),
         "skills": _skills(spec, skills) or [_chat(description)],
     }

@@ -77,13 +77,14 @@ def _asked_for(agent: Agent) -> dict[str, Any]:
     retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
     remembered = memory_config(agent)
     return {
+        **({"executor": executor["name"]} if (executor := agent["spec"].get("executor")) else {}),
         **({"requireRoutableUrl": True} if agent["spec"].get("a2a", {}).get("requireRoutableURL") else {}),
         **({"ephemeralMemory": True} if is_ephemeral(agent) else {}),
         **({"acceptApiKey": True} if takes_api_keys(agent) else {}),
         **({"dialects": dialects(agent)} if len(dialects(agent)) < len(DIALECTS) else {}),
         **push_config(agent),
         **telemetry_config(agent),
-        **({"allowedOrigins": list(origins)} if origins else {}),
+        **({"allowedOrigins": list(origins)} if origins is not None else {}),
         **({"taskRetentionSeconds": durations.seconds(retention)} if retention else {}),
         **({"memory": remembered} if remembered else {}),
         **_given({"administrators": list(auth.get("administrators", ()))}, "administrators"),

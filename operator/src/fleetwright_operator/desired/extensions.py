@@ -12,11 +12,18 @@ from fleetwright_operator.desired.terms import DIALECTS, tells_model_fallbacks, 
 _OURS = "https://fleetwright.dev/a2a"
 _COST = "https://proto-labs.ai/a2a/ext/cost-v1"
 _TOOL_CALL = "https://proto-labs.ai/a2a/ext/tool-call-v1"
+_TRUNCATED = {f"{_OURS}/truncated/v1": "Marks an artifact that was cut because it is too large, in its metadata."}
 _ALWAYS = {
     _COST: "Tokens and US dollars of a task, in the metadata of its last artifact.",
     f"{_OURS}/call-path/v1": "The agents that a request came through, in its message's metadata; loops are refused.",
-    f"{_OURS}/truncated/v1": "Marks an artifact that was cut because it is too large, in its metadata.",
+    **_TRUNCATED,
 }
+_OF_THE_EDGE = {
+    **_TRUNCATED,
+    f"{_OURS}/goes-on/v1": "Marks a task or status in an interrupted state whose work goes on, in its metadata.",
+    f"{_OURS}/direct-reply/v1": "Marks the status message of a task that was answered by a message alone.",
+}
+"""Of an agent whose own code does the work: what that says besides is not ours to know."""
 _TOLD = {_TOOL_CALL: "Calls of tools while a task works, in the metadata of its status messages."}
 _LEARNED = {
     "https://proto-labs.ai/a2a/ext/skill-v1": "A skill that was learned in a task, as an artifact of its own beside the"
@@ -35,14 +42,20 @@ _CHOSEN = {f"{_OURS}/chosen-id/v1": "Marks a task whose id a client of A2A 0.1 h
 def declared_extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
     spoken = spec.get("a2a", {}).get("dialects", DIALECTS)
     declared = {
+        **(_OF_THE_EDGE if spec.get("executor") else _of_the_loop(spec)),
+        **(_CHOSEN if "0.1" in spoken and len(spoken) > 1 else {}),
+    }
+    return [{"uri": uri, "description": description} for uri, description in declared.items()]
+
+
+def _of_the_loop(spec: Mapping[str, Any]) -> dict[str, str]:
+    return {
         **_ALWAYS,
         **(_TOLD if tells_tool_calls(spec) else {}),
         **(_LEARNED if learns(spec) else {}),
         **(_FALLBACKS if tells_model_fallbacks(spec) else {}),
         **(_ASKS if may_ask(spec) else {}),
-        **(_CHOSEN if "0.1" in spoken and len(spoken) > 1 else {}),
     }
-    return [{"uri": uri, "description": description} for uri, description in declared.items()]
 
 
 def learns(spec: Mapping[str, Any]) -> bool:

@@ -1,0 +1,59 @@
+"""What the API server refused to service accounts: by its own audit log, so that no operator tells on itself.
+
+Refuses to log anybody else: people, nodes and the cluster's own controllers ask for more than is of interest here.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import files
+
+_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "rules": [
+        {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None"},
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    account: str
+    """Such as `system:serviceaccount:fleetwright-system:fleetwright-operator`."""
+    request: str
+    """Its verb and path."""
+
+
+def prepare(folder: Path) -> tuple[str, ...]:
+    """Writes the policy; the words with which the API server keeps the log in this folder."""
+    policy = folder / "audit-policy.json"
+    files.write(policy, json.dumps(_POLICY))
+    return (
+        f"--audit-policy-file={policy}",
+        f"--audit-log-path={_log(folder)}",
+        "--audit-log-maxsize=200",
+        "--audit-log-maxbackup=1",
+    )
+
+
+def refusals(folder: Path) -> list[Refusal]:
+    """Requests for which the account had no right, oldest first; quotas and admission refuse in other ways."""
+    log = _log(folder)
+    if not log.exists():
+        return []
+    # Most lines are not parsed: there are tens of thousands.
+    events = [json.loads(line) for line in log.read_text().splitlines() if '"forbid"' in line]
+    return [
+        Refusal(event["user"]["username"], f"{event['verb']} {event['requestURI']}")
+        for event in events
+        if event.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"
+    ]
+
+
+def _log(folder: Path) -> Path:
+    return folder / "audit.log"

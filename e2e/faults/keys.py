@@ -1,0 +1,151 @@
+"""The keys that sign an installation's cards fall due, again and again, each time with another fault.
+
+They are the installation's and not a namespace's, so their cases come one after the other, with one agent whose card
+is signed anew each time.
+"""
+
+import asyncio
+import base64
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from e2e.faults import flows
+from e2e.faults.cases import Findings, Verdict
+from e2e.faults.crew import Crew, Place, Scene, scene_of
+from e2e.faults.plan import ERRORS, KILLS, Case
+from e2e.faults.reference import difference, settled
+from e2e.plane.client import Object
+from e2e.plane.essence import Essence, Reader
+from e2e.plane.installation import install_release, make_namespace
+
+from fleetwright_operator import names
+from fleetwright_operator.settings import Settings
+
+_STEP = "card keys are due"
+_SECONDS = 60.0
+_LIFE = 90 * 24 * 3600
+_NAME = Settings().card_keys_name
+
+
+async def keys_swept(place: Place, name: str, environment: Mapping[str, str], *, every: int) -> Findings:
+    """In an installation of its own; every n-th case."""
+    async with scene_of(place, name) as scene:
+        space = f"{name}-case-000"
+        await make_namespace(scene.client, space)
+        await scene.client.apply(flows.agent("poet", space))
+        installation = await install_release(scene.client, f"system-{name}")
+        async with Crew(scene, name, installation, environment) as crew:
+            ring = _Ring(scene, space, installation.namespace)
+            usual = await _usual(ring)
+            cases = [(where, case) for where, points in usual.points.items() for case in points][::every]
+            for where, case in cases:
+                scene.findings.verdicts.append(await _judged(ring, crew, usual, where, case))
+        return scene.findings
+
+
+@dataclass(frozen=True)
+class _Usual:
+    """A turn that nobody disturbs."""
+
+    essence: Essence
+    points: Mapping[str, list[Case]]
+    """By namespace: every fault of every write."""
+    writes: int
+
+
+class _Ring:
+    """The keys of the installation `system`, and the agent in `space` whose card they sign."""
+
+    def __init__(self, scene: Scene, space: str, system: str) -> None:
+        self.scene = scene
+        self.space = space
+        self.system = system
+        self._reader = Reader()
+
+    async def rests(self) -> bool:
+        objects = self.scene.mirror.objects(self.space)
+        return await self.scene.mirror.until(
+            self.space, lambda: bool(objects) and not settled(objects.values()), seconds=_SECONDS
+        )
+
+    async def age(self) -> set[str]:
+        """Makes every key as much older as a key may become; the ids that the keys have until now."""
+        secret = await self.scene.client.find("Secret", self.system, _NAME)
+        assert secret is not None
+        keys = json.loads(base64.b64decode(secret["data"][names.RING_KEY]))["keys"]
+        aged = json.dumps({"keys": [{**key, "iat": key["iat"] - _LIFE} for key in keys]})
+        data = {names.RING_KEY: base64.b64encode(aged.encode()).decode()}
+        await self.scene.client.merge("Secret", self.system, _NAME, {"data": data})
+        return {key["kid"] for key in keys}
+
+    async def turned(self, before: set[str], wanted: Essence | None = None) -> str:
+        """Empty once a new key and the one before it sign, and all is as `wanted`; else what is amiss."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _SECONDS
+        while problem := await self._problem(before, wanted):
+            if loop.time() > deadline:
+                return f"after {_SECONDS:.0f} s: {problem}"
+            await asyncio.sleep(0.1)
+        return ""
+
+    def essence(self) -> Essence:
+        return self._reader.read(self.scene.mirror.objects(self.space).values(), namespace=self.space)
+
+    async def _problem(self, before: set[str], wanted: Essence | None) -> str:
+        objects = self.scene.mirror.objects(self.space)
+        if unrest := settled(objects.values()):
+            return unrest
+        signs = set(objects["Agent", "poet"]["status"]["card"]["signedBy"])
+        if len(signs) != 2 or len(signs & before) != 1:
+            return f"{signs} sign, and {before} did before"
+        published = await self.scene.client.find("ConfigMap", self.system, _NAME)
+        if signs != _ids(published):
+            return f"{signs} sign, and {_ids(published)} are published"
+        found = self.essence()
+        return "" if wanted is None or found == wanted else difference(wanted, found)
+
+
+def _ids(key_set: Object | None) -> set[str]:
+    if key_set is None:
+        return set()
+    return {key["kid"] for key in json.loads(key_set["data"][names.KEY_SET_KEY])["keys"]}
+
+
+async def _usual(ring: _Ring) -> _Usual:
+    """From two turns, after one that brought the second key; what they do not agree on is chance."""
+    plan, seen = ring.scene.plan, []
+    if not await ring.rests():
+        raise TimeoutError(f"{_STEP}: the agent never comes to rest")
+    for _ in range(3):
+        for place in (ring.system, ring.space):
+            plan.begin(place)
+        if problem := await ring.turned(await ring.age()):
+            raise TimeoutError(f"{_STEP}: {problem}")
+        await asyncio.sleep(1.5)
+        seen.append({place: Counter(plan.writes[place]) for place in (ring.system, ring.space)})
+    common = {place: seen[1][place] & seen[2][place] for place in (ring.system, ring.space)}
+    points = {
+        place: [
+            Case(fault, (write, number))
+            for write in sorted(counted)
+            for number in range(1, counted[write] + 1)
+            for fault in (*ERRORS, *KILLS)
+        ]
+        for place, counted in common.items()
+    }
+    return _Usual(ring.essence(), points, max(sum(map(Counter.total, turn.values())) for turn in seen))
+
+
+async def _judged(ring: _Ring, crew: Crew, usual: _Usual, where: str, case: Case) -> Verdict:
+    plan = ring.scene.plan
+    for place in (ring.system, ring.space):
+        plan.begin(place, [case] if place == where else ())
+    before = await ring.age()
+    killed = await crew.kill_where_due({where: 1}) if case.fault in KILLS else 0
+    problem = await ring.turned(before, usual.essence)
+    writes = plan.total_writes(ring.system) + plan.total_writes(ring.space)
+    if not problem and killed and writes > (1 + killed) * usual.writes:
+        problem = f"{writes} writes, and {usual.writes} without {killed} kills"
+    return Verdict(_STEP, case, where, case in plan.struck[where], problem)

@@ -1,0 +1,57 @@
+"""Where walks begin, and what stands in every namespace that they go through."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from e2e.cluster.paths import CHECKOUT
+from e2e.faults import flows
+from e2e.plane.client import Object
+
+Spec = dict[str, Any]
+NAMES = {"Agent": "poet", "Skill": "haiku", "McpServer": "tools"}
+_MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1"}
+BASES: Mapping[str, tuple[Spec, ...]] = {
+    "Agent": (
+        {"instructions": "Help.", "model": _MODEL},
+        {"instructions": "Help.", **flows.USES, "skills": [{"name": "haiku"}]},
+        {
+            "instructionsFrom": {"configMapKeyRef": {"name": "haiku-files", "key": "SKILL.md"}},
+            "model": _MODEL,
+            "allowedCallers": {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"walked": "here"}}}},
+        },
+        {"instructionsFrom": {"secretKeyRef": {"name": "key", "key": "api-key"}}, "model": _MODEL},
+    ),
+    "Skill": (
+        flows.skill("haiku", "", "Three lines.")["spec"],
+        {"source": {"configMap": {"name": "haiku-files"}}},
+        {"source": {"git": {"url": "https://git.example.com/team/skills.git", "commit": "0" * 40}}},
+        {"source": {"image": {"reference": f"registry.example.com/skills/haiku@sha256:{'0' * 64}"}}},
+    ),
+    "McpServer": (
+        {"workload": {"image": "docker.io/example/tools:1"}},
+        {"remote": {"url": "https://tools.example.com/mcp"}},
+    ),
+}
+"""Whole specs, to which a random walk may jump as well."""
+
+
+def furniture(space: str, *, without: str) -> list[Object]:
+    """What specs refer to, but for the object of the kind that is walked there."""
+    spare = flows.key(space, "two")
+    bodies = (
+        flows.key(space, "one"),
+        {**spare, "metadata": {**spare["metadata"], "name": "spare"}},
+        flows.files("haiku", space, "Three lines."),
+        flows.agent("helper", space),
+        flows.skill("haiku", space, "Three lines."),
+        flows.server("tools", space),
+    )
+    return [body for body in bodies if body["kind"] != without or without == "Agent"]
+
+
+def schema_of(kind: str) -> Mapping[str, Any]:
+    """Of the kind's spec, as its CRD has it."""
+    body = yaml.safe_load((CHECKOUT / "crds" / f"{kind.lower()}.yaml").read_text())
+    spec: Mapping[str, Any] = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return spec

@@ -1,0 +1,62 @@
+"""One property and its new value, and where in a spec that is. Pure."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+Path = tuple[str, ...]
+ITEM = "[]"
+"""In a path, the first item of the list before it."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """None as a value takes the property away."""
+
+    path: Path
+    value: Any
+    within: tuple["Edit", ...] = ()
+    """What makes the objects and lists around it, where there are none yet: the outer before the inner."""
+
+    def applied(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises LookupError, AttributeError or TypeError where the spec has another shape around it."""
+        whole = copy.deepcopy(dict(spec))
+        for outer in self.within:
+            if at(whole, outer.path) in (None, []):
+                whole = outer.applied(whole)
+        place: Any = whole
+        for step, following in pairwise(self.path):
+            place = place[0] if step == ITEM else place.setdefault(step, [] if following == ITEM else {})
+        if self.value is None:
+            place.pop(self.path[-1], None)
+        else:
+            place[self.path[-1]] = copy.deepcopy(self.value)
+        return whole
+
+    def unset(self) -> "Edit":
+        """The property taken away; what is around it stays, or is made."""
+        return replace(self, value=None)
+
+    @property
+    def opens(self) -> bool:
+        """Whether it makes something that has properties."""
+        return isinstance(self.value, dict) or (
+            isinstance(self.value, list) and bool(self.value) and isinstance(self.value[0], dict)
+        )
+
+    def __str__(self) -> str:
+        what = "unset" if self.value is None else f"= {str(self.value)[:60]!r}"
+        return f"{'.'.join(self.path)} {what}"
+
+
+def at(spec: Mapping[str, Any], path: Path) -> Any:
+    """What is there, or None."""
+    place: Any = spec
+    for step in path:
+        if step == ITEM:
+            place = place[0] if isinstance(place, list) and place else None
+        else:
+            place = place.get(step) if isinstance(place, Mapping) else None
+    return place

@@ -1,0 +1,15 @@
+"""That every operator had the rights it needed, the control plane's end shows; here, that it would be seen."""
+
+import pytest
+
+
+def test_what_an_account_has_no_right_to_is_told_by_the_api_server(space, control_plane, refusal):
+    path = f"/api/v1/namespaces/{space.name}/serviceaccounts/default/token"
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
+    token = space.admin.request("POST", path, asked)["status"]["token"]
+    wanted = f"/api/v1/namespaces/{space.name}/secrets"
+    stranger = type(space.admin)(control_plane.server, token, control_plane.ca)
+    with pytest.raises(refusal, match="cannot list resource"):
+        stranger.request("GET", wanted)
+    account = f"system:serviceaccount:{space.name}:default"
+    assert [each.request for each in control_plane.refusals() if each.account == account] == [f"list {wanted}"]

@@ -1,0 +1,144 @@
+"""O8, O14: hands that are not ours, on what is."""
+
+import pytest
+from e2e.faults import flows
+from e2e.plane.client import APPLY, MERGE, Refusal, path_of
+
+
+async def test_o8_children_without_any_record_of_their_managers_are_taken_up_again(stand):
+    """O8: managedFields wiped from every child."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    before = stand.essence(space)
+    writes = operator.plan.total_writes(space)
+    kinds = ("ServiceAccount", "Service", "NetworkPolicy", "Deployment")
+    for kind in kinds:
+        await stand.client.merge(kind, space, "poet", {"metadata": {"managedFields": [{}]}})
+    await stand.until(space, lambda: stand.essence(space) == before, "as before, our fields recorded again", seconds=20)
+    await stand.quiet(space)
+    assert operator.plan.total_writes(space) - writes <= 2 * len(kinds)
+
+
+async def test_o8_a_child_that_somebody_else_makes_in_our_place_is_named_and_left_alone(stand):
+    """O8: a Service is deleted, and another's stands there in the moment in which ours is written again."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    head = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "poet", "namespace": space}}
+    theirs = {**head, "spec": {"selector": {"app": "other"}, "ports": [{"port": 1234, "protocol": "TCP"}]}}
+
+    async def be_first(namespace: str, name: str) -> None:
+        if name.endswith(" services/poet") and await stand.client.find("Service", namespace, "poet") is None:
+            await stand.client.request("POST", path_of("Service", namespace), theirs)
+
+    operator.proxy.first = be_first
+    passes = await operator.passes()
+    await stand.client.delete("Service", space, "poet")
+
+    def in_conflict() -> bool:
+        return "Service 'poet'" in stand.condition("Agent", space, "poet", "Conflict").get("message", "")
+
+    await stand.until(space, in_conflict, "the conflict", seconds=20)
+    await stand.quiet(space)
+    assert stand.mirror.find("Service", space, "poet")["spec"]["selector"] == {"app": "other"}
+    assert await operator.passes() - passes <= 20
+
+    operator.proxy.first = _as_usual
+    await stand.client.delete("Service", space, "poet")
+    await stand.programmed(space, "poet", seconds=20)
+    assert stand.mirror.find("Service", space, "poet")["spec"]["selector"] != {"app": "other"}
+
+
+async def _as_usual(_namespace: str, _name: str) -> None:
+    return
+
+
+async def test_o14_a_field_that_another_manager_took_is_taken_back_without_a_fight(stand):
+    """O14: an autoscaler's replicas, and an apply by force of a port of ours."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    writes = operator.plan.writes[space].copy()
+    head = {"metadata": {"name": "poet", "namespace": space}}
+    scaled = {"apiVersion": "apps/v1", "kind": "Deployment", **head, "spec": {"replicas": 3}}
+    await stand.client.apply(scaled, manager="autoscaler")
+    port = {"name": "a2a", "port": 80, "targetPort": 81, "protocol": "TCP"}
+    await stand.client.apply(
+        {"apiVersion": "v1", "kind": "Service", **head, "spec": {"ports": [port]}}, manager="somebody"
+    )
+
+    def ours_again() -> bool:
+        service, deployment = (stand.mirror.find(kind, space, "poet") for kind in ("Service", "Deployment"))
+        return service["spec"]["ports"][0]["targetPort"] == "a2a" and deployment["spec"]["replicas"] == 1
+
+    await stand.until(space, ours_again, "as we want it", seconds=20)
+    await stand.quiet(space)
+    fresh = operator.plan.writes[space] - writes
+    assert fresh["apply deployments/poet"] < 3
+    assert fresh["apply services/poet"] < 3
+    assert ours_again()
+
+    # As by `kubectl edit` and `kubectl patch`: what is ours comes back, what is theirs stays.
+    writes = operator.plan.writes[space].copy()
+    service = await stand.client.find("Service", space, "poet")
+    service["spec"]["ports"][0]["targetPort"] = 82
+    service["metadata"]["annotations"] = {"somebody.example.com/note": "kept"}
+    await stand.client.request("PUT", path_of("Service", space, "poet") + "?fieldManager=kubectl-edit", service)
+    patch = {"metadata": {"labels": {"team": "web"}}, "spec": {"replicas": 2, "revisionHistoryLimit": 7}}
+    path = path_of("Deployment", space, "poet") + "?fieldManager=kubectl-patch"
+    await stand.client.request("PATCH", path, patch, content=MERGE)
+    await stand.until(space, ours_again, "as we want it, again", seconds=20)
+    await stand.quiet(space)
+    fresh = operator.plan.writes[space] - writes
+    assert fresh["apply deployments/poet"] < 3
+    assert fresh["apply services/poet"] < 3
+    assert stand.mirror.find("Service", space, "poet")["metadata"]["annotations"]["somebody.example.com/note"] == "kept"
+    assert stand.mirror.find("Deployment", space, "poet")["metadata"]["labels"]["team"] == "web"
+
+
+async def test_o14_an_agent_that_is_edited_between_applies_follows_the_last_word(stand):
+    """O14: `kubectl edit` of a spec that somebody applies; the field is the editor's until an apply by force."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    writes = operator.plan.writes[space].copy()
+    first = stand.mirror.find("Agent", space, "poet")["status"]["revision"]
+    for number in range(2):
+        await _edit(stand, space, f"Help as edited {number}.")
+        await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    revision = stand.mirror.find("Agent", space, "poet")["status"]["revision"]
+    path = path_of("Agent", space, "poet") + "?fieldManager=person"
+    with pytest.raises(Refusal, match="conflict"):
+        await stand.client.request("PATCH", path, flows.agent("poet", space), content=APPLY)
+    await stand.quiet(space)
+    assert stand.mirror.find("Agent", space, "poet")["status"]["revision"] == revision, "a refused apply is no word"
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    assert stand.mirror.find("Agent", space, "poet")["status"]["revision"] == first
+    assert (operator.plan.writes[space] - writes)["apply deployments/poet"] <= 2 * 3
+    assert stand.mirror.find("Agent", space, "poet")["spec"]["instructions"] == "Help."
+
+
+async def _edit(stand, space, instructions):
+    """As `kubectl edit` writes, which is done again where the operator wrote its status meanwhile."""
+    path = path_of("Agent", space, "poet") + "?fieldManager=kubectl-edit"
+    while True:
+        edited = await stand.client.find("Agent", space, "poet")
+        edited["spec"]["instructions"] = instructions
+        try:
+            await stand.client.request("PUT", path, edited)
+            return
+        except Refusal as refusal:
+            if refusal.status != 409:
+                raise

@@ -1,0 +1,101 @@
+"""O16: a release is upgraded as people do it, by helm, from a chart whose CRDs knew less."""
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import yaml
+from e2e.cluster import binaries
+from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.progress import SILENT
+from e2e.faults import flows
+from e2e.plane.client import Refusal
+from e2e.plane.installation import logged_in
+from e2e.plane.process import OperatorProcess
+
+ROOT = Path(__file__).parents[2]
+SYSTEM = "fleetwright-system"
+NEWER = "toolSearch"
+"""A field of Agents that the earlier CRDs are made not to know."""
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    """The chart of the commit before, or, in a clone without one, this one; its CRDs know a field less."""
+    folder = tmp_path / "earlier"
+    done = subprocess.run(["git", "archive", "HEAD~1", "charts", "crds"], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        for part in ("charts", "crds"):
+            shutil.copytree(ROOT / part, folder / part, symlinks=True)
+    else:
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            archive.extractall(folder, filter="data")
+    crd = folder / "crds" / "agent.yaml"
+    body = yaml.safe_load(crd.read_text())
+    spec = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    del spec["properties"][NEWER]
+    crd.write_text(yaml.safe_dump(body))
+    return folder / "charts" / "fleetwright"
+
+
+@pytest.fixture
+def own_plane(tmp_path: Path):
+    """Helm is to make the CRDs, which every other plane here has."""
+    with ControlPlane(tmp_path / "plane") as plane:
+        yield plane
+
+
+@pytest.fixture
+def helm(own_plane: ControlPlane, tmp_path: Path):
+    program = binaries.ensure(["helm"], SILENT)["helm"]
+    homes = {f"HELM_{kind}_HOME": str(tmp_path / kind) for kind in ("CACHE", "CONFIG", "DATA")}
+    where = (f"--kubeconfig={own_plane.kubeconfig}", f"--namespace={SYSTEM}")
+
+    def run(*words: str | Path) -> None:
+        done = subprocess.run(
+            [program, *words, *where], env={**os.environ, **homes}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+    return run
+
+
+async def test_o16_an_upgrade_by_helm_brings_fields_and_changes_no_child(stand_on, own_plane, helm, earlier, tmp_path):
+    """O16: what is stored stays, what runs stays, the new field is known; and uninstalled, the CRDs and agents stay."""
+    helm("upgrade", "--install", "fleetwright", earlier, "--create-namespace")
+    async with AsyncExitStack() as stack:
+        stand = await stand_on(own_plane, stack)
+        space = await stand.space()
+        installation = await logged_in(stand.client, SYSTEM)
+        operator = OperatorProcess(tmp_path / "operator", installation, server=own_plane.server, ca=own_plane.ca)
+        stack.callback(operator.kill_if_alive)
+        await operator.started()
+        await stand.client.apply(flows.skill("haiku", space, "Three lines."))
+        wanted = {"skills": [{"name": "haiku"}], NEWER: {"above": 5}}
+        with pytest.raises(Refusal, match=NEWER):
+            await stand.agent(space, **wanted)
+        await stand.agent(space, skills=wanted["skills"])
+        await stand.programmed(space, "poet")
+        await stand.quiet(space)
+        before = stand.versions(space)
+
+        helm("upgrade", "fleetwright", ROOT / "charts" / "fleetwright")
+        assert await operator.stop() == 0
+        await operator.started()
+        await stand.quiet(space)
+        assert stand.versions(space) == before
+        await stand.agent(space, **wanted)
+        await stand.until(
+            space, lambda: NEWER in stand.mirror.find("Agent", space, "poet")["spec"], "the field is kept", seconds=20
+        )
+        await stand.programmed(space, "poet")
+
+        assert await operator.stop() == 0
+        helm("uninstall", "fleetwright")
+        assert await stand.client.find("Agent", space, "poet") is not None
+        assert operator.complaints() == []
