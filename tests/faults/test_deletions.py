@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from e2e.faults import flows
+from e2e.faults.plan import Case, Fault
 
 GARBAGE = 60
 WRITES = 10
@@ -57,6 +58,29 @@ async def test_an_agent_that_is_deleted_at_any_write_leaves_no_orphan(stand, aga
 
 async def _struck(stand, space: str, struck: dict) -> None:
     await stand.until(space, lambda: space in struck, f"{space}: its write")
+
+
+async def test_o9_an_agent_whose_end_nobody_tells_of_is_not_made_anew_again_and_again(stand):
+    """O9: the news of a deletion is lost. The first write to what is gone says so, long before the next list does."""
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await asyncio.sleep(12)  # the list soon after a start must not be what helps
+    await stand.quiet(space)
+
+    operator.plan.begin(space, [Case(Fault.DROPPED, ("DELETED agents/poet", 1))])
+    await stand.client.delete("Agent", space, "poet")
+    await stand.until(space, lambda: operator.plan.struck[space], "the news is lost")
+    await stand.until(space, lambda: not _but_memory(stand, space), "its children go", seconds=GARBAGE)
+    await stand.quiet(space, seconds=3)
+    assert not _but_memory(stand, space)
+    writes = operator.plan.writes[space]
+    assert 0 < writes.total() <= 2 * WRITES, f"made anew once at most: {dict(writes)}"
+
+
+def _but_memory(stand, space: str) -> list[tuple[str, str]]:
+    return [(kind, name) for kind, name in _ours(stand, space) if kind != "PersistentVolumeClaim"]
 
 
 def _ours(stand, space: str) -> list[tuple[str, str]]:

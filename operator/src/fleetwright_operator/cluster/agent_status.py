@@ -63,7 +63,7 @@ class AgentStatusReader:
 
     async def run(self) -> None:
         """Until cancelled. However many do not answer, a new pod waits for a look and a reader, never for a round."""
-        timeout = aiohttp.ClientTimeout(total=self._patience)
+        timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as readers:
             for _ in range(_AT_ONCE):
                 readers.create_task(self._read_on(session))
@@ -103,7 +103,8 @@ class AgentStatusReader:
     async def _read(self, session: aiohttp.ClientSession, pod: Entry) -> bool:
         url = f"http://{pod.facts['podIP']}:{self._port}/status"
         try:
-            async with session.get(url, allow_redirects=False) as answer:
+            # Not by the client's own timeout, which loses a cancellation that comes together with it.
+            async with asyncio.timeout(self._patience), session.get(url, allow_redirects=False) as answer:
                 document = json.loads(await _bounded(answer.content)) if answer.status == 200 else None
         # The parser's own limit counts too: whoever nests without end must not end the operator.
         except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:

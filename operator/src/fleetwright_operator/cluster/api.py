@@ -4,6 +4,7 @@ Every answer that is no success becomes an error of `errors.py`. A 401 means tha
 credentials are read again and the request is made once more.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable
@@ -152,7 +153,7 @@ class KubernetesApi:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=self._credentials.as_ssl_context(), limit=connections),
             headers={"User-Agent": "fleetwright-operator"},
-            timeout=aiohttp.ClientTimeout(total=self._request_seconds, sock_connect=_CONNECT_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             # One line of a watch is one object, and objects are up to 1.5 MiB.
             read_bufsize=4 * 1024 * 1024,
         )
@@ -191,7 +192,11 @@ class KubernetesApi:
             credentials = self._credentials
             headers = {"Accept": accept, "Content-Type": content, **credentials.as_http_headers()}
             url = credentials.server + path
-            async with self._session.request(method, url, params=query, data=data, headers=headers) as answer:
+            # Not by the client's own timeout, which loses a cancellation that comes together with it.
+            async with (
+                asyncio.timeout(self._request_seconds),
+                self._session.request(method, url, params=query, data=data, headers=headers) as answer,
+            ):
                 if answer.status < 400:
                     return await answer.read()
                 if answer.status != 401 or attempt:

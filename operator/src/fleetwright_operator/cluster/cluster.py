@@ -95,13 +95,21 @@ class Cluster:
         return Action.CREATED if entry is None else Action.CONFIGURED
 
     async def write_status(self, entry: Entry, status: Object) -> None:
-        """Writes the status of one of our own objects, if it differs. A Collision means: look again."""
+        """Writes the status of one of our own objects, if it differs. A Collision means: look again.
+
+        One that is gone is forgotten at once: the news may come late or never, and what is made for it until then is
+        collected as garbage, noticed, and made anew.
+        """
         if entry.facts["status"] == status:
             return
         metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
         body = {"apiVersion": names.API_VERSION, "kind": entry.kind, "metadata": metadata, "status": status}
         self._guard()
-        answer = await self._api.apply(RESOURCES[entry.kind], body, subresource="status")
+        try:
+            answer = await self._api.apply(RESOURCES[entry.kind], body, subresource="status")
+        except Missing:
+            self._forget(entry)
+            return
         self._wrote("status", entry.kind, answer)
         _tell_transitions(entry, status)
         self._on_status(entry, status)
@@ -121,8 +129,7 @@ class Cluster:
             RESOURCES[entry.kind], entry.namespace, entry.name, uid=entry.uid, version=entry.resource_version
         )
         self._on_write("delete", entry.kind)
-        if change := self.cache.drop(*entry.id, uid=entry.uid):
-            self._on_change(change)
+        self._forget(entry)
 
     async def dismiss(self, pod: Entry) -> None:
         """Asks a pod to go. While it ends it stays known: whoever guards it must stay as long."""
@@ -133,8 +140,8 @@ class Cluster:
         self._on_write("delete", pod.kind)
         if ending:
             self._learn(pod.kind, ending)
-        elif change := self.cache.drop(*pod.id, uid=pod.uid):
-            self._on_change(change)
+        else:
+            self._forget(pod)
 
     async def read_log(self, pod: Entry, *, limit: int) -> str:
         """The last line that a pod wrote."""
@@ -190,7 +197,7 @@ class Cluster:
         try:
             existing = await self._api.get(RESOURCES[entry.kind], entry.namespace, entry.name)
         except Missing:
-            self.cache.drop(*entry.id, uid=entry.uid)
+            self._forget(entry)
             return None
         self._learn(entry.kind, existing)
         return existing if existing["metadata"]["uid"] == entry.uid else None
@@ -202,6 +209,10 @@ class Cluster:
     def _wrote(self, verb: str, kind: str, answer: Object) -> None:
         self._on_write(verb, kind)
         self._learn(kind, answer)
+
+    def _forget(self, entry: Entry) -> None:
+        if change := self.cache.drop(*entry.id, uid=entry.uid):
+            self._on_change(change)
 
     def _learn(self, kind: str, body: Object) -> None:
         if change := self.cache.put(kind, body):
