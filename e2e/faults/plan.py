@@ -79,6 +79,7 @@ class Plan:
         self.writes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.events: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.struck: defaultdict[str, set[Case]] = defaultdict(set)
+        self._told: dict[tuple[str, str, str], bool] = {}
         self.outage: Callable[[str, str], Fault | None] = lambda _namespace, _name: None
         """A fault for as long as it answers one, whatever is due; asked with namespace and name of the write."""
 
@@ -87,16 +88,20 @@ class Plan:
         self.writes[namespace] = Counter()
         self.events[namespace] = Counter()
         self.struck[namespace] = set()
+        self._told = {key: dropped for key, dropped in self._told.items() if key[0] != namespace}
         self._due[namespace] = {case.point: case for case in cases}
 
     def on_write(self, namespace: str, name: str) -> Fault | None:
         self.writes[namespace][name] += 1
         return self.outage(namespace, name) or self._strikes(namespace, (name, self.writes[namespace][name]))
 
-    def on_event(self, namespace: str, name: str) -> bool:
-        """Whether the event is dropped."""
-        self.events[namespace][name] += 1
-        return self._strikes(namespace, (name, self.events[namespace][name])) is not None
+    def on_event(self, namespace: str, name: str, version: str) -> bool:
+        """Whether the event is dropped: for whoever watches, and it counts once however many do."""
+        key = (namespace, name, version)
+        if key not in self._told:
+            self.events[namespace][name] += 1
+            self._told[key] = self._strikes(namespace, (name, self.events[namespace][name])) is not None
+        return self._told[key]
 
     def total_writes(self, namespace: str) -> int:
         return self.writes[namespace].total()

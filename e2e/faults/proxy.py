@@ -215,7 +215,7 @@ class FaultProxy:
             return False
         kind = view.partition(" ")[0]
         name = f"{event['type']} {view}/{bare_name(kind, metadata['name'])}"
-        return not self._plan.on_event(space, name)
+        return not self._plan.on_event(space, name, metadata["resourceVersion"])
 
     @contextlib.asynccontextmanager
     async def _forward(self, request: web.Request, data: bytes) -> AsyncIterator[aiohttp.ClientResponse]:

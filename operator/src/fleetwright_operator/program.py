@@ -1,6 +1,7 @@
 """Puts the operator together and runs it: barrier, workers, watches. Decides nothing about objects."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -129,11 +130,18 @@ class Program:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.feed.watch_all(ours))
             group.create_task(self._own_feed.watch_all(self._own))
+            group.create_task(self._bridge(kopfs))
+
+    async def _bridge(self, kopfs: Sequence[Resource]) -> None:
+        """What kopf watches, from our list until kopf has long had its own: what goes between, kopf never tells of."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2 * _SOON_SECONDS):
+                await self.feed.watch_all(kopfs)
 
     async def resync(self, *, every: float, on_done: Callable[[], None]) -> None:
         """Lists everything again and again, for what a watch missed; until cancelled, or until the API server moves.
 
-        The first time soon: what went between our list and that of kopf, kopf never tells of.
+        The first time soon: what the watches of the first moments missed is not missed for long.
         """
         await asyncio.sleep(min(every, _SOON_SECONDS))
         await self._listed_again()
