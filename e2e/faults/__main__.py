@@ -55,6 +55,9 @@ def _tell(findings: Findings, seconds: float) -> int:
     struck = [verdict for verdict in verdicts if verdict.struck]
     if missed := len(verdicts) - len(struck):
         print(f"  {missed} of them met no write or event to strike, and do not count: it did not come this time")
+        for verdict in verdicts:
+            if not verdict.struck:
+                print(f"    {verdict.step}, {verdict.case} ({verdict.space})")
     if findings.restarts:
         print(f"  {findings.restarts} operators ended by themselves and were started again")
     good = sum(not verdict.problem for verdict in struck)

@@ -17,6 +17,8 @@ from e2e.plane.process import OperatorProcess
 
 _ROUNDS = 4
 _HOLD_SECONDS = 8.0
+_STILL_SECONDS = 2.5
+"""Longer than the operator ever pauses here by itself: who has written nothing for so long waits for what is held."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Crew:
         """
         struck, killed = self._scene.plan.struck, 0
         for _ in range(_ROUNDS):
-            await asyncio.gather(*(self._arrived(space, number) for space, number in due.items() if number))
+            await self._arrived(due)
             if self.proxy.held:
                 await self._replace_killed()
                 killed += 1
@@ -97,9 +99,16 @@ class Crew:
                 break
         return killed
 
-    async def _arrived(self, space: str, number: int) -> None:
-        struck = self._scene.plan.struck
-        await self._scene.mirror.until(space, lambda: len(struck[space]) == number, seconds=_HOLD_SECONDS)
+    async def _arrived(self, due: Mapping[str, int]) -> None:
+        """Returns when the operator stands at all that are due, or stands still, or has had its time."""
+        plan, clock = self._scene.plan, asyncio.get_running_loop().time
+        before, since, began = -1, clock(), clock()
+        while any(len(plan.struck[space]) < number for space, number in due.items()):
+            if (writes := sum(map(plan.total_writes, due))) != before:
+                before, since = writes, clock()
+            if clock() - since > _STILL_SECONDS or clock() - began > _HOLD_SECONDS:
+                return
+            await asyncio.sleep(0.05)
 
     async def _replace_killed(self) -> None:
         self._wanted.clear()

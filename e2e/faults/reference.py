@@ -19,7 +19,7 @@ from e2e.plane.mirror import Mirror
 from fleetwright_operator import names
 
 _SECONDS = 300.0
-_QUIET_SECONDS = 1.5
+_QUIET_SECONDS = 1.0
 _OWN = {names.AGENT, names.SKILL, names.MCP_SERVER}
 
 

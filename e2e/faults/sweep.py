@@ -9,7 +9,7 @@ namespace's writes until all of the crew's are held, then the operator is killed
 import asyncio
 import multiprocessing
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,8 @@ from e2e.plane.kubelet import Kubelet
 from e2e.plane.mirror import Mirror
 
 _REFERENCES = 3
-_AT_ONCE = 16
+_PROCESSES = 6
+_AT_ONCE = 32
 _FAST = {
     "FLEETWRIGHT_STALLED_SECONDS": "1.5",
     "FLEETWRIGHT_RETRY_CAP_SECONDS": "2",
@@ -66,8 +67,7 @@ async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Fin
         await asyncio.to_thread(plane.restart_controllers)
         async with Mirror(client, kinds=("Pod",)) as pods:
             Kubelet(client, pods)
-            references = await _reference(place)
-            return await _dealt(_works(place, references, every=max(1, round(1 / share))))
+            return await _dealt(place, every=max(1, round(1 / share)))
 
 
 def _works(place: Place, references: References, *, every: int) -> list[Work]:
@@ -85,15 +85,21 @@ def _works(place: Place, references: References, *, every: int) -> list[Work]:
             for part in range(2)
         ),
         partial(_disturbed, Order(place, "lost", lost, references, _LOSSES, strict=False)),
-        partial(keys_swept, place, "keys", _ERRORS, every=every),
     ]
 
 
-async def _dealt(works: Sequence[Work]) -> Findings:
+async def _dealt(place: Place, *, every: int) -> Findings:
     whole, started = Findings(), time.monotonic()
     loop = asyncio.get_running_loop()
-    with ProcessPoolExecutor(len(works), mp_context=multiprocessing.get_context("spawn")) as pool:
-        for ending in asyncio.as_completed([loop.run_in_executor(pool, carried_out, work) for work in works]):
+    with ProcessPoolExecutor(_PROCESSES, mp_context=multiprocessing.get_context("spawn")) as pool:
+
+        def begun(work: Work) -> Awaitable[Findings]:
+            return loop.run_in_executor(pool, carried_out, work)
+
+        # The keys are compared with nothing that the reference brings, and go on beside it.
+        going = [begun(partial(keys_swept, place, "keys", _ERRORS, every=every))]
+        going += map(begun, _works(place, await _reference(place), every=every))
+        for ending in asyncio.as_completed(going):
             part = await ending
             whole.verdicts += part.verdicts
             whole.complaints += part.complaints
