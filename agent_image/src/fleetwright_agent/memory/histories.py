@@ -8,6 +8,7 @@ Refuses: being believed without that look.
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
@@ -51,6 +52,9 @@ class Histories:
         """How many messages of a new history are known ones; none, and nothing known, where it begins otherwise."""
         known = self.get(thread, ns)
         count = len(known.messages)
+        # Mostly they are the very same objects, which shows in a tenth of the time.
+        if count <= len(history) and all(map(is_, history, known.messages)):
+            return count
         if [message.id for message in history[:count]] == [message.id for message in known.messages]:
             return count
         self.keep(thread, ns, Known())

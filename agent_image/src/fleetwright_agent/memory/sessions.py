@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
@@ -59,9 +59,8 @@ class Sessions:
         exchanges = [*before, [self._told(asked), self._told(answered)]][-_EXCHANGES:]
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".new")
         with os.fdopen(handle, "w") as file:
-            json.dump(asdict(Session(context_id, exchanges, self._clock())), file)
-            file.flush()
-            os.fsync(file.fileno())
+            # Not synced, as the conversation itself is: where a power cut spoils a file, one summary is lost.
+            file.write(json.dumps({"context_id": context_id, "exchanges": exchanges, "updated": self._clock()}))
         Path(temporary).replace(path)
         self._forget(folder)
 

@@ -89,11 +89,9 @@ class _Logarithms(dict[int, float]):
 
 def _weights(entries: Sequence[Entry], used: Counter[str]) -> list[float]:
     """The mean rarity of each entry's words, from 0 to 1: what is said all the time says little."""
-    most, times, logarithms = math.log(used.total() + 2), used.get, _Logarithms()
-    sums = (sum([logarithms[times(word, 0)] for word in entry.words]) for entry in entries)
-    return [
-        1 - total / most / len(entry.words) if entry.words else 0.0 for entry, total in zip(entries, sums, strict=True)
-    ]
+    most, times, logarithm = math.log(used.total() + 2), used.__getitem__, _Logarithms().__getitem__
+    said = [entry.words for entry in entries]
+    return [1 - sum(map(logarithm, map(times, each))) / most / len(each) if each else 0.0 for each in said]
 
 
 def bounded(entries: Sequence[Entry], limit: int, used: Counter[str]) -> list[Entry]:

@@ -4,12 +4,12 @@ Refuses: a view that loses a pin, the request under way or the pairing of a call
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
@@ -115,15 +115,14 @@ class Maker:
     ) -> Made:
         """Raises: SummaryFailed."""
         refused = material.refused
-        view, missing = self._view(prompt, until, written[1], reading, refused=refused)
+        view, missing = self._view(prompt, material, until, written[1], reading)
         made = self._checked(prompt, view, written[0], missing, min_gain=None if refused is None else 0.0)
         reading.forget(prompt.stored[prompt.cut : until])
         return self._judged(made, material, prompt)
 
     def _judged(self, made: Made, material: Material, prompt: Prompt) -> Made:
         """With what it is worth, by the prices of the agent's own model."""
-        gone = estimate(material.leaving)
-        leaving = gone + estimate_text(material.earlier)
+        leaving = material.gone + estimate_text(material.earlier)
         summary = estimate_text(made.view.summary)
         kept = max(0, made.rewritten - summary)
         warm = made.method == "summary"
@@ -132,7 +131,7 @@ class Maker:
         cheapest = cheapest_trigger(
             self._rates,
             floor=prompt.declared + summary,
-            growth=gone / max(1, calls),
+            growth=material.gone / max(1, calls),
             summary=summary,
             kept=kept,
         )
@@ -146,28 +145,30 @@ class Maker:
         return replace(view, pinned=found.text, digest=found.digest), found.missing
 
     def _material(self, prompt: Prompt, until: int, *, chat: Any, cold: bool, refused: int | None) -> Material:
-        before = prompt.before(until)
+        leaving = prompt.before(until)[len(prompt.head) :]
+        gone = estimate(leaving)
         return Material(
             chat=chat,
             system=SystemMessage(prompt.system) if prompt.system else None,
             tools=prompt.tools,
             head=prompt.head,
             earlier=prompt.view.summary if prompt.view else "",
-            leaving=before[len(prompt.head) :],
-            tokens=estimate(before) + prompt.declared,
+            leaving=leaving,
+            gone=gone,
+            tokens=estimate(prompt.head) + gone + prompt.declared,
             cold=cold,
             refused=refused,
         )
 
     def _view(
-        self, prompt: Prompt, until: int, written: Written, reading: Reading, *, refused: int | None
+        self, prompt: Prompt, material: Material, until: int, written: Written, reading: Reading
     ) -> tuple[View, int]:
-        old = prompt.view or View()
+        old, refused = prompt.view or View(), material.refused
         leaving = prompt.stored[prompt.cut : until]
         kinds = self._policy.pin.kinds
         held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
         pinned = pins.pinned(held, self._policy.pin, self._read_skill)
-        summary = self._composed(prompt, until, written, reading)
+        summary = self._composed(prompt, material, leaving, written, reading)
         staying = {message.id for message in prompt.stored[until:]}
         shapes = {name: shape for name, shape in old.pruned.items() if name in staying}
         request = active_request(prompt.stored)
@@ -197,10 +198,11 @@ class Maker:
                 break
         return view
 
-    def _composed(self, prompt: Prompt, until: int, written: Written, reading: Reading) -> Composed:
+    def _composed(
+        self, prompt: Prompt, material: Material, leaving: Sequence[AnyMessage], written: Written, reading: Reading
+    ) -> Composed:
         old = prompt.view or View()
-        leaving = prompt.stored[prompt.cut : until]
-        fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
+        fair = estimate_text(old.summary) + material.gone // _RATIO
         tokens = min(self._policy.summary.max_tokens, fair)
         found = reading.found(leaving)
         return compose(written, old.ledger, found, used=reading.words, characters=_CHARACTERS * tokens)

@@ -46,7 +46,7 @@ class Page:
     """Identifiers in it."""
     made: Mapping[str, "Made"] = field(default_factory=dict)
     """The calls in it, by their ids."""
-    first: str = ""
+    first: "_Said | None" = None
     """Line of a result."""
     whole: bool = False
     """A result that is short enough for all of its lines."""
@@ -59,6 +59,7 @@ class Made:
     """A call of a tool."""
 
     signature: str
+    words: tuple[str, ...]
     files: tuple[Entry, ...] = ()
 
 
@@ -78,7 +79,7 @@ def page_of(message: AnyMessage) -> Page:
 
 
 class _Said(NamedTuple):
-    """A sentence."""
+    """A sentence, or a line."""
 
     text: str
     words: tuple[str, ...]
@@ -91,7 +92,7 @@ def _result(said: Sequence[_Said], used: tuple[str, ...], *, whole: bool) -> Pag
         for name in found:
             names[name] = (*names.get(name, ()), index)
     entries = tuple(_known(Entry(Kind.FOUND, each.text, read=each.words)) for each, _ in told)
-    return Page(used, entries, first=said[0].text if said else "", whole=whole, names=names)
+    return Page(used, entries, first=said[0] if said else None, whole=whole, names=names)
 
 
 def _known(entry: Entry) -> Entry:
@@ -116,7 +117,7 @@ def found(messages: Sequence[AnyMessage], pages: Sequence[Page]) -> list[Entry]:
 def _of_text(said: Sequence[_Said], otherwise: Kind) -> list[Entry]:
     entries: list[Entry] = []
     for sentence, read in said:
-        entries += [Entry(Kind.FILE, path, path) for path in _PATH.findall(sentence)]
+        entries += [_file(path) for path in _PATH.findall(sentence)]
         if sentence.endswith("?"):
             continue
         if _DECISION.search(sentence):
@@ -130,12 +131,15 @@ def _of_text(said: Sequence[_Said], otherwise: Kind) -> list[Entry]:
 
 def _of_result(message: ToolMessage, page: Page, call: Made | None, spoken: frozenset[str]) -> list[Entry]:
     made = call or _made(message.name or "a tool", {})
-    done = _short(f"{made.signature}: {page.first}")
+    first, used = (page.first.text, page.first.words) if page.first else ("", ())
+    whole = f"{made.signature}: {first}"
+    done = _short(whole)
+    read = (*made.words, *used) if done == whole else words(done)
     if message.status == "error":
-        return [Entry(Kind.ERROR, done, made.signature)]
+        return [Entry(Kind.ERROR, done, made.signature, read)]
     # Of a long result only what somebody spoke of: it may hold thousands of numbers that nobody needs.
     told = page.entries if page.whole else _told(page, spoken)
-    return [*[*made.files, *told][:_MOST_OF_RESULT], Entry(Kind.DONE, done, made.signature)]
+    return [*[*made.files, *told][:_MOST_OF_RESULT], Entry(Kind.DONE, done, made.signature, read)]
 
 
 def _told(page: Page, spoken: frozenset[str]) -> list[Entry]:
@@ -144,7 +148,11 @@ def _told(page: Page, spoken: frozenset[str]) -> list[Entry]:
 
 def _made(name: str, arguments: Mapping[str, Any]) -> Made:
     signature = _signature(name, arguments)
-    return Made(signature, tuple(Entry(Kind.FILE, path, path) for path in _PATH.findall(signature)))
+    return Made(signature, words(signature), tuple(map(_file, _PATH.findall(signature))))
+
+
+def _file(path: str) -> Entry:
+    return _known(Entry(Kind.FILE, path, path, words(path)))
 
 
 def _signature(name: str, arguments: Mapping[str, Any]) -> str:

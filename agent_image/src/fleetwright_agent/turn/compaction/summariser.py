@@ -66,6 +66,8 @@ class Material:
     earlier: str
     """The summary so far, in its fence."""
     leaving: Sequence[AnyMessage]
+    gone: int
+    """Tokens of what leaves."""
     tokens: int
     """Of the prompt that ends with what leaves."""
     cold: bool = False
