@@ -93,11 +93,11 @@ async def test_nothing_is_appended_to_a_task_at_rest(log: TaskLog) -> None:
     assert stored.task.status.state == COMPLETED
 
 
-async def test_pieces_are_there_once_something_was_waited_for(log: TaskLog) -> None:
+async def test_pieces_are_there_once_all_tasks_were_asked_for(log: TaskLog) -> None:
     n = await accepted(log, "t")
     for number, text in enumerate(["one ", "two ", "three"], start=2):
         log.append(n, Record(number, number, piece(text)))
-    await accepted(log, "other")
+    await log.page(Query("me", size=1))
     stored = await log.find("me", "t")
     assert stored is not None
     assert (stored.seq, stored.busy) == (4, True)
@@ -451,10 +451,30 @@ async def test_when_work_began_is_told_as_if_no_time_had_passed_between_processe
     await log.aclose()
 
 
-async def test_what_goes_on_with_an_answer_begins_anew(tmp_path: Path) -> None:
+async def test_a_task_that_is_over_soon_is_written_twice_whatever_others_do(tmp_path: Path) -> None:
+    """Nobody asks for what it came to on the way: it gathers, and the end says it all."""
     log = await open_at(tmp_path / "tasks.db")
     n = await accepted(log, "t")
     log.began(n, 7, again=False)
+    log.append(n, Record(2, 8, status_event("t", "c", TaskState.TASK_STATE_WORKING, at_ns=8)))
+    await accepted(log, "other")
+    found = await log.find("me", "t")
+    assert found is not None
+    assert (found.seq, found.began_ns) == (1, None)
+    await log.rest(
+        n, (Record(3, 9, ended("t", COMPLETED)),), Task(id="t", context_id="c", status=ended("t", COMPLETED).status)
+    )
+    await log.page(Query("me", size=1))
+    found = await log.find("me", "t")
+    assert found is not None
+    assert (found.seq, found.busy, found.began_ns) == (3, False, None)
+    await log.aclose()
+
+
+async def test_what_goes_on_with_an_answer_begins_anew(tmp_path: Path) -> None:
+    log = await open_at(tmp_path / "tasks.db")
+    n = await accepted(log, "t")
+    log.began(n, 7, again=True)
     await log.rest(
         n, (Record(2, 9, ended("t", WAITING)),), Task(id="t", context_id="c", status=ended("t", WAITING).status)
     )

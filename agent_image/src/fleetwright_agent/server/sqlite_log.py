@@ -1,7 +1,7 @@
 """The task log in one SQLite file on the memory volume: one writer thread, one reader, write-ahead log, full sync.
 
-Records that nobody waits for gather for a moment and share a commit; everything that is waited for takes what has
-gathered with it, so order holds.
+Records that nobody waits for gather for a moment and share a commit. What is waited for takes with it what has gathered
+of its own task, so order holds; that of others gathers on, and most of it is never written: its end comes first.
 """
 
 import asyncio
@@ -94,12 +94,13 @@ class SqliteTaskLog:
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
     ) -> Accepted | Known | TooManyWait:
-        return await self._commit(
+        return await self._submit(
             partial(tasks.accept, claim=claim, task=task, at_ns=at_ns, most_waiting=most_waiting, also=also)
         )
 
     async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
-        return await self._commit(partial(tasks.resume, claim=claim, stored=stored, records=records))
+        self._write(*self._taken(stored.n))
+        return await self._submit(partial(tasks.resume, claim=claim, stored=stored, records=records))
 
     def began(self, n: int, at_ns: int, *, again: bool) -> None:
         self._begun.append((at_ns, n))
@@ -132,12 +133,12 @@ class SqliteTaskLog:
         self._post(sql.LEAVE_TASK, (n,))
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
-        # The snapshot tells what they tell.
-        self._gathered = [(of, record) for of, record in self._gathered if of != n]
-        await self._commit(partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
+        self._taken(n)  # The snapshot tells what they tell.
+        await self._submit(partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
-        return await self._commit(partial(tasks.end, stored=stored, record=record, task=task))
+        self._write(*self._taken(stored.n))
+        return await self._submit(partial(tasks.end, stored=stored, record=record, task=task))
 
     async def find(self, owner: str, task_id: str) -> Stored | None:
         def work(connection: sqlite3.Connection) -> Stored | None:
@@ -232,6 +233,19 @@ class SqliteTaskLog:
             self._timer = None
         gathered, self._gathered = self._gathered, []
         begun, self._begun = self._begun, []
+        self._write(gathered, begun)
+
+    def _taken(self, n: int) -> tuple[list[tuple[int, Record]], list[tuple[int, int]]]:
+        """What has gathered of one task: its records, and when it began. It gathers no more."""
+        gathered = [each for each in self._gathered if each[0] == n]
+        begun = [each for each in self._begun if each[1] == n]
+        if gathered:
+            self._gathered = [each for each in self._gathered if each[0] != n]
+        if begun:
+            self._begun = [each for each in self._begun if each[1] != n]
+        return gathered, begun
+
+    def _write(self, gathered: list[tuple[int, Record]], begun: list[tuple[int, int]]) -> None:
         if not (gathered or begun) or self._writer is None:
             return
 
@@ -243,9 +257,13 @@ class SqliteTaskLog:
         self._writer.post(work)
 
     async def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """After all that has gathered."""
+        self._flush()
+        return await self._submit(work)
+
+    async def _submit(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._writer is None:
             raise LogUnusable(self._unusable or "the task log is closed")
-        self._flush()
         return await self._writer.submit(work)
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
