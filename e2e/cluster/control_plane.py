@@ -25,7 +25,7 @@ from e2e.cluster.progress import SILENT, ClusterError, Progress
 
 READY_SECONDS = 90.0
 _ROOMY = {"GOGC": "400", "GOMEMLIMIT": "2GiB"}
-"""There is more memory than processor: garbage that is collected seldom saves the API server a fifth of its time."""
+"""Garbage is collected seldom: where tests run there is memory to spare, and too little processor."""
 _SPARE_ACCOUNT = "/api/v1/namespaces/kube-public/serviceaccounts/default"
 """Nobody uses it, and the controllers keep it there."""
 
@@ -77,15 +77,17 @@ class ControlPlane:
         users: tuple[User, ...] = (),
         controllers: tuple[str, ...] = (),
         audited: bool = False,
+        roomy: bool = False,
         progress: Progress = SILENT,
     ) -> None:
-        """`audited` lets `refusals` tell what service accounts had no right to."""
+        """`audited` lets `refusals` tell what service accounts had no right to; `roomy` spends memory for speed."""
         self.folder = folder
         self.place = place or Place("127.0.0.1", free_ports())
         self.processes = Processes(folder)
         self._users = (ADMIN, CONTROLLER_MANAGER, SCHEDULER, PROXY, ROUTER, *users)
         self._controllers = controllers
         self._audited = audited
+        self._environment = _ROOMY if roomy else {}
         self._progress = progress
 
     @property
@@ -201,7 +203,7 @@ class ControlPlane:
                 "--unsafe-no-fsync",
                 "--log-level=warn",
             ],
-            environment=_ROOMY,
+            environment=self._environment,
         )
 
     def _start_api_server(self, program: Path) -> None:
@@ -231,7 +233,7 @@ class ControlPlane:
                 f"--service-cluster-ip-range={self.place.services}",
                 *(audit.prepare(self.folder) if self._audited else ()),
             ],
-            environment=_ROOMY,
+            environment=self._environment,
         )
 
     def _start_controllers(self, program: Path) -> None:
@@ -256,7 +258,7 @@ class ControlPlane:
                 "--kube-api-burst=400",
                 *self._controllers,
             ],
-            environment=_ROOMY,
+            environment=self._environment,
         )
 
     def _get(self, path: str) -> int:

@@ -40,19 +40,15 @@ class Findings:
 
 
 def errors(references: Sequence[StepReference]) -> Steps:
-    return [_some(step, [Case(fault, point) for point in step.writes for fault in ERRORS]) for step in references]
+    return [[Case(fault, point) for point in step.writes for fault in ERRORS] for step in references]
 
 
 def losses(references: Sequence[StepReference]) -> Steps:
-    return [_some(step, [Case(Fault.DROPPED, point) for point in step.events]) for step in references]
+    return [[Case(Fault.DROPPED, point) for point in step.events] for step in references]
 
 
 def kills(references: Sequence[StepReference]) -> Steps:
-    return [_some(step, [Case(fault, point) for point in step.writes for fault in KILLS]) for step in references]
-
-
-def _some(reference: StepReference, cases: list[Case]) -> list[Case]:
-    return cases[:: reference.step.every]
+    return [[Case(fault, point) for point in step.writes for fault in KILLS] for step in references]
 
 
 def chains(name: str, steps: Sequence[Sequence[Case]]) -> list[Chain]:

@@ -15,10 +15,11 @@ from e2e.plane.installation import ACCOUNT, Installation
 from e2e.plane.mirror import Mirror
 from e2e.plane.process import OperatorProcess
 
-_ROUNDS = 4
 _HOLD_SECONDS = 8.0
 _STILL_SECONDS = 2.5
-"""Longer than the operator ever pauses here by itself: who has written nothing for so long waits for what is held."""
+"""Longer than the operator pauses by itself here: who writes nothing for so long waits for what is held, or others."""
+_STILL_ROUNDS = 2
+"""So many in which it came to nothing that is due, and it never will."""
 
 
 @dataclass(frozen=True)
@@ -89,21 +90,30 @@ class Crew:
         A write that waits for another one, which is held, comes after the kill: then there is another. Returns how
         often it was killed.
         """
-        struck, killed = self._scene.plan.struck, 0
-        for _ in range(_ROUNDS):
+        plan, killed, still = self._scene.plan, 0, 0
+        while still < _STILL_ROUNDS and not self._all_struck(due):
             await self._arrived(due)
-            if self.proxy.held:
-                await self._replace_killed()
-                killed += 1
-            if all(len(struck[space]) == number for space, number in due.items()):
-                break
-        return killed
+            still = 0 if self.proxy.held else still + 1
+            killed += await self._killed_if_held()
+        # What strikes from now on would be held, and nobody killed.
+        for space in due:
+            plan.withdraw(space)
+        return killed + await self._killed_if_held()
+
+    async def _killed_if_held(self) -> int:
+        if not self.proxy.held:
+            return 0
+        await self._replace_killed()
+        return 1
+
+    def _all_struck(self, due: Mapping[str, int]) -> bool:
+        return all(len(self._scene.plan.struck[space]) == number for space, number in due.items())
 
     async def _arrived(self, due: Mapping[str, int]) -> None:
         """Returns when the operator stands at all that are due, or stands still, or has had its time."""
         plan, clock = self._scene.plan, asyncio.get_running_loop().time
         before, since, began = -1, clock(), clock()
-        while any(len(plan.struck[space]) < number for space, number in due.items()):
+        while not self._all_struck(due):
             if (writes := sum(map(plan.total_writes, due))) != before:
                 before, since = writes, clock()
             if clock() - since > _STILL_SECONDS or clock() - began > _HOLD_SECONDS:

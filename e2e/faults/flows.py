@@ -19,8 +19,6 @@ Act = Callable[[Client, str], Awaitable[None]]
 class Step:
     name: str
     act: Act
-    every: int = 1
-    """Every n-th of its cases is run; of what is much like another step, a part will do."""
 
 
 def agent(name: str, space: str, **spec: Any) -> Object:
@@ -153,8 +151,8 @@ STEPS = (
     Step("rollout", _roll_out),
     Step("rollout by a skill", _roll_out_skill),
     Step("rotation", _rotate),
-    Step("create what lies elsewhere", _create_elsewhere, every=3),
-    Step("a token is due", _age_token, every=3),
+    Step("create what lies elsewhere", _create_elsewhere),
+    Step("a token is due", _age_token),
     Step("delete an agent", _delete_agent),
     Step("delete the rest", _delete_rest),
 )

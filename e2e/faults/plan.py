@@ -88,15 +88,18 @@ class Plan:
         self.writes[namespace] = Counter()
         self.events[namespace] = Counter()
         self.struck[namespace] = set()
-        self._told = {key: dropped for key, dropped in self._told.items() if key[0] != namespace}
         self._due[namespace] = {case.point: case for case in cases}
+
+    def withdraw(self, namespace: str) -> None:
+        """What has not struck is due no more."""
+        self._due[namespace] = {}
 
     def on_write(self, namespace: str, name: str) -> Fault | None:
         self.writes[namespace][name] += 1
         return self.outage(namespace, name) or self._strikes(namespace, (name, self.writes[namespace][name]))
 
     def on_event(self, namespace: str, name: str, version: str) -> bool:
-        """Whether the event is dropped: for whoever watches, and it counts once however many do."""
+        """Whether the event is dropped. It counts once, and is dropped for every watcher or for none."""
         key = (namespace, name, version)
         if key not in self._told:
             self.events[namespace][name] += 1

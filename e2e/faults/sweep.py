@@ -28,6 +28,7 @@ from e2e.plane.mirror import Mirror
 
 _REFERENCES = 3
 _PROCESSES = 6
+"""One for each work, and one for the keys."""
 _AT_ONCE = 32
 _FAST = {
     "FLEETWRIGHT_STALLED_SECONDS": "1.5",

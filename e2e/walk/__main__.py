@@ -41,9 +41,11 @@ def main() -> int:
     print(f"seed {arguments.seed}", flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="fleetwright-walk-") as folder,
-        ControlPlane(Path(folder) / "plane", controllers=_CONTROLLERS) as plane,
+        ControlPlane(Path(folder) / "plane", controllers=_CONTROLLERS, audited=True, roomy=True) as plane,
     ):
         ground, complaints = asyncio.run(_walk(plane, Path(folder), arguments))
+        operator = ":fleetwright-operator"
+        complaints += [f"no right to {each.request}" for each in plane.refusals() if each.account.endswith(operator)]
     for line in (*ground.problems, *complaints):
         print(f"\n{line}")
     for line in ground.held:

@@ -394,7 +394,7 @@ def _is_asked_for(refusal: Refused) -> bool:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(tmp_path_factory.mktemp("plane"), audited=True) as plane:
+    with ControlPlane(tmp_path_factory.mktemp("plane"), audited=True, roomy=True) as plane:
         yield plane
         ours = f"system:serviceaccount:{SYSTEM}:"
         refused = [refusal for refusal in plane.refusals() if refusal.account.startswith(ours)]

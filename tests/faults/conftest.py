@@ -41,7 +41,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         async with Client(plane.server, plane.token, plane.ca) as client:
             await install_crds(client)
 
-    with ControlPlane(tmp_path_factory.mktemp("faults")) as plane:
+    with ControlPlane(tmp_path_factory.mktemp("faults"), roomy=True) as plane:
         asyncio.run(prepare(plane))
         plane.restart_controllers()  # the garbage collector learns of new kinds when it starts, or every 30 s
         yield plane

@@ -6,6 +6,8 @@ import pytest
 from e2e.faults import flows
 from e2e.faults.plan import Case, Fault
 
+from fleetwright_operator.names import FIELD_MANAGER, MANAGED_BY
+
 GARBAGE = 60
 WRITES = 10
 """At least so many has a plain agent; a case whose write does not come is a failure."""
@@ -60,17 +62,28 @@ async def _struck(stand, space: str, struck: dict) -> None:
     await stand.until(space, lambda: space in struck, f"{space}: its write")
 
 
-async def test_o9_an_agent_whose_end_nobody_tells_of_is_not_made_anew_again_and_again(stand):
-    """O9: the news of a deletion is lost. The first write to what is gone says so, long before the next list does."""
+@pytest.mark.parametrize(
+    ("kind", "suspended"),
+    [
+        pytest.param("Agent", False, id="O9: an agent that serves"),
+        pytest.param("Agent", True, id="O9: a suspended one, whose status is always the same"),
+        pytest.param("Skill", False, id="O9: a skill that nobody uses"),
+    ],
+)
+async def test_what_goes_and_nobody_tells_of_it_is_not_made_anew_again_and_again(stand, kind, suspended):
+    """O9: the news of a deletion is lost. The next write of its status says so, long before the next list does."""
     space = await stand.space()
     operator = await stand.operator(space)
-    await stand.agent(space)
-    await stand.programmed(space, "poet")
+    if kind == "Skill":
+        await stand.client.apply(flows.skill("poet", space, "Three lines."))
+    else:
+        await stand.agent(space, suspend=suspended)
+    await stand.programmed(space, "poet", kind=kind)
     await asyncio.sleep(12)  # the list soon after a start must not be what helps
     await stand.quiet(space)
 
-    operator.plan.begin(space, [Case(Fault.DROPPED, ("DELETED agents/poet", 1))])
-    await stand.client.delete("Agent", space, "poet")
+    operator.plan.begin(space, [Case(Fault.DROPPED, (f"DELETED {kind.lower()}s/poet", 1))])
+    await stand.client.delete(kind, space, "poet")
     await stand.until(space, lambda: operator.plan.struck[space], "the news is lost")
     await stand.until(space, lambda: not _but_memory(stand, space), "its children go", seconds=GARBAGE)
     await stand.quiet(space, seconds=3)
@@ -80,7 +93,9 @@ async def test_o9_an_agent_whose_end_nobody_tells_of_is_not_made_anew_again_and_
 
 
 def _but_memory(stand, space: str) -> list[tuple[str, str]]:
-    return [(kind, name) for kind, name in _ours(stand, space) if kind != "PersistentVolumeClaim"]
+    objects = stand.mirror.objects(space).items()
+    ours = [key for key, body in objects if body["metadata"].get("labels", {}).get(MANAGED_BY) == FIELD_MANAGER]
+    return [(kind, name) for kind, name in ours if kind != "PersistentVolumeClaim"]
 
 
 def _ours(stand, space: str) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from tests.operator.conftest import MemoryApi, World, agent
 
 from fleetwright_operator import names
-from fleetwright_operator.cluster.port import Object, Resource
+from fleetwright_operator.cluster.port import RESOURCES, Object, Resource
 from fleetwright_operator.relations import OWN_KINDS
 from fleetwright_operator.settings import Settings
 
@@ -39,10 +39,10 @@ async def test_an_agent_that_goes_between_two_lists_is_known_to_be_gone():
     assert world.program.cache.get(names.AGENT, "shop", "poet")
     api.remove(names.AGENT, "poet")
 
-    watching = asyncio.create_task(world.program.watch(set()))
+    bridging = asyncio.create_task(world.program.bridge([RESOURCES[kind] for kind in OWN_KINDS]))
     async with asyncio.timeout(10):
         while world.program.cache.get(names.AGENT, "shop", "poet"):  # noqa: ASYNC110 - a cache tells nobody
             await asyncio.sleep(0.01)
     assert set(OWN_KINDS) <= api.since.keys()
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    bridging.cancel()
+    await asyncio.gather(bridging, return_exceptions=True)

@@ -275,18 +275,21 @@ async def test_a_restart_asks_nothing_again_whatever_was_answered(world, api, ob
     assert another.conditions("McpServer", "silent")["Available"] == ("False", "Unreachable", "silence")
 
 
-async def test_the_same_answer_after_a_round_writes_no_status(world, api, objects, remote):
+async def test_the_same_answer_after_a_round_changes_no_status(world, api, objects, remote):
     api.put(credentials(objects))
     api.put(remote())
     await world.start()
     await looked_at(world, api)
+    before = api.find("McpServer", "weather")["status"]
     api.writes.clear()
     world.seconds += 4400
     world.program.queue.add(("McpServer", "shop", "weather"))
     await looked_at(world, api)
+    assert api.find("McpServer", "weather")["status"] == before
     assert [write.split()[:2] for write in api.writes] == [
         ["apply", "NetworkPolicy"],
         ["apply", "Pod"],
+        ["status", "McpServer"],  # whether it is there still
         ["delete", "Pod"],
         ["delete", "NetworkPolicy"],
     ]

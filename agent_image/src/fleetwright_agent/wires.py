@@ -44,7 +44,7 @@ def attach(target: Message | Artifact, uri: str, payload: Mapping[str, Any], *, 
 
 
 def read(source: Message | Artifact, uri: str) -> dict[str, Any] | None:
-    """The newest payload of an extension, whichever wire it came on."""
+    """The payload of an extension, whichever wire it came on: metadata before parts, the first part before others."""
     found = MessageToDict(source.metadata).get(uri)
     for part in source.parts:
         if _stated(part) in (mime_type(uri), uri):
@@ -61,15 +61,15 @@ def lifted(message: Message, uris: Collection[str]) -> Message:
     said = [names.get(_stated(part), "") for part in message.parts]
     if not any(said):
         return message
-    lifted = Message()
-    lifted.CopyFrom(message)
-    del lifted.parts[:]
+    kept = Message()
+    kept.CopyFrom(message)
+    del kept.parts[:]
     for part, uri in zip(message.parts, said, strict=True):
         if not uri:
-            lifted.parts.append(part)
-        elif uri not in lifted.metadata.fields:
-            lifted.metadata.update({uri: _unwrapped(MessageToDict(part.data))})
-    return lifted
+            kept.parts.append(part)
+        elif uri not in kept.metadata.fields:
+            kept.metadata.update({uri: _unwrapped(MessageToDict(part.data))})
+    return kept
 
 
 def _stated(part: Part) -> str:

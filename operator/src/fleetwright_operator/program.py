@@ -130,10 +130,12 @@ class Program:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.feed.watch_all(ours))
             group.create_task(self._own_feed.watch_all(self._own))
-            group.create_task(self._bridge(kopfs))
 
-    async def _bridge(self, kopfs: Sequence[Resource]) -> None:
-        """What kopf watches, from our list until kopf has long had its own: what goes between, kopf never tells of."""
+    async def bridge(self, kopfs: Sequence[Resource]) -> None:
+        """Watches what kopf is to watch, from our last list and for longer than kopf usually takes to have its own.
+
+        What goes between the two, kopf never tells of.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2 * _SOON_SECONDS):
                 await self.feed.watch_all(kopfs)
@@ -141,7 +143,7 @@ class Program:
     async def resync(self, *, every: float, on_done: Callable[[], None]) -> None:
         """Lists everything again and again, for what a watch missed; until cancelled, or until the API server moves.
 
-        The first time soon: what the watches of the first moments missed is not missed for long.
+        The first time soon, for what the first watches missed.
         """
         await asyncio.sleep(min(every, _SOON_SECONDS))
         await self._listed_again()
@@ -278,6 +280,8 @@ async def _watch_once(program: Program, forbidden: set[str]) -> None:
     watched = _kopfs(forbidden)
     registry = kopf.OperatorRegistry()
     register(registry, program.feed, watched)
+    bridge = asyncio.create_task(program.bridge(watched))
+    await asyncio.sleep(0)  # kopf cancels what starts after it
     try:
         await kopf.operator(
             registry=registry,
@@ -287,6 +291,7 @@ async def _watch_once(program: Program, forbidden: set[str]) -> None:
             namespaces=program.settings.namespaces,
         )
     finally:
+        bridge.cancel()
         asyncio.get_running_loop().set_exception_handler(_leaving)
 
 

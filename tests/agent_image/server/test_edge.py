@@ -185,7 +185,7 @@ EVIL, NOBODY, GOOD = "https://evil.example", "null", "https://good.example"
         pytest.param(["https://good.example"], None, 200, False, False, id="a program states none and passes"),
         pytest.param([], GOOD, 403, False, False, id="an empty list lets no page pass"),
         pytest.param(["*"], EVIL, 200, True, False, id="where every origin is listed it passes in silence"),
-        pytest.param(None, EVIL, 200, False, True, id="where nothing is said it passes, and the log says so"),
+        pytest.param(None, EVIL, 200, True, True, id="where nothing is said it passes, and the log says so"),
         pytest.param(None, None, 200, False, False, id="of a program the log says nothing"),
     ],
 )
@@ -230,6 +230,14 @@ async def test_a_page_of_a_listed_origin_may_ask_before_it_calls_and_read_the_an
     for answer in (called, refused):
         assert answer.headers["access-control-allow-origin"] == "https://good.example"
     assert (called.status_code, refused.status_code) == (200, 401)
+
+
+async def test_where_no_origin_is_named_a_browser_may_ask_and_call(open_door: Open) -> None:
+    door = await open_door()
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+    async with door.http(None) as http:
+        asked = await http.options("/a2a", headers={"Origin": EVIL, **asks})
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, "*")
 
 
 async def test_the_size_of_a_body_is_the_agents(open_door: Open, mounted: Any, documents: Any) -> None:

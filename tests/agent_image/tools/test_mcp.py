@@ -124,7 +124,7 @@ async def test_what_a_server_offers_is_known_from_the_first_handshake_on_and_whe
     assert offers.of("s") == wanted
 
 
-async def test_a_server_that_pages_for_ever_offers_what_fits():
+async def test_r6_a_server_that_pages_for_ever_offers_what_fits():
     class Endless(Tools):
         async def _page(self, request):
             tool = types.Tool(name=f"t{request.params.cursor if request.params else 0}", inputSchema={"type": "object"})
@@ -134,7 +134,7 @@ async def test_a_server_that_pages_for_ever_offers_what_fits():
         assert len(await connection.tools()) <= 500
 
 
-async def test_tools_of_a_server_that_was_replaced_are_asked_for_anew():
+async def test_r6_tools_of_a_server_that_was_replaced_are_asked_for_anew():
     async with _connected_after_restart() as connection:
         assert await _names(connection) == ["s__a", "s__b"]
 
@@ -153,7 +153,7 @@ async def _connected_after_restart():
         await connection.aclose()
 
 
-async def test_a_list_of_tools_is_not_believed_for_ever():
+async def test_r6_a_list_of_tools_is_not_believed_for_ever():
     now = [0.0]
     tools = Tools("a")
     async with _serving(tools) as port, _connected(port, clock=lambda: now[0]) as connection:
@@ -193,7 +193,7 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch):
         assert await _names(connection) == ["s__a"]
 
 
-async def test_a_server_that_says_nothing_costs_its_time_once_in_a_while():
+async def test_r6_a_server_that_says_nothing_costs_its_time_once_in_a_while():
     now = [0.0]
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -222,7 +222,7 @@ async def test_a_probe_says_how_many_tools_there_are_and_lists_as_many_as_anybod
     assert (report["offered"], [tool["name"] for tool in report["tools"]]) == (600, names[:256])
 
 
-async def test_a_server_that_is_gone_costs_calls_their_time_three_times_and_then_none():
+async def test_r6_a_server_that_is_gone_costs_calls_their_time_three_times_and_then_none():
     now, told = [0.0], []
     breaker = Breaker(clock=lambda: now[0], on_change=told.append)
     async with _serving(Tools("a")) as port:

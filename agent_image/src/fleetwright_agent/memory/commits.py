@@ -1,10 +1,10 @@
 """One thread that does all work on an SQLite file, in the order in which it was handed in.
 
 Work shares a commit: with what has gathered beside it, and with what nobody waits for yet. That is handed to the thread
-with the next that somebody waits for, or after a few milliseconds: a thread that is woken for each piece of work takes
-its turns from the one that makes it. Whoever waits hears after that commit; whoever only reads, at once. A piece of
-work that fails is undone alone. A transaction has the file alone from its beginning, so that what was read in it
-stands: a command beside the process may write too. Refuses: knowing tables.
+with the next that somebody waits for, or after a while: each time that the thread wakes it takes the interpreter from
+the event loop. Whoever waits hears after that commit; whoever only reads, at once. A piece of work that fails is undone
+alone. A transaction has the file alone from its beginning, so that what was read in it stands: a command beside the
+process may write too. Refuses: knowing tables.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 _MOST: Final = 256
 _LINGER: Final = 0.02
-"""Seconds that work which nobody waits for may take to be committed."""
+"""Seconds for which work that nobody waits for is kept from the thread, and as many from its commit."""
 
 
 class Kind(Enum):
@@ -31,7 +31,7 @@ class Kind(Enum):
     LATER = "later"
     """Nobody waits for it yet."""
     READ = "read"
-    """It changes nothing, and sees what was handed in before it."""
+    """It changes nothing, and sees what was handed in before it, of which a commit may still fail."""
     ALONE = "alone"
     """In no transaction."""
 

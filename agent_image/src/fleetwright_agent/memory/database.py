@@ -53,7 +53,7 @@ class Database(Committer):
         done = self._submit(work)
         if after not in self._under_way:
             return await done
-        result, _ = await asyncio.gather(done, self.settled(after))
+        result, _ = await asyncio.gather(done, self.settled(after, at_once=False))
         return result
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:

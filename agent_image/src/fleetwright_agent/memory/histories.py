@@ -52,7 +52,7 @@ class Histories:
         """How many messages of a new history are known ones; none, and nothing known, where it begins otherwise."""
         known = self.get(thread, ns)
         count = len(known.messages)
-        # Mostly they are the very same objects, which shows in a tenth of the time.
+        # Mostly they are the very same objects, and to see that takes a tenth of the time.
         if count <= len(history) and all(map(is_, history, known.messages)):
             return count
         if [message.id for message in history[:count]] == [message.id for message in known.messages]:

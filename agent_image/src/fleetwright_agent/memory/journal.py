@@ -1,8 +1,8 @@
 """The journal of tool calls: what makes a call happen at most once, whatever happens to the process.
 
-That a call begins is on disk before it begins, with the message that makes it. Its result is written in its turn, and
-on disk before anybody outside hears of it; a call that began and has no result is never made again. Refuses: keeping
-more than the turn that is under way.
+That a call begins is on disk before it begins, with the message that makes it. Its result is written in its turn, some
+tens of milliseconds later at most: a caller may have heard of it before. A call that began and has no result on disk is
+never made again. Refuses: keeping more than the turn that is under way.
 """
 
 import json

@@ -1,7 +1,7 @@
 """What earlier conversations of the same owner were about, one small file each (PA-097, PA-098).
 
-Files are written whole or not at all. Everything is keyed by owner: a folder per owner, so one caller's text
-never reaches another's prompt. What comes out is fenced as data.
+A process that dies leaves a file as it was or whole; a power cut may spoil it. Everything is keyed by owner: a folder
+per owner, so one caller's text never reaches another's prompt. What comes out is fenced as data.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class Sessions:
         exchanges = [*before, [self._told(asked), self._told(answered)]][-_EXCHANGES:]
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".new")
         with os.fdopen(handle, "w") as file:
-            # Not synced, as the conversation itself is: where a power cut spoils a file, one summary is lost.
+            # Not synced, unlike the conversation itself: a power cut may cost what is remembered of this one.
             file.write(json.dumps({"context_id": context_id, "exchanges": exchanges, "updated": self._clock()}))
         Path(temporary).replace(path)
         self._forget(folder)

@@ -1,7 +1,7 @@
-"""What the steps of a turn have come to and what is not on its way to the disk yet: of those, the newest is all.
+"""The steps of a turn that are not on their way to the disk yet. Only the newest is kept.
 
 A step's state holds that of the step before, and whoever reads knows one only; so what gathers is encoded and written
-once. Refuses: knowing when that is.
+once. Refuses: deciding when they are written.
 """
 
 import sqlite3
@@ -48,7 +48,7 @@ class Steps:
     def put(self, step: Step, history: Sequence[Any] | None, *, known: int) -> None:
         """What nodes had come to before is in it."""
         self.newest = step
-        self.writes = []
+        self.writes = [each for each in self.writes if each.checkpoint >= step.checkpoint["id"]]
         if history is not None:
             self.history, self.known = history, known
 

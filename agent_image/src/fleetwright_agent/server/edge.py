@@ -28,14 +28,14 @@ BODY_SECONDS: Final = 9.0
 class Origins:
     """A browser says where its page comes from; programs say nothing and pass. Listed pages may read the answers.
 
-    Without a list pages may call, for they need a token like everybody, and read nothing (PA-077).
+    Without a list every page may, for it needs a token like everybody, and the log warns of it (PA-077).
     """
 
     def __init__(self, app: ASGIApp, *, allowed: Collection[str] | None = None) -> None:
         """Args: `allowed` may hold `*`, which is every origin."""
         self._listed = allowed is not None
-        self._allowed = frozenset(origin.lower() for origin in allowed or ())
-        self._app = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if allowed else app
+        self._allowed = frozenset(origin.lower() for origin in ((_EVERY,) if allowed is None else allowed))
+        self._app = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if self._allowed else app
         self._warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,7 +5,7 @@ cost. Refuses: knowing what produces the frames.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing
+from contextlib import AbstractContextManager, aclosing, suppress
 from typing import Any, Final
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ from fleetwright_agent.extensions import (
     TRIGGER,
     trace_of,
 )
+from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.server.activity import activity
 from fleetwright_agent.server.answer import GrowingAnswer
 from fleetwright_agent.server.clock import Clock
@@ -95,8 +96,9 @@ class FrameExecutor:
 
     def begin(self, job: Job, emit: Emit) -> "FrameWork":
         if job.pause and self._bills:
-            # Now, and not when its turn has come: a process may end before that.
-            self._bills.open(job.owner, job.task_id)
+            # Now, and not when its turn has come: a process may end before that. The turn itself says what is amiss.
+            with suppress(MemoryUnusable):
+                self._bills.open(job.owner, job.task_id)
         return FrameWork(self, job, emit)
 
     @property

@@ -1,7 +1,8 @@
 """The task log in one SQLite file on the memory volume: one writer thread, one reader, write-ahead log, full sync.
 
-Records that nobody waits for gather for a moment and share a commit. What is waited for takes with it what has gathered
-of its own task, so order holds; that of others gathers on, and most of it is never written: its end comes first.
+Records that nobody waits for gather for a moment and share a commit. An answer to a task and the end of one that waits
+take along what has gathered of that task; where a task comes to rest its snapshot says the same, and that is dropped.
+So most of what a short task comes to is never written. What concerns many tasks takes what has gathered of all.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -47,7 +48,7 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _TEXT_SECONDS = 0.1
 _STATE_SECONDS = 0.02
-"""For so long what nobody waits for gathers: a short task is on disk with its end, and pays for no commit before."""
+"""For so long what nobody waits for gathers: a short task pays for no commit between its acceptance and its end."""
 
 
 class SqliteTaskLog:
@@ -65,7 +66,9 @@ class SqliteTaskLog:
         self._timer: asyncio.TimerHandle | None = None
         self._unusable: str | None = "the task log is not open yet"
         self.damaged = 0
-        self.pushes = SqlitePushStore(commit=self._commit, read=self._read)
+        self._under_way: asyncio.Future[None] | None = None
+        """What was written last without anybody waiting."""
+        self.pushes = SqlitePushStore(commit=self._submit, read=self._read)
 
     @property
     def problem(self) -> str | None:
@@ -151,10 +154,10 @@ class SqliteTaskLog:
         return stored
 
     async def page(self, query: Query) -> Page:
-        if self._gathered:
-            # Whoever was told of a state finds the task by it; where nothing can be written, what is there is told.
-            with suppress(LogUnusable):
-                await self._commit(lambda _: None)
+        # Whoever was told of a state finds the task by it; where nothing can be written, what is there is told.
+        self._flush()
+        if self._under_way is not None and not self._under_way.done():
+            await asyncio.wait({self._under_way})
         where, values = sql.filters(query)
 
         def work(connection: sqlite3.Connection) -> Page:
@@ -236,7 +239,7 @@ class SqliteTaskLog:
         self._write(gathered, begun)
 
     def _taken(self, n: int) -> tuple[list[tuple[int, Record]], list[tuple[int, int]]]:
-        """What has gathered of one task: its records, and when it began. It gathers no more."""
+        """Takes out what has gathered of one task: its records, and when it began."""
         gathered = [each for each in self._gathered if each[0] == n]
         begun = [each for each in self._begun if each[1] == n]
         if gathered:
@@ -254,7 +257,7 @@ class SqliteTaskLog:
             for n, record in gathered:
                 tasks.append(connection, n, record)
 
-        self._writer.post(work)
+        self._under_way = self._writer.post(work)
 
     async def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """After all that has gathered."""

@@ -47,9 +47,11 @@ class Writer(Committer):
             raise LogUnusable(self.problem)
         return await self._begin(work, kind)
 
-    def post(self, work: Callable[[sqlite3.Connection], None]) -> None:
+    def post(self, work: Callable[[sqlite3.Connection], None]) -> "asyncio.Future[None]":
         """Writes without anybody waiting; a failure of the file shows in `problem`, any other is logged."""
-        self._begin(work).add_done_callback(_lost)
+        done = self._begin(work)
+        done.add_done_callback(_lost)
+        return done
 
     async def aclose(self) -> None:
         await self._end()

@@ -138,7 +138,6 @@ class Books:
                 begins, ends = window(budget.period, now)
                 known = self._windows.get(budget)
                 if known is None or known.begins != begins:
-                    # What is charged from here on is added here; what was charged before stands before the question.
                     await self._open(budget, Window(budget, begins, ends))
             return list(self._windows.values())
 

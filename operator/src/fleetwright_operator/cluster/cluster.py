@@ -47,6 +47,8 @@ class Cluster:
         self._on_write = on_write
         self._on_status = on_status
         self._may_write = may_write
+        self._provided: set[str] = set()
+        """Uids of owners whose children were written since their status was looked at."""
 
     async def ensure(self, manifest: Object) -> Action:
         """Makes the child be as the manifest says, and does nothing when it is.
@@ -62,6 +64,7 @@ class Cluster:
         if entry is None or not entry.is_ours:
             found = await self._create(wanted)
             if found is None:
+                self._note_owners(manifest)
                 return Action.CREATED
             if entry is None:
                 # The manifest was made without knowing of it: what it holds (a token) may have to stay.
@@ -72,6 +75,7 @@ class Cluster:
         if same and owns_all(entry.owned, wanted) and same_owners(entry, manifest):
             return Action.UNCHANGED
         await self._update(wanted, entry)
+        self._note_owners(manifest)
         return Action.CONFIGURED
 
     async def keep(self, resource: Resource, body: Object) -> Action:
@@ -97,10 +101,12 @@ class Cluster:
     async def write_status(self, entry: Entry, status: Object) -> None:
         """Writes the status of one of our own objects, if it differs. A Collision means: look again.
 
-        One that is gone is forgotten at once: the news may come late or never, and what is made for it until then is
-        collected as garbage, noticed, and made anew.
+        It is written as well where children were: of one that is gone the answer says so, and it is forgotten. The news
+        may come late or never, and what was made for it is collected as garbage, missed, and made again.
         """
-        if entry.facts["status"] == status:
+        provided = entry.uid in self._provided
+        self._provided.discard(entry.uid)
+        if entry.facts["status"] == status and not provided:
             return
         metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
         body = {"apiVersion": names.API_VERSION, "kind": entry.kind, "metadata": metadata, "status": status}
@@ -201,6 +207,9 @@ class Cluster:
             return None
         self._learn(entry.kind, existing)
         return existing if existing["metadata"]["uid"] == entry.uid else None
+
+    def _note_owners(self, manifest: Object) -> None:
+        self._provided.update(owner["uid"] for owner in manifest["metadata"].get("ownerReferences", ()))
 
     def _guard(self) -> None:
         if not self._may_write():

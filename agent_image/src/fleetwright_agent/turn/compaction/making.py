@@ -163,12 +163,13 @@ class Maker:
     def _view(
         self, prompt: Prompt, material: Material, until: int, written: Written, reading: Reading
     ) -> tuple[View, int]:
-        old, refused = prompt.view or View(), material.refused
+        old = prompt.view or View()
+        refused = material.refused
         leaving = prompt.stored[prompt.cut : until]
         kinds = self._policy.pin.kinds
         held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
         pinned = pins.pinned(held, self._policy.pin, self._read_skill)
-        summary = self._composed(prompt, material, leaving, written, reading)
+        summary = self._composed(prompt, leaving, written, reading)
         staying = {message.id for message in prompt.stored[until:]}
         shapes = {name: shape for name, shape in old.pruned.items() if name in staying}
         request = active_request(prompt.stored)
@@ -198,11 +199,9 @@ class Maker:
                 break
         return view
 
-    def _composed(
-        self, prompt: Prompt, material: Material, leaving: Sequence[AnyMessage], written: Written, reading: Reading
-    ) -> Composed:
+    def _composed(self, prompt: Prompt, leaving: Sequence[AnyMessage], written: Written, reading: Reading) -> Composed:
         old = prompt.view or View()
-        fair = estimate_text(old.summary) + material.gone // _RATIO
+        fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
         tokens = min(self._policy.summary.max_tokens, fair)
         found = reading.found(leaving)
         return compose(written, old.ledger, found, used=reading.words, characters=_CHARACTERS * tokens)

@@ -46,8 +46,8 @@ class Page:
     """Identifiers in it."""
     made: Mapping[str, "Made"] = field(default_factory=dict)
     """The calls in it, by their ids."""
-    first: "_Said | None" = None
-    """Line of a result."""
+    first: "Said | None" = None
+    """Of what a result says."""
     whole: bool = False
     """A result that is short enough for all of its lines."""
     names: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -60,12 +60,13 @@ class Made:
 
     signature: str
     words: tuple[str, ...]
+    """Of the signature."""
     files: tuple[Entry, ...] = ()
 
 
 def page_of(message: AnyMessage) -> Page:
     text = message.text
-    said = [_Said(sentence, words(sentence)) for sentence in sentences(text)]
+    said = [Said(sentence, words(sentence)) for sentence in sentences(text)]
     used = tuple(islice(chain.from_iterable(each.words for each in said), _MOST_WORDS))
     if isinstance(message, ToolMessage):
         return _result(said, used, whole=len(text) <= _SHORT_RESULT)
@@ -78,14 +79,14 @@ def page_of(message: AnyMessage) -> Page:
     return Page(used, tuple(map(_known, _of_text(said, otherwise))), spoken, made)
 
 
-class _Said(NamedTuple):
+class Said(NamedTuple):
     """A sentence, or a line."""
 
     text: str
     words: tuple[str, ...]
 
 
-def _result(said: Sequence[_Said], used: tuple[str, ...], *, whole: bool) -> Page:
+def _result(said: Sequence[Said], used: tuple[str, ...], *, whole: bool) -> Page:
     told = [(each, found) for each in said if (found := set(_IDENTIFIER.findall(each.text)))]
     names: dict[str, tuple[int, ...]] = {}
     for index, (_, found) in enumerate([] if whole else told):
@@ -114,7 +115,7 @@ def found(messages: Sequence[AnyMessage], pages: Sequence[Page]) -> list[Entry]:
     return entries
 
 
-def _of_text(said: Sequence[_Said], otherwise: Kind) -> list[Entry]:
+def _of_text(said: Sequence[Said], otherwise: Kind) -> list[Entry]:
     entries: list[Entry] = []
     for sentence, read in said:
         entries += [_file(path) for path in _PATH.findall(sentence)]

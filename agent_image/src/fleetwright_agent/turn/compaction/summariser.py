@@ -67,7 +67,7 @@ class Material:
     """The summary so far, in its fence."""
     leaving: Sequence[AnyMessage]
     gone: int
-    """Tokens of what leaves."""
+    """Tokens of `leaving`, for whoever judges the summary."""
     tokens: int
     """Of the prompt that ends with what leaves."""
     cold: bool = False

@@ -112,7 +112,8 @@ class CompactionLink:
         if context.fresh and standing.failures >= self._policy.guard.max_failures:
             # The user has said something new: one more attempt.
             standing = replace(standing, failures=self._policy.guard.max_failures - 1, pause=0)
-            self._counts.rested(context.thread, open_=False)
+        # Another process may have left it open.
+        self._counts.rested(context.thread, open_=standing.failures >= self._policy.guard.max_failures)
         context.standing = standing
         if standing.view is not None:
             view, missing = self._maker.repinned(standing.view)
