@@ -7,12 +7,12 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.bench.abuses import ABUSES, suffered
 from tests.bench.echo import served
 from tests.bench.echo.served import TOKEN, Served
 from tests.bench.echo.wire import Wire, load, message
+from tests.bench.every_request import every_request
 from tests.bench.table import Row
 
 _ROUNDS = 3
@@ -129,7 +129,7 @@ async def memory(stage: Stage) -> list[Row]:
 
 
 async def requests(stage: Stage, *, number: int = 100_000) -> list[Row]:
-    """What stays behind of many requests of every dialect, good and bad."""
+    """What stays behind of many requests of every method of every dialect and binding, good and bad."""
     async with stage.mine(durable=True) as server:
         await _ask(server, 5000)
         before = server.pss_kib()
@@ -139,37 +139,26 @@ async def requests(stage: Stage, *, number: int = 100_000) -> list[Row]:
         await asyncio.sleep(1.0)
         grown = max(0.0, (server.pss_kib() - before) / _MIB)
     return [
-        Row(f"memory after {number:,} JSON-RPC requests of every dialect, good and bad", grown, "MiB", 5.0),
+        Row(f"memory after {number:,} requests of every dialect and binding, good and bad", grown, "MiB", 5.0),
         Row("… a second", number / seconds, "/s"),
     ]
 
 
-_BODIES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("GetTask", {"id": "unknown"}),
-    ("ListTasks", {"pageSize": 5}),
-    ("CancelTask", {"id": "unknown"}),
-    ("SubscribeToTask", {"id": "unknown"}),
-    ("SendMessage", {"message": {"messageId": 7}}),
-    ("GetExtendedAgentCard", {}),
-    ("Nonsense", {}),
-    ("tasks/get", {"id": "unknown"}),
-    ("tasks/cancel", {"id": "unknown"}),
-    ("message/send", {"message": {"kind": "message", "messageId": "m", "role": "user", "parts": []}}),
-    ("tasks/send", {"id": "x", "message": {"role": "user", "parts": []}}),
-)
-
-
 async def _ask(server: Served, number: int) -> None:
-    left = iter(range(number))
-    bodies = [json.dumps({"jsonrpc": "2.0", "id": 1, "method": m, "params": p}).encode() for m, p in _BODIES]
+    left, asks = iter(range(number)), every_request()
 
     async def one(version: str) -> None:
         async with Wire(server.port, TOKEN, version=version) as wire:
             for place in left:
-                body = message("task") if place % 12 == 0 else bodies[place % len(bodies)]
-                head, answer = await wire.exchange(body)
+                if version and place % 100 == 0:
+                    _ = [event async for event in wire.stream(message("task", method="SendStreamingMessage"))]
+                    continue
+                verb, path, body = asks[place % len(asks)]
+                if place % 12 == 0:
+                    verb, path, body = "POST", "/a2a", message("task")
+                head, answer = await wire.exchange(body, door=f"{verb} {path}")
                 if b" 500 " in head or b"Traceback" in answer:
-                    raise RuntimeError(f"{body!r}: {head!r} {answer[:300]!r}")
+                    raise RuntimeError(f"{verb} {path} {body!r}: {head!r} {answer[:300]!r}")
 
     # Without the header the older versions are spoken, with it the newest.
     await asyncio.gather(*(one(version) for version in ("", "A2A-Version: 1.0\r\n") for _ in range(4)))

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Self
 
 _numbers = itertools.count()
+_DOOR = "POST /a2a"
 
 
 def message(text: str, *, method: str = "SendMessage", wait: bool = True) -> bytes:
@@ -21,8 +22,8 @@ class Wire:
 
     def __init__(self, port: int, token: str, *, version: str = "A2A-Version: 1.0\r\n") -> None:
         self._port = port
-        self._head = (
-            "POST /a2a HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        self._headers = (
+            " HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             f"{version}Authorization: Bearer {token}\r\nContent-Length: "
         ).encode()
 
@@ -40,11 +41,20 @@ class Wire:
             raise RuntimeError(f"{head!r} {answer[:300]!r}")
         return answer
 
-    async def exchange(self, body: bytes) -> tuple[bytes, bytes]:
-        """Head and body of the answer, whatever it says."""
-        self._send(body)
+    async def exchange(self, body: bytes, *, door: str = _DOOR) -> tuple[bytes, bytes]:
+        """Head and body of the answer, whatever it says; `door` is verb and path."""
+        self._send(body, door)
         head = await self._reader.readuntil(b"\r\n\r\n")
+        if b"transfer-encoding: chunked" in head.lower():
+            return head, await self._chunks()
         return head, await self._reader.readexactly(_length(head))
+
+    async def _chunks(self) -> bytes:
+        whole = b""
+        while size := int(await self._reader.readline(), 16):
+            whole += (await self._reader.readexactly(size + 2))[:-2]
+        await self._reader.readline()
+        return whole
 
     async def stream(self, body: bytes) -> AsyncIterator[bytes]:
         """The events of a stream, as they come."""
@@ -56,8 +66,8 @@ class Wire:
             if line.startswith(b"data:"):
                 yield line[5:].strip()
 
-    def _send(self, body: bytes) -> None:
-        self._writer.write(self._head + b"%d\r\n\r\n" % len(body) + body)
+    def _send(self, body: bytes, door: str = _DOOR) -> None:
+        self._writer.write(door.encode() + self._headers + b"%d\r\n\r\n" % len(body) + body)
 
 
 def _length(head: bytes) -> int:

@@ -32,8 +32,9 @@ class Prompt:
 
     @cached_property
     def head(self) -> list[AnyMessage]:
-        """What stands before the conversation itself."""
-        return head(self.view, self.prior_sessions)
+        """What stands before the conversation itself: no summary whose place in it is not known."""
+        known = self.view if self.view and (self.cut or not self.view.cut) else None
+        return head(known, self.prior_sessions)
 
     @cached_property
     def cut(self) -> int:
