@@ -211,6 +211,21 @@ async def test_r14_told_to_leave_with_fifty_readers_it_tells_each_of_them_the_en
     assert states == {"TASK_STATE_FAILED"}
 
 
+async def test_a_connection_that_was_idle_for_a_while_is_used_again(start: Start) -> None:
+    """Servers usually close it after five seconds, just when a client sends its next request."""
+    async with start() as agent:
+        url = agent.a2a.base_url
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        for pause in (6.0, 0.0):
+            writer.write(b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: x\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200")
+            (length,) = [line for line in head.lower().splitlines() if line.startswith(b"content-length:")]
+            await reader.readexactly(int(length[15:]))
+            await asyncio.sleep(pause)
+        writer.close()
+
+
 async def test_told_twice_it_leaves_at_once_and_the_task_is_failed_after_the_restart(start: Start) -> None:
     async with start() as agent:
         task = await agent.say("hang", "hanging", now=True)

@@ -332,6 +332,33 @@ async def test_a_task_that_asks_waits_and_goes_on_with_the_answer(open_door: Ope
     assert said == ["book it", "For when?", "Monday"]
 
 
+async def test_a_task_takes_no_more_messages_than_it_may_hold(open_door: Open) -> None:
+    door = await open_door(executor=Asking())
+    asked = await door.say("book it")
+    parts = [{"text": "book it"}, {"text": "x" * 900_000}]
+    for number in range(20):
+        message = {"messageId": f"m{number}", "role": "ROLE_USER", "parts": parts, "taskId": asked["id"]}
+        answer = await door.call("SendMessage", {"message": message})
+        if "error" in answer:
+            break
+    assert 8 <= number <= 9, "eight mebibytes"
+    assert "as long as a task may be" in answer["error"]["message"]
+    kept = (await door.call("GetTask", {"id": asked["id"]}))["result"]
+    assert kept["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+
+
+async def test_tasks_that_wait_for_their_callers_keep_nothing_running(open_door: Open) -> None:
+    door = await open_door(executor=Asking())
+    await door.say("book it")
+    await asyncio.sleep(0.2)
+    before = len(asyncio.all_tasks())
+    for _ in range(20):
+        await door.say("book it")
+    async with asyncio.timeout(20):
+        while len(asyncio.all_tasks()) > before:  # noqa: ASYNC110 - tasks tell nobody that they are gone
+            await asyncio.sleep(0.05)
+
+
 async def test_a_stream_that_answers_begins_with_the_task_at_work_and_the_answer_in_it(
     open_door: Open, request_of: Callable[..., Any]
 ) -> None:
