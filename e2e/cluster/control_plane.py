@@ -273,6 +273,7 @@ class ControlPlane:
             with urllib.request.urlopen(request, timeout=5, context=context) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as refused:
-            return int(refused.code)
+            with refused:  # it holds the connection
+                return int(refused.code)
         except (OSError, ssl.SSLError):
             return 0

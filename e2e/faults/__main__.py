@@ -26,7 +26,8 @@ _CONTROLLERS = (
     "--concurrent-replicaset-syncs=20",
 )
 """A controller that waits its turn would be what the sweep measures."""
-_STRIKING = 0.95
+_STRIKING = 0.9
+"""Of the cases: what the reference wrote need not all be written each time, where two watches race."""
 
 
 def main() -> int:

@@ -110,8 +110,9 @@ class Processes:
                     if answer.status == 200:
                         return
             except urllib.error.HTTPError as error:
-                if error.code < 500:
-                    return
+                with error:  # it holds the connection
+                    if error.code < 500:
+                        return
             except OSError:
                 pass
             time.sleep(0.05)
