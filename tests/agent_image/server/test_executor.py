@@ -31,6 +31,7 @@ from fleetwright_agent.turn.frames import (
     TurnRequest,
     Usage,
 )
+from fleetwright_agent.wires import read
 
 JOB = Job(owner="o", task_id="t", context_id="c", message=Message(parts=[Part(text="one"), Part(text="two")]))
 Script = Callable[[TurnRequest], AsyncIterator[Frame]]
@@ -210,9 +211,15 @@ async def test_work_that_is_cut_keeps_what_it_said_and_what_it_cost(tell: Callab
     assert final[1].status.state == TaskState.TASK_STATE_CANCELED
 
 
-async def test_work_that_neither_said_nor_used_anything_ends_without_an_artifact(tell: Callable[..., Told]) -> None:
-    final = tell().work.cut(Outcome(TaskState.TASK_STATE_FAILED, "No.", "x"))
-    assert [type(e) for e in final] == [TaskStatusUpdateEvent]
+async def test_work_that_neither_said_nor_used_anything_tells_its_cost_with_its_last_words(
+    tell: Callable[..., Told],
+) -> None:
+    (end,) = tell().work.cut(Outcome(TaskState.TASK_STATE_FAILED, "No.", "x"))
+    message = end.status.message
+    assert (message.parts[0].text, [*message.extensions]) == ("No.", [COST])
+    told = read(message, COST)
+    assert told is not None
+    assert (told["success"], set(told["usage"].values())) == (False, {0})
 
 
 async def test_the_parts_of_a_message_reach_the_turn_as_lines(tell: Callable[..., Told]) -> None:

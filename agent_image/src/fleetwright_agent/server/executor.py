@@ -137,8 +137,8 @@ class FrameWork:
         self._started = self._clock.monotonic()
         path = call_path(self._job.metadata)
         if refusal := loop_refusal(path, myself=self._executor.myself):
-            return [self._status(TaskState.TASK_STATE_REJECTED, refusal, reason="call_path")]
-        self._emit(self._status(TaskState.TASK_STATE_WORKING))
+            return self._ended(TaskState.TASK_STATE_REJECTED, refusal, reason="call_path")
+        self._emit(self._event(TaskState.TASK_STATE_WORKING))
         with self._span() as span:
             try:
                 await self._turn(path)
@@ -150,7 +150,7 @@ class FrameWork:
         if self._ask is not None:
             self._spoken.flush()
             return [self._pause(self._ask)]
-        return [*self._answer(success=True), *self._skills(), self._status(TaskState.TASK_STATE_COMPLETED)]
+        return [*self._answer(success=True), *self._skills(), self._event(TaskState.TASK_STATE_COMPLETED)]
 
     def _span(self) -> AbstractContextManager[Span]:
         about = {
@@ -176,7 +176,16 @@ class FrameWork:
 
     def cut(self, outcome: Outcome) -> Sequence[Event]:
         self._spoken.stop()
-        return [*self._answer(success=False), self._status(outcome.state, outcome.sentence, **_for_programs(outcome))]
+        return self._ended(outcome.state, outcome.sentence, **_for_programs(outcome))
+
+    def _ended(self, state: TaskState, sentence: str, **metadata: Any) -> Sequence[Event]:
+        """Without success: what was said tells the cost; where nothing was, the last words do (PA-052)."""
+        answer = self._answer(success=False)
+        message = agent_message(sentence, message_id=str(uuid4()))
+        message.metadata.update(metadata)
+        if not answer:
+            attach(message, COST, self._cost(success=False), as_part=self._told.data_parts)
+        return [*answer, self._event(state, message)]
 
     def cut_after(
         self, task: Task, used: Sequence[Usage | PeerCost], outcome: Outcome, *, seconds: float
@@ -291,13 +300,7 @@ class FrameWork:
     def _skills(self) -> list[Event]:
         return [skill_artifact(self._job.task_id, self._job.context_id, learned) for learned in self._learned]
 
-    def _status(self, state: TaskState, sentence: str = "", **metadata: Any) -> Event:
-        message = agent_message(sentence, message_id=str(uuid4())) if sentence else None
-        if message is not None:
-            message.metadata.update(metadata)
-        return self._event(state, message)
-
-    def _event(self, state: TaskState, message: Message | None) -> Event:
+    def _event(self, state: TaskState, message: Message | None = None) -> Event:
         return status_event(self._job.task_id, self._job.context_id, state, at_ns=self._clock.now_ns(), message=message)
 
 
