@@ -88,7 +88,7 @@ def test_a_pair_of_peers_shares_one_token_and_removing_the_peer_takes_it_away(sp
 
     space.eventually(lambda: f"{space.name}/poet" in callers(), "the callee's digest")
     assert token not in space.secret("helper-auth")["callers.json"]
-    assert _may_call(space) == ["poet"]
+    space.eventually(lambda: _may_call(space) == ["poet"], "the way is open", seconds=5)
 
     space.agent("poet")
     space.eventually(lambda: file not in space.secret("poet-auth"), "the token is gone", seconds=5)
@@ -110,7 +110,9 @@ def test_a_callee_that_withdraws_its_consent_is_obeyed_though_the_caller_still_n
     space.eventually(
         lambda: f"peer.{space.name}.helper" not in space.secret("poet-auth"), "the token is gone", seconds=5
     )
-    assert space.get("Pod", pod)["metadata"]["annotations"][annotation] != first
+    space.eventually(
+        lambda: space.get("Pod", pod)["metadata"]["annotations"][annotation] != first, "the pod is told", seconds=5
+    )
 
 
 def test_an_unreachable_address_in_the_cluster_is_said_of_a_remote_server(space, operator):
