@@ -1,10 +1,11 @@
 """The journal of tool calls: what makes a call happen at most once, whatever happens to the process.
 
-That a call begins is on disk before it begins, with the message that makes it. Its result is written in its turn, some
-tens of milliseconds later at most: a caller may have heard of it before. A call that began and has no result on disk is
-never made again. Refuses: keeping more than the turn that is under way.
+That a call begins is on disk before it begins, with the message that makes it. Its result is written in its turn, and
+is on disk before a caller hears of it; the model may know it some tens of milliseconds before. A call that began and
+has no result on disk is never made again. Refuses: keeping more than the turn that is under way.
 """
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import Mapping
@@ -45,10 +46,10 @@ class Journal:
         row = (thread, call, state.value, json.dumps(body))
         await self._database.run(lambda db: _put(db, row), after=thread)
 
-    def done(self, thread: str, call: str, body: Any) -> None:
-        """`settled` tells whether that is on disk: until it is, the call counts as one of which nothing is known."""
+    def done(self, thread: str, call: str, body: Any) -> "asyncio.Future[None]":
+        """What it gives is over when that is on disk: until it is, the call counts as one of which nothing is known."""
         row = (thread, call, CallState.DONE.value, json.dumps(body))
-        self._database.put(lambda db: _put(db, row), of=thread)
+        return self._database.put(lambda db: _put(db, row), of=thread)
 
     async def settled(self, thread: str) -> None:
         """The conversation is on disk up to here, as it is where a call is written down."""

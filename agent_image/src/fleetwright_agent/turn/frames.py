@@ -3,6 +3,7 @@
 The server knows nothing of LangGraph and the loop knows nothing of A2A; both know only this file.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -51,6 +52,8 @@ class ToolEnd:
     characters: int = 0
     """Of the whole result."""
     parent: str = ""
+    kept: "asyncio.Future[None] | None" = field(default=None, compare=False, repr=False)
+    """Over when the result is on disk; nothing where it need not be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from fleetwright_agent.memory.memories import Memories
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.bills import Bills
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import Ask, Done, Frame, PeerCost, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.turn.frames import Ask, Done, Frame, PeerCost, ToolEnd, TurnFailed, TurnRequest, Usage
 from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner
 from fleetwright_agent.turn.models import Chat
@@ -90,6 +90,8 @@ class GraphTurn:
                 yield spent
             while (frame := await frames.get()) is not _END:
                 await self._bills.note(request, frame)
+                if isinstance(frame, ToolEnd) and frame.kept is not None:
+                    await asyncio.wait([frame.kept])  # What comes after it is not told before it either.
                 yield frame
             last = await work
             if self._learned and isinstance(last, Done):

@@ -100,11 +100,10 @@ class ToolCalls:
         ok = outcome == "ok"
         # The line first: whoever finds the result in the journal does not come by here again.
         seconds = await self._audited(call, context, started, text=text, outcome=outcome)
-        if call.once:
-            self._journal.done(context.thread, call.key, {"text": text, "ok": ok})
+        kept = self._journal.done(context.thread, call.key, {"text": text, "ok": ok}) if call.once else None
         self._metrics.tool_latency.labels(label).observe(seconds)
         self._metrics.tool_calls.labels(label, outcome).inc()
-        context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text)))
+        context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text), kept=kept))
         return _message(call.identity, call.name, text, ok=ok)
 
     async def _audited(
