@@ -79,7 +79,7 @@ class AgentConfig(Part):
     allowed_origins: tuple[str, ...] | None = None
     """Pages whose scripts may call, by the origin that their browser states, `*` for every; programs state none.
 
-    Without a list pages may call as well, and read no answer.
+    Without a list every page may, and the log warns of it.
     """
     denied_ranges: tuple[IPv4Network | IPv6Network, ...] = ()
     """Of the installation: what nothing that this agent opens by itself may lead to."""
