@@ -1,6 +1,6 @@
 """The A2A port, from the outside in: origin, caller, rate, body, and then the protocol."""
 
-from starlette.applications import Starlette
+from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from fleetwright_agent.metrics import Metrics
@@ -39,7 +39,8 @@ def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
         keepalive=parts.keepalive_seconds,
     )
     admin = Admin(parts.config.administrators, erasure=parts.erasure, stores=parts.stores)
-    app: ASGIApp = Starlette(routes=[*calls, *card_routes(parts.card), *admin.routes])
+    # Every endpoint answers its own errors; what still gets through the server answers, and logs.
+    app: ASGIApp = Router(routes=[*calls, *card_routes(parts.card), *admin.routes])
     app = Bodies(app, limit=parts.config.limits.max_request_bytes)
     if per_minute := parts.config.limits.max_requests_per_minute:
         app = Rates(app, per_minute=per_minute, clock=parts.clock)

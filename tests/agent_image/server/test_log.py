@@ -319,7 +319,10 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
         *(f"DROP INDEX {index}" for index in ("tasks_by_expiry", "tasks_waiting")),
         *(f"ALTER TABLE {table} DROP COLUMN {column}" for table, columns in added.items() for column in columns),
         "DROP TABLE damaged",
-        *(f"DROP TRIGGER {trigger}" for trigger in ("content_delivered", "content_given_up")),
+        *(
+            f"DROP TRIGGER {trigger}"
+            for trigger in ("content_delivered", "content_given_up", "task_numbered", "task_rests")
+        ),
         "DROP TABLE contents",
         "ALTER TABLE outbox DROP COLUMN content",
         "ALTER TABLE outbox ADD COLUMN task BLOB",
@@ -330,6 +333,12 @@ async def test_a_log_from_before_expiry_was_kept_apart_knows_how_long_its_tasks_
     log = await open_at(tmp_path / "tasks.db")
     assert await log.expired(4_999_999_999) == ()
     assert await log.expired(5_000_000_000) == (Key("me", "an approval"),)
+    n = await accepted(log, "a new one")
+    log.append(n, Record(2, 9, status_event("a new one", "c", TaskState.TASK_STATE_WORKING, at_ns=9)))
+    await log.of("me")  # By then what has gathered is written.
+    await log.rest(n, (Record(3, 9, ended("a new one")),), new("a new one"))
+    assert await log._read(lambda c: c.execute("SELECT last FROM numbers").fetchall()) == [(n,)]
+    assert await log._read(lambda c: c.execute("SELECT count(*) FROM events").fetchone()) == (0,)
     await log.aclose()
 
 

@@ -3,8 +3,9 @@
 Work shares a commit: with what has gathered beside it, and with what nobody waits for yet. That is handed to the thread
 with the next that somebody waits for, or after a while: each time that the thread wakes it takes the interpreter from
 the event loop. Whoever waits hears after that commit; whoever only reads, at once. A piece of work that fails is undone
-alone. A transaction has the file alone from its beginning, so that what was read in it stands: a command beside the
-process may write too. Refuses: knowing tables.
+alone: the transaction is rolled back, and what was done in it is done once more, each piece at a savepoint. So work may
+be done twice, and changes nothing but the file. A transaction has the file alone from its beginning, so that what was
+read in it stands: a command beside the process may write too. Refuses: knowing tables.
 """
 
 import asyncio
@@ -61,6 +62,8 @@ class Committer(ABC):
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._together: list[Job[Any]] = []
         """Done in the transaction that is open."""
+        self._failing = False
+        """Something in the open transaction failed. Savepoints are not taken before: two statements for each piece."""
         self._due = 0.0
 
     @abstractmethod
@@ -157,17 +160,31 @@ class Committer(ABC):
             if begins:
                 self._due = time.monotonic() + _LINGER
                 connection.execute("BEGIN IMMEDIATE")
-            connection.execute("SAVEPOINT job")
-            try:
-                job.result = job.work(connection)
-            except Exception as error:
-                if not connection.in_transaction:
-                    raise  # SQLite has undone everything with it.
-                job.error = self._unusable(error) if _is_of_file(error) else error
-                connection.execute("ROLLBACK TO job")
-            connection.execute("RELEASE job")
+            if self._failing:
+                self._try(job, connection)
+            elif not _done(job, connection):
+                self._again(connection)
         except Exception as error:
             self._lose(error)
+
+    def _again(self, connection: sqlite3.Connection) -> None:
+        """All that is done in the open transaction, of which the last has failed."""
+        self._failing = True
+        connection.rollback()
+        connection.execute("BEGIN IMMEDIATE")
+        for job in self._together:
+            self._try(job, connection)
+
+    def _try(self, job: Job[Any], connection: sqlite3.Connection) -> None:
+        connection.execute("SAVEPOINT job")
+        try:
+            job.result = job.work(connection)
+        except Exception as error:
+            if not connection.in_transaction:
+                raise  # SQLite has undone everything with it.
+            job.error = self._unusable(error) if _is_of_file(error) else error
+            connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
 
     def _lose(self, error: Exception) -> None:
         """Nothing of the open transaction stands; and nothing may end this thread, or all would wait for ever."""
@@ -191,12 +208,21 @@ class Committer(ABC):
 
     def _ended(self) -> None:
         jobs, self._together = self._together, []
+        self._failing = False
         _tell(jobs)
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = self._open()
         return self._connection
+
+
+def _done(job: Job[Any], connection: sqlite3.Connection) -> bool:
+    try:
+        job.result = job.work(connection)
+    except Exception:
+        return False  # Of what it is, whoever does it again tells.
+    return True
 
 
 def _is_of_file(error: Exception) -> bool:

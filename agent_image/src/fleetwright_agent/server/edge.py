@@ -35,17 +35,20 @@ class Origins:
         """Args: `allowed` may hold `*`, which is every origin."""
         self._listed = allowed is not None
         self._allowed = frozenset(origin.lower() for origin in ((_EVERY,) if allowed is None else allowed))
-        self._app = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if self._allowed else app
+        self._app = app
+        self._shared = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if self._allowed else app
+        self._varies = _EVERY not in self._allowed
+        """Whether an answer depends on the page, and says so also to who names none."""
         self._warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         origins = Headers(scope=scope).getlist("origin")
         if origins and not self._listed:
             self._warn()
-        elif any(origin.lower() not in self._allowed for origin in origins) and _EVERY not in self._allowed:
+        elif self._varies and any(origin.lower() not in self._allowed for origin in origins):
             await refuse(403, "Requests from this Origin are not accepted.")(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        await (self._shared if origins or self._varies else self._app)(scope, receive, send)
 
     def _warn(self) -> None:
         """Once: who calls decides how often it would be."""

@@ -239,11 +239,10 @@ class Intake:
 
 
 def _job(live: Live, message: Message, pause: Pause | None = None, former: Task | None = None) -> Job:
-    task = live.task
     return Job(
         owner=live.owner,
-        task_id=task.id,
-        context_id=task.context_id,
+        task_id=live.task_id,
+        context_id=live.context_id,
         message=message,
         metadata=MessageToDict(message.metadata),
         former=former,

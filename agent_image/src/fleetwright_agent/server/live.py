@@ -64,6 +64,10 @@ class Live:
         return self._head.id
 
     @property
+    def context_id(self) -> str:
+        return self._head.context_id
+
+    @property
     def state(self) -> TaskState:
         return self._head.status.state
 

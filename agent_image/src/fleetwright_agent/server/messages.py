@@ -153,5 +153,6 @@ def addressed(request: SendMessageRequest, task: Task) -> Message:
     if request.metadata.fields:
         kept.metadata.update(MessageToDict(request.metadata))
     # Who answered is for us to say.
-    kept.metadata.fields.pop(ANSWER, None)
+    if ANSWER in kept.metadata.fields:
+        del kept.metadata.fields[ANSWER]
     return kept

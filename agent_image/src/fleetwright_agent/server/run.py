@@ -96,20 +96,28 @@ class Run:
     async def _rest(self, events: Sequence[Event]) -> None:
         if not _rests(events):
             _logger.error("work ended without an end", extra={"task": self._live.task_id})
-            events = (*events, ending(self._live.task, BROKE, at_ns=self._clock.now_ns()))
-        broke = ending(self._live.task, BROKE, at_ns=self._clock.now_ns())
-        for words in (events, (broke,)):
-            try:
-                await self._live.rest(words)
-                return
-            except LogUnusable:
-                _logger.exception("a task's end could not be stored", extra={"task": self._live.task_id})
-                broke = ending(self._live.task, UNWRITTEN, at_ns=self._clock.now_ns())
-                break
-            except Exception:
-                # What an executor of others says may be what nothing can keep.
-                _logger.exception("a task's end could not be told", extra={"task": self._live.task_id})
-        self._live.rest_unwritten(broke)
+            events = (*events, self._ending(BROKE))
+        refused = await self._refused(events)
+        if refused is BROKE:
+            refused = await self._refused((self._ending(BROKE),))
+        if refused is not None:
+            self._live.rest_unwritten(self._ending(refused))
+
+    async def _refused(self, events: Sequence[Event]) -> Outcome | None:
+        """What becomes of the task, where these are not how it ends."""
+        try:
+            await self._live.rest(events)
+        except LogUnusable:
+            _logger.exception("a task's end could not be stored", extra={"task": self._live.task_id})
+            return UNWRITTEN
+        except Exception:
+            # What an executor of others says may be what nothing can keep.
+            _logger.exception("a task's end could not be told", extra={"task": self._live.task_id})
+            return BROKE
+        return None
+
+    def _ending(self, outcome: Outcome) -> TaskStatusUpdateEvent:
+        return ending(self._live.task, outcome, at_ns=self._clock.now_ns())
 
     async def _in_turn(self) -> Sequence[Event]:
         await self._turn.acquire()
@@ -179,4 +187,4 @@ class Run:
             return self._work.cut(outcome)
         except Exception:
             _logger.exception("the end of a task could not be told in full", extra={"task": self._live.task_id})
-            return (ending(self._live.task, outcome, at_ns=self._clock.now_ns()),)
+            return (self._ending(outcome),)

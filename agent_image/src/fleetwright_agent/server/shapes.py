@@ -36,13 +36,21 @@ def check_complete(message: Proto) -> None:
 
 def holds_json(message: Proto) -> bool:
     """Whether there is free JSON anywhere in it."""
-    for field, value in message.ListFields():
-        kind = field.message_type
-        if kind is None:
-            continue
-        if kind.full_name in _FREE or any(map(holds_json, value if field.is_repeated else (value,))):
+    for name, repeated, is_free in _inner(message.DESCRIPTOR):
+        values = getattr(message, name) if repeated else (getattr(message, name),) if message.HasField(name) else ()
+        if values and (is_free or any(map(holds_json, values))):
             return True
     return False
+
+
+@cache
+def _inner(kind: Descriptor) -> tuple[tuple[str, bool, bool], ...]:
+    """The fields that are messages: their names, whether there are many, and whether they are free JSON."""
+    return tuple(
+        (field.name, field.is_repeated, field.message_type.full_name in _FREE)
+        for field in kind.fields
+        if field.message_type is not None and not field.message_type.GetOptions().map_entry
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,10 @@ def _end(connection: sqlite3.Connection, stored: Stored) -> bool:
     """Whoever wants to hear of it had heard of its end, if it had one; of this one nobody has."""
     task, snapshot = stored.task, stored.task.SerializeToString()
     row = connection.execute(sql.FIND_STATE, (stored.n,)).fetchone()
-    if connection.execute(sql.LOSE_TASK, (task.status.state, snapshot, stored.n, stored.seq)).rowcount != 1:
+    lost = connection.execute(sql.LOSE_TASK, (task.status.state, snapshot, stored.n, stored.seq)).fetchall()
+    if not lost:
         return False
-    if row[0] not in TERMINAL:
+    if lost[0][0] and row[0] not in TERMINAL:
         post_rest(connection, stored.n, at_ns=task.status.timestamp.ToNanoseconds(), snapshot=snapshot)
     return True
 

@@ -69,7 +69,26 @@ ALTER TABLE tasks ADD COLUMN began_ns INTEGER;
 ALTER TABLE numbers ADD COLUMN alive_ns INTEGER NOT NULL DEFAULT 0;
 """
 """When work began, and until when its process surely lived, so that a time limit holds over restarts."""
-_SCHEMAS = (TASKS, push.SCHEMA, _NUMBERS, _EXPIRY, INDEX_WAITING, _TAKEN_UP, _BEGAN, damaged.SCHEMA, push.ONE_CONTENT)
+_KEPT_BY_THE_FILE = """
+CREATE TRIGGER task_numbered AFTER INSERT ON tasks BEGIN UPDATE numbers SET last = new.n; END;
+CREATE TRIGGER task_rests AFTER UPDATE OF busy ON tasks WHEN new.busy = 0 BEGIN
+  DELETE FROM events WHERE n = new.n;
+END;
+"""
+"""The snapshot of a task at rest says what its events have said. In the statement that puts it to rest: each statement
+of its own has the writer wait for the event loop to let go of the interpreter."""
+_SCHEMAS = (
+    TASKS,
+    push.SCHEMA,
+    _NUMBERS,
+    _EXPIRY,
+    INDEX_WAITING,
+    _TAKEN_UP,
+    _BEGAN,
+    damaged.SCHEMA,
+    push.ONE_CONTENT,
+    _KEPT_BY_THE_FILE,
+)
 """By version: what each added to the one before."""
 _VERSION = len(_SCHEMAS)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})

@@ -1,5 +1,7 @@
 """The statements of the SQLite task log. Values of callers are always bound, never written into a statement."""
 
+# ruff: noqa: S608 - statements are put together from constants of this file and the numbers of an enumeration
+
 from collections.abc import Collection
 
 from a2a.types.a2a_pb2 import TaskState
@@ -7,10 +9,9 @@ from a2a.types.a2a_pb2 import TaskState
 from fleetwright_agent.server.events import INTERRUPTED, TERMINAL
 from fleetwright_agent.server.log import Query
 
-NEXT_NUMBER = "UPDATE numbers SET last = last + 1"
 INSERT_TASK = (
     "INSERT INTO tasks (n, owner, id, context_id, seq, state, busy, updated_ns, snapshot_seq, snapshot)"
-    " SELECT last, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM numbers"
+    " SELECT last + 1, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM numbers"
 )
 INSERT_CLAIM = "INSERT INTO claims (owner, message_id, digest, n) VALUES (?, ?, ?, ?)"
 INSERT_EVENT = (
@@ -18,12 +19,16 @@ INSERT_EVENT = (
     " WHERE EXISTS (SELECT 1 FROM tasks WHERE n = :n AND busy = 1)"
 )
 SHOW_STATE = "UPDATE tasks SET state = ?, updated_ns = ? WHERE n = ? AND busy = 1"
+_TELLS_WHETHER_AWAITED = "RETURNING EXISTS (SELECT 1 FROM push_configs WHERE push_configs.n = tasks.n)"
+"""By somebody who wants to be told of it. One statement for both: each takes the interpreter from the event loop."""
 REST_TASK = (
     "UPDATE tasks SET seq = ?, state = ?, busy = 0, updated_ns = ?, snapshot_seq = ?, snapshot = ?,"
-    " expires_ns = ?"
-    " WHERE n = ? AND busy = 1"
+    f" expires_ns = ? WHERE n = ? AND busy = 1 {_TELLS_WHETHER_AWAITED}"
 )
-LOSE_TASK = "UPDATE tasks SET state = ?, snapshot = ?, expires_ns = NULL WHERE n = ? AND seq = ? AND busy = 0"
+LOSE_TASK = (
+    "UPDATE tasks SET state = ?, snapshot = ?, expires_ns = NULL"
+    f" WHERE n = ? AND seq = ? AND busy = 0 {_TELLS_WHETHER_AWAITED}"
+)
 FIND_CLAIM = (
     "SELECT tasks.id FROM claims JOIN tasks USING (n)"
     " WHERE claims.owner = ? AND claims.message_id = ? AND claims.digest = ?"
@@ -47,8 +52,11 @@ FIND_TASK = f"{_ROW} WHERE owner = ? AND id = ?"
 BUSY_TASKS = "SELECT owner, id FROM tasks WHERE busy = 1 ORDER BY n"
 EXPIRED_TASKS = "SELECT owner, id FROM tasks WHERE busy = 0 AND expires_ns <= ?"
 EVENTS_AFTER = "SELECT seq, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
-FORGET_EVENTS = "DELETE FROM events WHERE n = ?"
-FORGET_TASK = ("DELETE FROM claims WHERE n = ?", FORGET_EVENTS, "DELETE FROM tasks WHERE n = ?")
+FORGET_TASK = (
+    "DELETE FROM claims WHERE n = ?",
+    "DELETE FROM events WHERE n = ?",
+    "DELETE FROM tasks WHERE n = ?",
+)
 
 
 def _states(states: Collection[TaskState]) -> str:
@@ -56,17 +64,17 @@ def _states(states: Collection[TaskState]) -> str:
 
 
 ENDED = _states(TERMINAL)
-ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({ENDED})"  # noqa: S608 - an enumeration's numbers
+ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({ENDED})"
 
 _INTERRUPTED = _states(INTERRUPTED)
 _WAITING = f"busy = 0 AND state IN ({_INTERRUPTED})"
 INDEX_WAITING = f"CREATE INDEX tasks_waiting ON tasks (owner) WHERE {_WAITING};"
-COUNT_WAITING = f"SELECT count(*) FROM tasks WHERE owner = ? AND {_WAITING}"  # noqa: S608 - an enumeration's numbers
+FIND_CLAIM_AND_COUNT_WAITING = f"SELECT ({FIND_CLAIM}), (SELECT count(*) FROM tasks WHERE owner = ? AND {_WAITING})"
 _OF = "owner = :owner AND :context IN ('', context_id)"
-KEYS_OF = f"SELECT owner, id FROM tasks WHERE {_OF} ORDER BY n"  # noqa: S608 - constants
-NUMBERS_OF = f"SELECT n FROM tasks WHERE {_OF}"  # noqa: S608 - constants
-HELD = f"SELECT DISTINCT owner, context_id FROM tasks WHERE busy = 1 OR ({_WAITING})"  # noqa: S608 - an enumeration's numbers
-WAKE_TASK = f"UPDATE tasks SET busy = 1, taken_up = 0, began_ns = NULL WHERE n = ? AND seq = ? AND {_WAITING}"  # noqa: S608 - same
+KEYS_OF = f"SELECT owner, id FROM tasks WHERE {_OF} ORDER BY n"
+NUMBERS_OF = f"SELECT n FROM tasks WHERE {_OF}"
+HELD = f"SELECT DISTINCT owner, context_id FROM tasks WHERE busy = 1 OR ({_WAITING})"
+WAKE_TASK = f"UPDATE tasks SET busy = 1, taken_up = 0, began_ns = NULL WHERE n = ? AND seq = ? AND {_WAITING}"
 
 
 def filters(query: Query) -> tuple[str, dict[str, object]]:
@@ -90,7 +98,7 @@ def filters(query: Query) -> tuple[str, dict[str, object]]:
 
 
 def count(where: str) -> str:
-    return f"SELECT count(*) FROM tasks WHERE {where}"  # noqa: S608 - made by `filters`, of constants
+    return f"SELECT count(*) FROM tasks WHERE {where}"
 
 
 def select_page(where: str, *, after: bool) -> str:

@@ -22,13 +22,14 @@ def accept(
     most_waiting: int | None,
     also: Claim | None,
 ) -> Accepted | Known | TooManyWait:
-    if known := claimed(connection, claim):
-        return known
-    if most_waiting is not None and _waiting(connection, claim.owner) >= most_waiting:
+    asked = (claim.owner, claim.message_id, claim.digest, claim.owner)
+    known, waiting = connection.execute(sql.FIND_CLAIM_AND_COUNT_WAITING, asked).fetchone()
+    if known is not None:
+        return Known(known)
+    if most_waiting is not None and waiting >= most_waiting:
         return TooManyWait()
     snapshot = task.SerializeToString()
     row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
-    connection.execute(sql.NEXT_NUMBER)
     n = connection.execute(sql.INSERT_TASK, row).lastrowid
     assert n is not None  # noqa: S101 - SQLite numbers every row it inserts; this tells the type checker
     for each in (claim, also):
@@ -75,19 +76,15 @@ def rest(
     """The snapshot says all that the events have said, the last ones among them; nobody reads those any more."""
     last, snapshot = records[-1], task.SerializeToString()
     row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, expires_ns, n)
-    if connection.execute(sql.REST_TASK, row).rowcount != 1:
+    rested = connection.execute(sql.REST_TASK, row).fetchall()
+    if not rested:
         raise AtRest(f"task number {n} is at rest already")
-    connection.execute(sql.FORGET_EVENTS, (n,))
-    post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
+    if rested[0][0]:
+        post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
 
 
 def done(connection: sqlite3.Connection, statement: str, values: tuple[int, ...]) -> None:
     connection.execute(statement, values)
-
-
-def _waiting(connection: sqlite3.Connection, owner: str) -> int:
-    number: int = connection.execute(sql.COUNT_WAITING, (owner,)).fetchone()[0]
-    return number
 
 
 def _wake(connection: sqlite3.Connection, stored: Stored) -> bool:

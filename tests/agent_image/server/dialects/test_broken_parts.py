@@ -55,7 +55,7 @@ def door(dialect: Dialect) -> ASGIApp:
     )
     rpc = JsonRpc(calls, [dialect], has_chosen_id=is_chosen)
     over_rest = [] if dialect.version == "0.1" else [dialect]
-    app = Starlette(routes=[Route("/a2a", rpc.__call__, methods=["POST"]), *rest_routes(calls, over_rest)])
+    app = Starlette(routes=[Route("/a2a", rpc, methods=["POST"]), *rest_routes(calls, over_rest)])
 
     async def known(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "user": CallerUser("client:default")}, receive, send)

@@ -43,6 +43,6 @@ def routes(
     rpc = JsonRpc(calls, [d for name, d in _JSON_RPC.items() if name in dialects], has_chosen_id=has_chosen_id)
     rest = [dialect for name, dialect in _REST.items() if name in dialects]
     return [
-        *(Route(path, rpc.__call__, methods=["POST"]) for path in (RPC_PATH, f"{RPC_PATH}/")),
+        *(Route(path, rpc, methods=["POST"]) for path in (RPC_PATH, f"{RPC_PATH}/")),
         *rest_routes(calls, rest),
     ]

@@ -9,6 +9,7 @@ from a2a.utils.error_handlers import build_error_details
 from a2a.utils.errors import A2AError, MethodNotFoundError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from fleetwright_agent.server.dialects import versions
 from fleetwright_agent.server.dialects.calls import Call, Calls, context_of, safe
@@ -42,7 +43,10 @@ class JsonRpc:
         self._dialects = dialects
         self._has_chosen_id = has_chosen_id
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (await self._answer(Request(scope, receive)))(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
         call: Any = None
         try:
             call = parse(await request.body())

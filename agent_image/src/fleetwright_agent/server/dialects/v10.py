@@ -21,12 +21,13 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.errors import JSON_RPC_ERROR_CODE_MAP, InvalidParamsError
 from a2a.utils.proto_utils import to_stream_response
-from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.json_format import MessageToDict, ParseError
 from google.protobuf.message import Message as Proto
 
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params, Tell
 from fleetwright_agent.server.errors import INTERNAL_ERROR
 from fleetwright_agent.server.events import Event
+from fleetwright_agent.server.protojson import from_json
 
 _FIELD: Final = re.compile(r"Failed to parse (\S+) field")
 _CONTENTS: Final = ("text", "data", "url")
@@ -38,7 +39,7 @@ def reader(model: type[Proto]) -> Callable[[Params], Any]:
 
     def read(params: Params) -> Proto:
         try:
-            return ParseDict(params, model(), ignore_unknown_fields=True)
+            return from_json(params, model)
         except (ParseError, ValueError, TypeError, AttributeError, OverflowError) as error:
             raise InvalidParamsError(f"Invalid params: check {_place(str(error))}") from None
 

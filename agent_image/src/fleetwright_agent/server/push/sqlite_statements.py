@@ -57,7 +57,6 @@ _INTO_CONTENTS = "INSERT INTO contents (n, task)"
 _INTO_OUTBOX = "INSERT INTO outbox (n, config, host, attempts, due_ns, reason, content)"
 _SAME = "(SELECT content FROM contents WHERE n = :n AND task = {task})"
 _HAS_ENDED = f"busy = 0 AND state IN ({ENDED})"
-IS_AWAITED: Final = "SELECT 1 FROM push_configs WHERE n = ? LIMIT 1"
 POST: Final = (
     f"{_INTO_CONTENTS} SELECT :n, :task WHERE NOT EXISTS {_SAME.format(task=':task')}",
     f"{_INTO_OUTBOX} SELECT n, id, host, 0, :at, '', {_SAME.format(task=':task')} FROM push_configs WHERE n = :n",

@@ -21,9 +21,7 @@ class Run(Protocol):
 
 
 def post_rest(connection: sqlite3.Connection, n: int, *, at_ns: int, snapshot: bytes) -> None:
-    """In the commit with which the task comes to rest."""
-    if connection.execute(sql.IS_AWAITED, (n,)).fetchone() is None:
-        return
+    """In the commit with which the task comes to rest, where somebody wants to be told."""
     for statement in sql.POST:
         connection.execute(statement, {"n": n, "at": at_ns, "task": snapshot})
 
