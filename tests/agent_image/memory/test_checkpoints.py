@@ -1,8 +1,9 @@
 """The saver keeps what it decoded, and believes it only where the disk still says the same."""
 
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -15,6 +16,7 @@ from fleetwright_agent.memory.schema import FILE, SCHEMA
 from fleetwright_agent.memory.views import Views
 from fleetwright_agent.turn.compaction.view import Standing, View
 
+T = TypeVar("T")
 THREAD = threads.conversation("client:a", "ctx")
 OTHER = threads.conversation("client:a", "other")
 
@@ -117,6 +119,27 @@ async def test_what_was_decoded_once_is_not_decoded_again(saver: ConversationSav
     second = await read(saver)
     assert len(second) == 4
     assert all(before is now for before, now in zip(first, second, strict=False))
+
+
+class _Counting(Database):
+    looks = 0
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        self.looks += 1
+        return await super().read(work)
+
+
+async def test_whoever_looks_where_somebody_just_looked_asks_the_disk_no_second_time(tmp_path: Path) -> None:
+    database = _Counting(tmp_path / FILE, SCHEMA)
+    saver = ConversationSaver(database)
+    await put(saver, said("1", "2"))
+    await put(saver, said("8"), thread=OTHER)
+    looks = []
+    for thread in (THREAD, THREAD, THREAD, OTHER, THREAD, OTHER):
+        await read(saver, thread)
+        looks.append(database.looks)
+    await database.aclose()
+    assert looks == [1, 1, 2, 3, 4, 5], "once, for whoever comes next, and of one conversation at a time"
 
 
 async def test_nothing_that_was_erased_is_known_when_the_file_was_scrubbed(

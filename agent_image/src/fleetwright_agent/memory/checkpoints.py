@@ -12,7 +12,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -59,6 +59,14 @@ class _Found:
     writes: Sequence[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    place: tuple[str, str]
+    known: Known
+    """What is known of it since: all its messages."""
+    found: _Found
+
+
 def _read(db: sqlite3.Connection, thread: str, ns: str, known: Known) -> _Found | None:
     query = "SELECT id, kind, body, metadata_kind, metadata FROM checkpoints WHERE thread=? AND ns=?"
     checkpoint = db.execute(query, (thread, ns)).fetchone()
@@ -85,7 +93,10 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         self._database = database
         self._histories = Histories()
         self._gathered: dict[tuple[str, str], tuple[Steps, asyncio.Future[None]]] = {}
-        database.watch(self._histories.clear)
+        self._puts = 0
+        self._last: _Look | None = None
+        """A turn looks where it stands, and the graph does right after: nothing was put meanwhile."""
+        database.watch(self._forget)
         self._now = now
 
     async def settled(self, thread: str) -> None:
@@ -129,6 +140,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
     def _gathering(self, thread: str, ns: str) -> Steps:
         """Those of that thread that are not on their way to the disk yet."""
         place = (thread, ns)
+        self._moved()
         if found := self._gathered.get(place):
             steps, done = found
             if self._database.is_waiting(done):
@@ -146,7 +158,8 @@ class ConversationSaver(BaseCheckpointSaver[int]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         thread, ns = _key(config)
         known = self._histories.get(thread, ns)
-        found = await self._database.read(lambda db: _read(db, thread, ns, known))
+        puts, reused = self._puts, self._taken((thread, ns), known)
+        found = reused or await self._database.read(lambda db: _read(db, thread, ns, known))
         if found is None:
             self._histories.keep(thread, ns, Known())
             return None
@@ -154,12 +167,19 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         checkpoint: Checkpoint = self.serde.loads_typed((kind, body))
         if history := self._decoded(thread, ns, known, found):
             checkpoint["channel_values"][MESSAGES] = history
+        if reused is None and puts == self._puts:
+            self._last = _Look((thread, ns), self._histories.get(thread, ns), replace(found, messages=(), begins=True))
         place: RunnableConfig = {
             "configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint_id}
         }
         pending = [(task, channel, self.serde.loads_typed((k, b))) for task, channel, k, b in found.writes]
         described = self.serde.loads_typed((metadata_kind, metadata))
         return CheckpointTuple(place, checkpoint, described, None, pending)
+
+    def _taken(self, place: tuple[str, str], known: Known) -> _Found | None:
+        """What the last look found, once, where it was at this thread and nothing was put or taken out since."""
+        last, self._last = self._last, None
+        return last.found if last is not None and last.place == place and last.known is known else None
 
     def _decoded(self, thread: str, ns: str, known: Known, found: "_Found") -> list[AnyMessage]:
         before = known if found.begins else Known()
@@ -192,7 +212,14 @@ class ConversationSaver(BaseCheckpointSaver[int]):
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         await self._database.run(lambda db: threads.copy(db, source_thread_id, target_thread_id))
+        self._forget()
+
+    def _forget(self) -> None:
         self._histories.clear()
+        self._moved()
+
+    def _moved(self) -> None:
+        self._puts, self._last = self._puts + 1, None
 
     def list(self, *args: Any, **kwargs: Any) -> Iterator[CheckpointTuple]:
         raise NotImplementedError("this saver is asynchronous; use alist")

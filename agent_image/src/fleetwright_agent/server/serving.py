@@ -5,7 +5,6 @@ when every task has come to rest and its readers were told. Refuses: deciding wh
 """
 
 import asyncio
-import gc
 import logging
 import socket
 import threading
@@ -18,6 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from fleetwright_agent.application import Application
+from fleetwright_agent.server import garbage
 from fleetwright_agent.server.receipt import ReceiptProtocol
 
 _logger = logging.getLogger(__name__)
@@ -25,10 +25,6 @@ _CLOSING_SECONDS: Final = 5
 _LISTENING_SECONDS: Final = 0.2
 # Longer than the idle time of usual proxies, so that they never reuse a connection that is just being closed.
 _KEEP_ALIVE_SECONDS: Final = 75
-_GARBAGE_OBJECTS: Final = 10_000
-"""So many more objects than before before cycles among the youngest are looked for. A request leaves few that only
-that look frees; with Python's 700 it looks at every second one, for a twentieth of the whole time.
-"""
 
 
 class _Door(uvicorn.Server):
@@ -94,13 +90,6 @@ class _Backstage:
         await serving
 
 
-def _settle_garbage() -> None:
-    """What there is by now stays for good, and is not looked at again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GARBAGE_OBJECTS, *gc.get_threshold()[1:])
-
-
 async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> None:
     """Serves until a signal says otherwise; returns when everything is closed."""
     leaving = asyncio.Event()
@@ -108,7 +97,7 @@ async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> 
     serving = asyncio.ensure_future(front.serve(sockets=[a2a]))
     watching = asyncio.ensure_future(asyncio.to_thread(back.run))
     await app.start()
-    _settle_garbage()
+    garbage.settle()
     _logger.info(
         "serving", extra={"a2aPort": a2a.getsockname()[1], "opsPort": ops.getsockname()[1], "reason": app.not_ready()}
     )

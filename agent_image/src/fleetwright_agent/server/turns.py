@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
 
+from fleetwright_agent.server import garbage
 from fleetwright_agent.turn.frames import Leaving, Turn
 from fleetwright_agent.turn.supplies import Supplies
 
@@ -58,7 +59,7 @@ def assembled(supplies: Supplies) -> Callable[[], Turn]:
         if is_new:
             # What the modules consist of stays for good: a collection that walks over all of it holds everybody up.
             gc.collect()
-            gc.freeze()
+            garbage.settle()
         return cast("Turn", assembly.build_turn(supplies))
 
     return build
