@@ -33,6 +33,7 @@ from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.compaction.prompt import Prompt
+from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import TurnRequest
 from fleetwright_agent.turn.prompt import read_instructions, system_prompt
@@ -246,6 +247,10 @@ def _tool(number: int) -> Tool:
     return Tool(name=f"tool_{number}", description="Does one thing of many. " * 5, parameters=schema, run=run)
 
 
+_SUMMARY_SECONDS = 0.25
+"""That a summary takes; a provider needs some seconds."""
+
+
 class _Timed(Script):
     """Knows how long its summaries took."""
 
@@ -260,10 +265,16 @@ class _Timed(Script):
 
 
 async def compaction(_: Path) -> list[Row]:
-    """A thousand messages: a call in which nothing is due, and the one more that puts a summary in their place."""
-    idle, due = [], []
+    """A thousand messages: a call in which nothing is due, and the one more that puts a summary in their place.
+
+    The summary takes a model's time, in which this process has nothing else to do, as it has beside a provider; what is
+    read meanwhile is told apart.
+    """
+    idle, due, beside = [], [], []
     for number in range(3):
-        script = _Timed(fixtures.work(SEED + number, turns=90, calls=6), Provider(), summarisers.brief)
+        script = _Timed(
+            fixtures.work(SEED + number, turns=90, calls=6), Provider(), summarisers.brief, delay=_SUMMARY_SECONDS
+        )
         policy = {"trigger": {"messages": 1000, "tokens": 10_000_000}, "prune": {"overChars": 100_000_000}}
         async with compacting(script, policy, window=10_000_000) as system:
             while not system.compactions():
@@ -274,9 +285,13 @@ async def compaction(_: Path) -> list[Row]:
                 idle.append(passed / calls)
             idle.pop()
             # One of those calls wrote the summary, and one was the first that was shown it.
-            due.append(passed - (calls - 2) * statistics.median(idle[-10:]))
+            due.append(passed - _SUMMARY_SECONDS - (calls - 2) * statistics.median(idle[-10:]))
+            began = time.perf_counter()
+            Reading().read(system.stored, behind=0)
+            beside.append(time.perf_counter() - began)
     return [
         Row("compaction of 1,000 messages, the model aside", statistics.median(due) * 1000, "ms", 20.0),
+        Row("… read of them while the model writes, at most", statistics.median(beside) * 1000, "ms"),
         Row("… a call of the model before that", statistics.median(idle[-10:]) * 1000, "ms"),
     ]
 

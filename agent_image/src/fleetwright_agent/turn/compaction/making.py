@@ -4,17 +4,19 @@ Refuses: a view that loses a pin, the request under way or the pairing of a call
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
+from langchain_core.messages import AIMessage, SystemMessage
 
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
+from fleetwright_agent.turn.compaction.ledger import Entry
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 from fleetwright_agent.turn.compaction.pairs import active_request
 from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
@@ -22,7 +24,7 @@ from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import FORCED_OVER, Batch, Shape, oversized
 from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.summariser import Ask, Material, Summariser, SummaryFailed
-from fleetwright_agent.turn.compaction.summary import Composed, Written, compose
+from fleetwright_agent.turn.compaction.summary import Composed, compose
 from fleetwright_agent.turn.compaction.validate import wrong
 from fleetwright_agent.turn.compaction.view import View, position
 
@@ -45,6 +47,17 @@ class Made:
     """Further calls until it has paid for itself."""
     cheapest: int | None = None
     """The trigger, in tokens, that would have cost least for a conversation like this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """What a summary is made of beside the words of the model."""
+
+    held: list[pins.Pin]
+    pinned: pins.Pinned
+    found: list[Entry]
+    characters: int
+    """That it may have."""
 
 
 class Maker:
@@ -103,21 +116,44 @@ class Maker:
             raise SummaryFailed("nothing_to_cut")
         material = self._material(prompt, until, chat=chat, cold=cold, refused=refused)
         material = replace(material, settings=settings or {})
-        read = asyncio.create_task(asyncio.to_thread(reading.read, prompt.stored, behind=prompt.cut))
+        gathering = asyncio.create_task(asyncio.to_thread(self._gathered, prompt, until, reading))
         try:
             method, written = await self._summariser.write(material, ask)
         finally:
-            await read
-        return await asyncio.to_thread(self._made, prompt, material, until, (method, written), reading)
+            gathered = await gathering
+        summary = partial(compose, written, (prompt.view or View()).ledger, gathered.found, used=reading.words)
+        made = await asyncio.to_thread(self._made, prompt, material, until, method, summary, gathered)
+        reading.forget(prompt.stored[prompt.cut : until])
+        return made
+
+    def _gathered(self, prompt: Prompt, until: int, reading: Reading) -> _Gathered:
+        reading.read(prompt.stored, behind=prompt.cut)
+        old, kinds = prompt.view or View(), self._policy.pin.kinds
+        leaving = prompt.stored[prompt.cut : until]
+        held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
+        fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
+        return _Gathered(
+            held=held,
+            pinned=pins.pinned(held, self._policy.pin, self._read_skill),
+            found=reading.found(leaving),
+            characters=_CHARACTERS * min(self._policy.summary.max_tokens, fair),
+        )
 
     def _made(
-        self, prompt: Prompt, material: Material, until: int, written: tuple[str, Written], reading: Reading
+        self,
+        prompt: Prompt,
+        material: Material,
+        until: int,
+        method: str,
+        summary: Callable[..., Composed],
+        gathered: _Gathered,
     ) -> Made:
         """Raises: SummaryFailed."""
         refused = material.refused
-        view, missing = self._view(prompt, material, until, written[1], reading)
-        made = self._checked(prompt, view, written[0], missing, min_gain=None if refused is None else 0.0)
-        reading.forget(prompt.stored[prompt.cut : until])
+        view = self._view(prompt, until, summary(characters=gathered.characters), gathered)
+        view = view if refused is None else self._fitting(prompt, view, until, refused)
+        missing = gathered.pinned.missing
+        made = self._checked(prompt, view, method, missing, min_gain=None if refused is None else 0.0)
         return self._judged(made, material, prompt)
 
     def _judged(self, made: Made, material: Material, prompt: Prompt) -> Made:
@@ -160,34 +196,25 @@ class Maker:
             refused=refused,
         )
 
-    def _view(
-        self, prompt: Prompt, material: Material, until: int, written: Written, reading: Reading
-    ) -> tuple[View, int]:
+    def _view(self, prompt: Prompt, until: int, summary: Composed, gathered: _Gathered) -> View:
         old = prompt.view or View()
-        refused = material.refused
-        leaving = prompt.stored[prompt.cut : until]
-        kinds = self._policy.pin.kinds
-        held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
-        pinned = pins.pinned(held, self._policy.pin, self._read_skill)
-        summary = self._composed(prompt, leaving, written, reading)
         staying = {message.id for message in prompt.stored[until:]}
         shapes = {name: shape for name, shape in old.pruned.items() if name in staying}
         request = active_request(prompt.stored)
         newest = prompt.stored[-1].id or ""
         taken = request is not None and request.id not in staying
-        view = View(
+        return View(
             cut=prompt.stored[until - 1].id or "",
             newest=newest,
             request=request.id or "" if request is not None and taken else "",
             behind=newest if taken else "",
             summary=summary.text,
             ledger=summary.ledger,
-            pins=tuple(held),
-            pinned=pinned.text,
-            digest=pinned.digest,
+            pins=tuple(gathered.held),
+            pinned=gathered.pinned.text,
+            digest=gathered.pinned.digest,
             pruned=shapes,
         )
-        return (view if refused is None else self._fitting(prompt, view, until, refused)), pinned.missing
 
     def _fitting(self, prompt: Prompt, view: View, until: int, refused: int) -> View:
         """The view with results of its tail cut: the longest, and where that is too little all long ones."""
@@ -198,13 +225,6 @@ class Maker:
             if prompt.under(view).estimated <= enough:
                 break
         return view
-
-    def _composed(self, prompt: Prompt, leaving: Sequence[AnyMessage], written: Written, reading: Reading) -> Composed:
-        old = prompt.view or View()
-        fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
-        tokens = min(self._policy.summary.max_tokens, fair)
-        found = reading.found(leaving)
-        return compose(written, old.ledger, found, used=reading.words, characters=_CHARACTERS * tokens)
 
     def _leaves_little(self, prompt: Prompt, until: int | None, refused: int) -> bool:
         """Whether a summary would lose what it stands for and gain nothing: it is long results that are too much."""
