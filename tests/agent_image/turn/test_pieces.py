@@ -1,5 +1,6 @@
 """Small pieces of the turn, each by its table."""
 
+import os
 from decimal import Decimal
 
 import anthropic
@@ -216,6 +217,18 @@ def test_a_damaged_session_file_loses_only_itself(tmp_path):
     sessions.record("o", "c1", asked="fine", answered="a")
     next(tmp_path.rglob("*.json")).with_name("bad.json").write_text("{")
     assert "fine" in sessions.prior("o", "c2")
+
+
+def test_what_a_process_that_died_had_begun_to_write_goes_with_its_time(tmp_path):
+    sessions = Sessions(tmp_path, redact=Redactor().text, clock=_Clock())
+    sessions.record("o", "c1", asked="fine", answered="a")
+    (folder,) = tmp_path.iterdir()
+    for name, at in (("old.new", 100), ("young.new", 300)):
+        (folder / name).write_text("{")
+        os.utime(folder / name, (at, at))
+    sessions.expire(200)
+    assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".new"]
+    assert (folder / "young.new").exists()
 
 
 def test_what_is_remembered_of_a_long_message_is_found_without_reading_all_of_it(tmp_path):

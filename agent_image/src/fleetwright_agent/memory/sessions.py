@@ -95,10 +95,15 @@ class Sessions:
             shutil.rmtree(folder)
 
     def expire(self, before: float) -> None:
-        """Forgets what was said last before that moment, and what cannot be read; in seconds since the epoch."""
+        """Forgets what was said last before that moment, what cannot be read, and what a process that died had begun to
+        write before it; in seconds since the epoch.
+        """
         for path in self._folder.glob("*/*.json"):
             known = _read(path)
             if known is None or known.updated < before:
+                path.unlink(missing_ok=True)
+        for path in self._folder.glob("*/*.new"):
+            if _written(path) < before * 1e9:
                 path.unlink(missing_ok=True)
 
     def _newest(self, folder: Path) -> Iterator[Session]:
