@@ -33,6 +33,7 @@ FULL = {
         "caSecretRef": {"name": "gateway"},
         "temperature": "0.5",
         "timeout": "2m",
+        "reasoningEffort": "low",
         "fallbacks": [
             {"name": "unpriced-here", "price": {"inputPerMillion": "1", "outputPerMillion": "2"}},
             {
@@ -78,6 +79,7 @@ FULL = {
     "askHuman": True,
     "a2a": {
         "dialects": ["0.3", "1.0"],
+        "callerChoices": ["ReasoningEffort", "Model"],
         "publicURL": "https://agents.example.com/poet/",
         "requireRoutableURL": True,
         "extensions": {"toolCalls": False, "reasoning": True, "modelFallbacks": True, "dataParts": True},

@@ -245,7 +245,8 @@ def _runs(common: _Common, worker: Executor) -> Runs:
     )
 
 
-def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, extensions: frozenset[str]) -> Intake:
+def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, foreign: bool) -> Intake:
+    """What an executor of others listens to, it finds as it was said."""
     limits = common.config.limits
     return Intake(
         log=log,
@@ -257,7 +258,8 @@ def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, exte
         metrics=common.metrics,
         most=limits.max_tasks_per_caller,
         most_waiting=limits.max_waiting_tasks_per_caller,
-        extensions=extensions,
+        extensions=frozenset() if foreign else OF_CALLERS,
+        choices={} if foreign else common.config.choices,
     )
 
 
@@ -295,8 +297,7 @@ def _parts(
         tasks=tasks,
         runs=runs,
         pushes=pushes,
-        # What an executor of others listens to, it finds as it was said.
-        intake=_intake(common, log, tasks, runs, extensions=frozenset() if may_reply else OF_CALLERS),
+        intake=_intake(common, log, tasks, runs, foreign=may_reply),
         turns=turns,
         conversations=common.conversations,
         stores=stores,

@@ -29,6 +29,13 @@ ORIGIN: Final = "origin"
 TRIGGER: Final = "trigger"
 """Metadata of a request: what made its caller send it; `background` where no person did."""
 BACKGROUND: Final = "background"
+PRIORITY: Final = "priority"
+"""Metadata of a request: how much it matters, in a word of its caller's. Nothing waits here that it could order."""
+MODEL: Final = "model"
+"""Metadata of a request: which of the agent's models is to work on it, where callers may choose."""
+REASONING_EFFORT: Final = "reasoning_effort"
+"""Metadata of a request: how long that model is to think, where callers may choose."""
+LABELS: Final = (ORIGIN, TRIGGER, PRIORITY)
 INCOGNITO: Final = "incognito"
 """Metadata of a request: whether it is to be forgotten, and to be answered without what earlier sessions were about."""
 SKILL_HINT: Final = "skillHint"
@@ -68,8 +75,8 @@ def trace_in(traceparent: str) -> dict[str, str]:
 
 
 def labels_of(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Where a request says that it comes from, and why; it goes into logs, into the trail and to peers."""
-    return {key: value for key in (ORIGIN, TRIGGER) if isinstance(value := metadata.get(key), str)}
+    """What a request says of where it comes from, why, and how much it matters: for logs, the trail and peers."""
+    return {key: value for key in LABELS if isinstance(value := metadata.get(key), str)}
 
 
 def leaves_no_memory(metadata: Mapping[str, Any]) -> bool:

@@ -44,13 +44,13 @@ async def test_what_was_begun_incognito_stays_so_whatever_its_answers_say(agent,
 
 async def test_the_trail_and_the_log_say_where_a_request_comes_from_and_why(agent, message, mounted, caplog):
     caplog.set_level("INFO", logger="fleetwright_agent")
-    said = message("Book table for 4", metadata={"origin": "shop", "trigger": "cron"})
+    said = message("Book table for 4", metadata={"origin": "shop", "trigger": "cron", "priority": "low"})
     async with agent() as guest:
         await guest.call("SendMessage", said | {"metadata": {"origin": "night shift"}})
     (line,) = map(json.loads, (mounted.layout.memory / "audit/audit.jsonl").read_text().splitlines())
-    assert (line["origin"], line["trigger"]) == ("night shift", "cron")
+    assert (line["origin"], line["trigger"], line["priority"]) == ("night shift", "cron", "low")
     (rests,) = (record for record in caplog.records if record.message == "task rests")
-    assert (rests.origin, rests.trigger) == ("night shift", "cron")
+    assert (rests.origin, rests.trigger, rests.priority) == ("night shift", "cron", "low")
 
 
 async def test_a_peer_is_told_where_the_request_comes_from_and_not_what_else_it_says(agent, peer, mounted):
@@ -58,11 +58,11 @@ async def test_a_peer_is_told_where_the_request_comes_from_and_not_what_else_it_
     token.parent.mkdir(parents=True, exist_ok=True)
     token.write_text("self")
     async with peer() as cook, agent(peers=[{"name": "cook", "namespace": "team", "url": cook.url}]) as guest:
-        about = {"origin": "shop", "trigger": "cron", "priority": "now", "model": "other"}
+        about = {"origin": "shop", "trigger": "cron", "priority": "now", "model": "other", "reasoning_effort": "low"}
         await guest.say("Ask the cook to boil eggs.", metadata=about)
         (task,) = (await cook.call("ListTasks", {}))["result"]["tasks"]
         (asked,) = (await cook.get(task))["history"]
-    assert {key: asked["metadata"].get(key) for key in about} == about | {"priority": None, "model": None}
+    assert {key: asked["metadata"].get(key) for key in about} == about | {"model": None, "reasoning_effort": None}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,7 @@ async def test_a_peer_is_told_where_the_request_comes_from_and_not_what_else_it_
         pytest.param({"origin": 7}, "metadata.origin", id="an origin that is no text"),
         pytest.param({"origin": "x" * 65}, "metadata.origin", id="a long one"),
         pytest.param({"trigger": "cron\nlevel=error"}, "metadata.trigger", id="a trigger of two lines"),
+        pytest.param({"priority": ["high"]}, "metadata.priority", id="a priority that is a list"),
         pytest.param({"incognito": "yes"}, "metadata.incognito", id="a word for whether it is to be forgotten"),
     ],
 )
@@ -80,3 +81,87 @@ async def test_what_is_no_word_of_that_kind_is_refused_with_its_name(agent, mess
         assert (await guest.call("ListTasks", {}))["result"]["tasks"] == []
     assert error["code"] == -32602
     assert field in error["message"]
+
+
+THINKING = {"name": "thinker", "maxOutputTokens": 500, "contextWindow": 32_000, "timeoutSeconds": 20}
+
+
+@pytest.fixture
+def offered(model):
+    """Two models at one address, of which the first thinks a little unasked; and what they are asked."""
+    recorder, own = model
+    return recorder, own | {"reasoningEffort": "low", "fallbacks": [THINKING | {"baseUrl": own["baseUrl"]}]}
+
+
+@pytest.mark.parametrize(
+    ("choices", "metadata", "asked"),
+    [
+        pytest.param(["Model"], {"model": "thinker"}, ("thinker", None), id="a fallback, first"),
+        pytest.param(["Model"], {"model": "offline"}, ("offline", "low"), id="the agent's own"),
+        pytest.param(["Model"], {}, ("offline", "low"), id="none"),
+        pytest.param(["ReasoningEffort"], {"reasoning_effort": "high"}, ("offline", "high"), id="how long to think"),
+        pytest.param(
+            ["Model", "ReasoningEffort"],
+            {"model": "thinker", "reasoning_effort": "medium"},
+            ("thinker", "medium"),
+            id="both",
+        ),
+        pytest.param([], {"model": "thinker", "reasoning_effort": "high"}, ("offline", "low"), id="what it may not"),
+        pytest.param(["Model"], {"reasoning_effort": 7}, ("offline", "low"), id="and a word that nobody looks at"),
+    ],
+)
+async def test_a_caller_chooses_what_the_agent_lets_it_choose(agent, offered, choices, metadata, asked):
+    async with agent(model=offered[1], callerChoices=choices) as guest:
+        task = await guest.say("Hello there", metadata=metadata)
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert await guest.metric(f'llm_calls_total{{model="{asked[0]}",outcome="ok"}}') == 1
+    (body,) = offered[0].asked
+    assert (body["model"], body.get("reasoning_effort")) == asked
+
+
+async def test_what_was_chosen_holds_until_something_else_is_chosen(agent, offered):
+    async with agent(model=offered[1], callerChoices=["Model"], askHuman=True) as guest:
+        task = await guest.say("Ask the human about dessert", metadata={"model": "thinker"})
+        assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        await guest.say("Cake", taskId=task["id"])
+    assert [body["model"] for body in offered[0].asked] == ["thinker", "thinker"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sentence"),
+    [
+        pytest.param({"model": "gpt-9"}, "metadata.model must be one of: offline, thinker", id="a model of nobody"),
+        pytest.param({"model": ["thinker"]}, "metadata.model must be one of", id="a list of models"),
+        pytest.param(
+            {"reasoning_effort": "extreme"},
+            "metadata.reasoning_effort must be one of: high, low, medium",
+            id="an effort that no model knows",
+        ),
+    ],
+)
+async def test_a_choice_that_is_not_offered_is_refused_and_says_which_are(agent, offered, message, metadata, sentence):
+    async with agent(model=offered[1], callerChoices=["Model", "ReasoningEffort"]) as guest:
+        error = (await guest.call("SendMessage", message("Hello there", metadata=metadata)))["error"]
+        assert (await guest.call("ListTasks", {}))["result"]["tasks"] == []
+    assert error["code"] == -32602
+    assert sentence in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "place"),
+    [
+        pytest.param("OpenAI", ("reasoning_effort",), id="OpenAI's"),
+        pytest.param("Anthropic", ("output_config", "effort"), id="Anthropic's"),
+        pytest.param("Google", ("generationConfig", "thinkingConfig", "thinking_level"), id="Google's"),
+    ],
+)
+async def test_each_provider_is_told_how_long_to_think_in_its_own_words(agent, model, provider, place):
+    recorder, own = model
+    base = own["baseUrl"] if provider == "OpenAI" else own["baseUrl"].removesuffix("/v1")
+    thinking = own | {"provider": provider, "baseUrl": base, "reasoningEffort": "low"}
+    async with agent(model=thinking) as guest:
+        assert "Hello" in answer(await guest.say("Hello there"))
+    told = recorder.asked[0]
+    for name in place:
+        told = told[name]
+    assert told.lower() == "low"

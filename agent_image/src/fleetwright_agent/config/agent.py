@@ -5,6 +5,7 @@ tests validate against this model. Every field here drives behaviour. Refuses: u
 that depend on the environment, and secrets (only names of files that hold them).
 """
 
+from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final, Literal, Self
 
@@ -15,13 +16,14 @@ from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.enforcement import Audit, Enforcement
 from fleetwright_agent.config.memory import Memory
-from fleetwright_agent.config.model import Endpoint, Model, OtherModel
+from fleetwright_agent.config.model import EFFORTS, Endpoint, Model, OtherModel
 from fleetwright_agent.config.part import DnsLabel, Part
 from fleetwright_agent.config.plugins import Plugin
-from fleetwright_agent.config.server import DialectName, Extensions, Limits, Push, TypedResult
+from fleetwright_agent.config.server import CallerChoice, DialectName, Extensions, Limits, Push, TypedResult
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.config.tools import McpServer, Peer, Skill, ToolSearch
+from fleetwright_agent.extensions import MODEL, REASONING_EFFORT
 
 _PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 
@@ -72,6 +74,8 @@ class AgentConfig(Part):
     """Whether clients may send their token in the header X-API-Key; agents never do."""
     dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
     """The versions of the protocol that are spoken."""
+    caller_choices: frozenset[CallerChoice] = frozenset()
+    """What a request may choose in its metadata; what else it says there of such is passed over."""
     telemetry: Telemetry | None = None
     """Without it nobody is told of traces."""
     push: Push | None = None
@@ -98,6 +102,13 @@ class AgentConfig(Part):
         if both := sorted(servers & {plugin.name for plugin in self.plugins}):
             raise ValueError(f"plugins and mcpServers both have {both[0]!r}: their tools would have the same names")
         return self
+
+    @property
+    def choices(self) -> Mapping[str, frozenset[str]]:
+        """By the key in a request's metadata, what may stand there."""
+        models = frozenset(model.name for model in (self.model, *self.model.fallbacks))
+        known = {CallerChoice.MODEL: (MODEL, models), CallerChoice.REASONING_EFFORT: (REASONING_EFFORT, EFFORTS)}
+        return dict(known[choice] for choice in self.caller_choices)
 
     @property
     def learns(self) -> bool:

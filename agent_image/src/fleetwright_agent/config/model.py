@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field
 
@@ -33,6 +34,17 @@ class Provider(StrEnum):
     GOOGLE = "Google"
 
 
+class Effort(StrEnum):
+    """How long a model thinks before it answers."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+EFFORTS: Final = frozenset(each.value for each in Effort)
+
+
 class Endpoint(Part):
     """One model, where its provider answers."""
 
@@ -51,6 +63,8 @@ class Endpoint(Part):
     timeout_seconds: int = Field(gt=0)
     prompt_cache: bool = False
     """Whether calls say what the provider may cache; some that are only compatible refuse what they do not know."""
+    reasoning_effort: Effort | None = None
+    """Without one nothing is said of it: models that do not think refuse it."""
     price: Price | None = None
 
 

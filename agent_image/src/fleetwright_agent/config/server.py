@@ -20,6 +20,13 @@ class DialectName(StrEnum):
     V0_1 = "0.1"
 
 
+class CallerChoice(StrEnum):
+    """What a request may choose in its metadata."""
+
+    MODEL = "Model"
+    REASONING_EFFORT = "ReasoningEffort"
+
+
 class TypedResult(Part):
     """The shape that answers to one skill of the card have as data, beside their text."""
 

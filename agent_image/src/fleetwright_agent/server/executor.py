@@ -17,12 +17,13 @@ from fleetwright_agent.config.server import Extensions
 from fleetwright_agent.extensions import (
     COST,
     INCOGNITO,
+    LABELS,
+    MODEL,
     MODEL_FALLBACK,
-    ORIGIN,
     REASONING,
+    REASONING_EFFORT,
     SKILL_HINT,
     TOOL_CALL,
-    TRIGGER,
     trace_of,
 )
 from fleetwright_agent.memory.database import MemoryUnusable
@@ -215,8 +216,8 @@ class FrameWork:
         """What the message says; some of it is said once, when the task begins."""
         former = self._job.former
         began = MessageToDict(former.history[0].metadata) if former and former.history else {}
-        hint = _of(began, SKILL_HINT)
-        return {**hint, **self._job.metadata, **_of(began, ORIGIN, TRIGGER, INCOGNITO)}
+        begun = _of(began, SKILL_HINT, MODEL, REASONING_EFFORT)
+        return {**begun, **self._job.metadata, **_of(began, *LABELS, INCOGNITO)}
 
     def _tell(self, frame: Frame) -> None:
         if not isinstance(frame, Reasoning):

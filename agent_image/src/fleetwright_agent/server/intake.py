@@ -25,7 +25,7 @@ from fleetwright_agent.server.extensions import OF_CALLERS
 from fleetwright_agent.server.gate import Gate
 from fleetwright_agent.server.live import Live, LiveTasks
 from fleetwright_agent.server.log import Claim, Known, NotResting, Stored, TaskLog, TooManyWait
-from fleetwright_agent.server.messages import addressed, check_message, claim_of, further, understood
+from fleetwright_agent.server.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood
 from fleetwright_agent.server.output_modes import check_output_modes
 from fleetwright_agent.server.pauses import Pause, answered, answers_another, pause_of
 from fleetwright_agent.server.runs import Runs
@@ -57,10 +57,13 @@ class Intake:
         most: int,
         most_waiting: int,
         extensions: frozenset[str] = OF_CALLERS,
+        choices: Mapping[str, frozenset[str]] = NO_CHOICES,
     ) -> None:
         """Args: `most` is how many tasks of one caller may run at once, `most_waiting` how many may wait for it when
-        another is to begin; `extensions` are those that are listened to here.
+        another is to begin; `extensions` are those that are listened to here; `choices` are what may stand in a
+        request's metadata, by the key.
         """
+        self._choices = choices
         self._extensions = extensions
         self._most_waiting = most_waiting
         self._log = log
@@ -94,7 +97,7 @@ class Intake:
         """
         request = understood(request, self._extensions)
         card, _ = self._card.read()
-        check_message(request, input_modes=card.input_modes if card else frozenset())
+        check_message(request, input_modes=card.input_modes if card else frozenset(), choices=self._choices)
         if card is not None:
             check_output_modes(request, card)
         try:

@@ -12,7 +12,7 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import ANSWER, INCOGNITO, ORIGIN, TRIGGER
+from fleetwright_agent.extensions import ANSWER, INCOGNITO, LABELS
 from fleetwright_agent.security.egress import UnusableUrl, target_of
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim
@@ -24,6 +24,7 @@ CALLED: Final = "called"
 TRACEPARENT: Final = "traceparent"
 """In the state of a call: the W3C's header, where it has one."""
 _LONGEST_LABEL: Final = 64
+NO_CHOICES: Final[Mapping[str, frozenset[str]]] = {}
 _TEXT: Final = "text/plain"
 _JSON: Final = "application/json"
 
@@ -47,8 +48,19 @@ def understood(request: SendMessageRequest, uris: Collection[str]) -> SendMessag
     return kept
 
 
-def check_message(request: SendMessageRequest, *, input_modes: Collection[str]) -> None:
-    """Raises: InvalidParamsError, ContentTypeNotSupportedError."""
+def check_message(
+    request: SendMessageRequest, *, input_modes: Collection[str], choices: Mapping[str, frozenset[str]] = NO_CHOICES
+) -> None:
+    """
+    Args:
+        request: What came.
+        input_modes: That the card names; text is always taken.
+        choices: What may stand in its metadata, by the key.
+
+    Raises:
+        InvalidParamsError: With the field.
+        ContentTypeNotSupportedError: A part is of another kind.
+    """
     message = request.message
     check_id(message.message_id, field="message.messageId")
     check_id(message.context_id, field="message.contextId")
@@ -64,10 +76,14 @@ def check_message(request: SendMessageRequest, *, input_modes: Collection[str]) 
     metadata = metadata_of(request)
     call_path(metadata)
     _check_labels(metadata)
+    for key, known in choices.items():
+        chosen = metadata.get(key)
+        if key in metadata and not (isinstance(chosen, str) and chosen in known):
+            raise InvalidParamsError(f"metadata.{key} must be one of: {', '.join(sorted(known))}")
 
 
 def _check_labels(metadata: Mapping[str, Any]) -> None:
-    for key in (ORIGIN, TRIGGER):
+    for key in LABELS:
         value = metadata.get(key, "")
         if not isinstance(value, str) or len(value) > _LONGEST_LABEL or not value.isprintable():
             raise InvalidParamsError(f"metadata.{key} must be a text of at most {_LONGEST_LABEL} printable characters")

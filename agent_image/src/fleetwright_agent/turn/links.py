@@ -7,7 +7,7 @@ compaction, model fallback, message capture. Ours keeps it where a link is one o
   because it says which tools are left to add;
 - what is remembered stands inside compaction: it is looked up for each turn, and no part of the conversation;
 - what mends or repeats a call stands inside compaction, so that nothing it adds is taken for the conversation;
-- the prompt cache stands inside the fallback, because each provider is told in its own way;
+- the prompt cache and how long to think stand inside the fallback, because each model is told in its own way;
 - capture is the innermost: each attempt is heard, counted and charged where it is made.
 
 Enforcement and audit are around calls of tools, in `middleware/tool_calls.py`. Memory is written when the turn has
@@ -17,6 +17,7 @@ ended (`turn/graph.py`): a link that wrote it would write what a later failure t
 from collections.abc import Iterator, Sequence
 
 from fleetwright_agent.config.model import Model
+from fleetwright_agent.config.server import CallerChoice
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.memory.recollections import facts_of, skills_of
 from fleetwright_agent.memory.views import Views
@@ -32,6 +33,7 @@ from fleetwright_agent.turn.middleware.mending import Mending
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
 from fleetwright_agent.turn.middleware.prompt_cache import PromptCache
+from fleetwright_agent.turn.middleware.reasoning_effort import ReasoningEffort
 from fleetwright_agent.turn.middleware.recollection import Recollect, RecollectionLink
 from fleetwright_agent.turn.middleware.traced import TracedModel
 from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
@@ -86,11 +88,13 @@ def _compaction(supplies: Supplies, model: Model, *, views: Views, calls: ModelC
 
 
 def _innermost(supplies: Supplies, *, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
-    metrics = supplies.metrics
+    metrics, choices = supplies.metrics, supplies.config.caller_choices
+    thinks = CallerChoice.REASONING_EFFORT in choices
     return (
         EmptyReplies(metrics),
         Mending(metrics),
-        *([ModelFallback(chats, metrics)] if len(chats) > 1 else []),
+        *([ModelFallback(chats, metrics, chosen=CallerChoice.MODEL in choices)] if len(chats) > 1 else []),
+        *([ReasoningEffort(chosen=thinks)] if thinks or any(chat.endpoint.reasoning_effort for chat in chats) else []),
         *([PromptCache()] if any(chat.endpoint.prompt_cache for chat in chats) else []),
         calls,
         *([TracedModel(supplies.tracing)] if supplies.config.telemetry else []),

@@ -65,6 +65,7 @@ def agent_config(
         **_given({"enforcement": _enforcement(spec.get("enforcement", {}))}, "enforcement"),
         **_given(spec, "audit"),
         **_given(spec.get("a2a", {}), "extensions"),
+        **_given({"callerChoices": sorted(spec.get("a2a", {}).get("callerChoices", ()))}, "callerChoices"),
         **_given({"results": _results(spec)}, "results"),
         **_asked_for(agent),
         **({"deniedRanges": [str(each) for each in settings.stated_ranges]} if settings.stated_ranges else {}),

@@ -208,7 +208,9 @@ def _by(model: str, request: Request) -> Request:
     if chat.endpoint.name == model:
         return request
     named: Any = chat.named(model)
-    return request.override(model=named)
+    # Whether that one thinks nobody has said.
+    settings = {key: value for key, value in request.model_settings.items() if key != "reasoning_effort"}
+    return request.override(model=named, model_settings=settings)
 
 
 def _chat(request: Request) -> Chat:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from fleetwright_agent.extensions import MODEL
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import Fallback, Reset
@@ -25,9 +26,15 @@ _log = logging.getLogger(__name__)
 
 class ModelFallback:
     def __init__(
-        self, chats: Sequence[Chat], metrics: Metrics, *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        chats: Sequence[Chat],
+        metrics: Metrics,
+        *,
+        chosen: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Args: `chats` begins with the agent's own model."""
+        """Args: `chats` begins with the agent's own model; `chosen` says whether a caller may name the first to ask."""
+        self._chosen = chosen
         self._chats = tuple(chats)
         self._metrics = metrics
         self._monotonic = monotonic
@@ -35,7 +42,7 @@ class ModelFallback:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context
-        order = self._order()
+        order = self._order(chosen(context) if self._chosen else "")
         first: ModelFailed | None = None
         for place, index in enumerate(order):
             context.patience = _PATIENCE_SECONDS if place + 1 < len(order) else None
@@ -51,10 +58,14 @@ class ModelFallback:
                 self._tell(context, index, order[place + 1], failed.failure.reason)
         raise AssertionError("the loop returns or raises")
 
-    def _order(self) -> list[int]:
-        """As declared, but those that rest come last."""
+    def _order(self, first: str) -> list[int]:
+        """The one that was chosen, then as declared, but those that rest come last."""
         now = self._monotonic()
-        return sorted(range(len(self._chats)), key=lambda index: (self._rested[index] > now, index))
+
+        def place(index: int) -> tuple[bool, bool, int]:
+            return self._rested[index] > now, self._chats[index].endpoint.name != first, index
+
+        return sorted(range(len(self._chats)), key=place)
 
     def _tell(self, context: TurnContext, failed: int, following: int, reason: str) -> None:
         gone, comes = self._chats[failed].endpoint.name, self._chats[following].endpoint.name
@@ -65,6 +76,11 @@ class ModelFallback:
             context.spoken = False
         if not context.silent:
             context.emit(Fallback(gone, comes, reason))
+
+
+def chosen(context: TurnContext) -> str:
+    """The model that the caller wants, by its name; a sub-agent works with the models that it is given."""
+    return "" if context.request.sub_agent else str(context.request.metadata.get(MODEL, ""))
 
 
 def _to(chat: Chat, request: Request) -> Request:
