@@ -69,6 +69,14 @@ class Reader:
         bodies = sorted(filter(_of_interest, objects), key=lambda body: int(body["metadata"]["resourceVersion"]))
         return Essence([self._text(body, namespace) for body in bodies])
 
+    def parts(self, objects: Iterable[Object], *, namespace: str) -> dict[str, Any]:
+        """Of each object by kind and bare name what its essence is made from; what is opaque is a mere dot."""
+        bodies = list(filter(_of_interest, objects))
+        named = {f"{body['kind']}/{bare_name(body['kind'], body['metadata']['name'])}": body for body in bodies}
+        if len(named) != len(bodies):
+            raise ValueError(f"two of {sorted(named)} are called alike")
+        return {name: json.loads(self._text(body, namespace)[0]) for name, body in sorted(named.items())}
+
     def _text(self, body: Object, namespace: str) -> tuple[str, str]:
         uid, version = body["metadata"]["uid"], body["metadata"]["resourceVersion"]
         known = self._texts.get(uid)

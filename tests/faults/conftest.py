@@ -5,6 +5,7 @@ request does. The fault's number, O2 to O20, stands in each test's docstring.
 """
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -24,6 +25,8 @@ from e2e.plane.installation import install_crds, install_release, make_namespace
 from e2e.plane.kubelet import Kubelet
 from e2e.plane.mirror import Mirror
 from e2e.plane.process import OPERATOR, OperatorProcess
+
+from fleetwright_operator.names import FIELD_MANAGER, MANAGED_BY
 
 Object = dict[str, Any]
 FAST = {"FLEETWRIGHT_STALLED_SECONDS": "2", "FLEETWRIGHT_RESYNC_SECONDS": "3600"}
@@ -142,6 +145,28 @@ class Stand:
 
     async def agent(self, space: str, name: str = "poet", **spec: Any) -> Object:
         return await self.client.apply(flows.agent(name, space, **spec))
+
+    async def fleet(self, space: str) -> None:
+        """One of all that leads to children, in use."""
+        await self.client.apply(flows.key(space, "one"))
+        await self.client.apply(flows.files("prose", space, "Write well."))
+        await self.client.apply(flows.skill("haiku", space, "Three lines."))
+        await self.client.apply(flows.skill_of_files("prose", space))
+        await self.client.apply(flows.server("tools", space))
+        await self.agent(space, "helper")
+        await self.client.apply(flows.agent("poet", space, **flows.USES))
+
+    def fleet_is_ready(self, space: str) -> bool:
+        fleet = ("Agent", "poet"), ("Agent", "helper"), ("Skill", "haiku"), ("Skill", "prose"), ("McpServer", "tools")
+        return all(self.condition(kind, space, name, "Ready").get("status") == "True" for kind, name in fleet)
+
+    def in_use(self, space: str) -> list[Object]:
+        """The children that agents run on; what is kept of the past changes with every edit."""
+        bodies = list(self.mirror.objects(space).values())
+        mounted = json.dumps([body["spec"] for body in bodies if body["kind"] == "Deployment"])
+        ours = [body for body in bodies if body["metadata"].get("labels", {}).get(MANAGED_BY) == FIELD_MANAGER]
+        ours = [body for body in ours if body["kind"] != "Pod"]
+        return [body for body in ours if body["kind"] != "ConfigMap" or body["metadata"]["name"] in mounted]
 
     def essence(self, space: str) -> Essence:
         return self._reader.read(self.mirror.objects(space).values(), namespace=space)

@@ -7,36 +7,22 @@ import re
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-from e2e.faults import flows
-from e2e.plane.essence import Essence, Reader
+from e2e.plane.changes import announced, changes
+from e2e.plane.essence import bare_name
 from e2e.plane.installation import install_crds
 
 ROOT = Path(__file__).parents[2]
-
-
-async def _fleet(stand, space: str) -> None:
-    await stand.client.apply(flows.key(space, "one"))
-    await stand.client.apply(flows.files("prose", space, "Write well."))
-    await stand.client.apply(flows.skill("haiku", space, "Three lines."))
-    await stand.client.apply(flows.skill_of_files("prose", space))
-    await stand.client.apply(flows.server("tools", space))
-    await stand.agent(space, "helper")
-    await stand.client.apply(flows.agent("poet", space, **flows.USES))
-
-
-def _ready(stand, space: str) -> bool:
-    fleet = ("Agent", "poet"), ("Agent", "helper"), ("Skill", "haiku"), ("Skill", "prose"), ("McpServer", "tools")
-    return all(stand.condition(kind, space, name, "Ready").get("status") == "True" for kind, name in fleet)
 
 
 async def test_o20_at_rest_and_over_a_restart_no_version_moves(stand):
     """O20: two minutes with a dozen resyncs, and a restart; not one write, not one object that is read singly."""
     space = await stand.space()
     operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="10")
-    await _fleet(stand, space)
-    await stand.until(space, lambda: _ready(stand, space), "the fleet is ready")
+    await stand.fleet(space)
+    await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready")
     await stand.quiet(space, seconds=3)
     before, gets = stand.versions(space), operator.proxy.requests["GET"]
     written = operator.plan.total_writes(space)
@@ -71,8 +57,8 @@ async def test_o16_the_operator_and_the_crds_go_forward_and_back_without_loss(st
     await install_crds(stand.client, previous / "crds")
     try:
         older = await stand.operator(space, name="older", PYTHONPATH=str(previous / "operator" / "src"))
-        await _fleet(stand, space)
-        await stand.until(space, lambda: _ready(stand, space), "the fleet is ready with the operator before")
+        await stand.fleet(space)
+        await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready with the operator before")
         await stand.quiet(space)
         specs, before = _specs(stand, space), _children(stand, space)
 
@@ -83,16 +69,18 @@ async def test_o16_the_operator_and_the_crds_go_forward_and_back_without_loss(st
         await editing
     finally:
         await install_crds(stand.client)
-    await stand.until(space, lambda: _ready(stand, space), "the fleet is ready with this operator")
+    await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready with this operator")
     await stand.quiet(space)
     assert _specs(stand, space) == specs, "no spec loses anything"
-    changed = {kind for kind, essence in _children(stand, space).items() if essence != before.get(kind)}
+    after = _children(stand, space)
+    changed = changes(_unhashed(before), _unhashed(after))
     assert changed <= _announced(), "what an upgrade changes stands in the changelog"
+    assert changed or after == before, "hashes follow what they are of, and nothing else"
 
     assert await newer.process.stop() == 0
     writes = older.plan.total_writes(space)
     await older.process.started()
-    await stand.until(space, lambda: _ready(stand, space), "the fleet is ready with the operator before, again")
+    await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready with the operator before, again")
     await stand.quiet(space)
     assert _specs(stand, space) == specs
     assert older.plan.total_writes(space) - writes <= 100, "each child at most a few times"
@@ -111,18 +99,24 @@ def _specs(stand, space: str) -> dict:
     return {key: body["spec"] for key, body in stand.mirror.objects(space).items() if key[0] in own}
 
 
-def _children(stand, space: str) -> dict[str, Essence]:
-    """By kind, those that agents run on; what is kept of the past changes with every edit."""
-    bodies = list(stand.mirror.objects(space).values())
-    mounted = json.dumps([body["spec"] for body in bodies if body["kind"] == "Deployment"])
-    bodies = [body for body in bodies if body["kind"] != "ConfigMap" or body["metadata"]["name"] in mounted]
-    kinds = {body["kind"] for body in bodies} - {"Agent", "Skill", "McpServer", "Pod"}
-    reader = Reader(generations=())
-    return {kind: reader.read([body for body in bodies if body["kind"] == kind], namespace=space) for kind in kinds}
+def _children(stand, space: str) -> dict[str, Any]:
+    """To the byte, by kind and bare name."""
+    bodies = stand.in_use(space)
+    return {f"{body['kind']}/{bare_name(body['kind'], body['metadata']['name'])}": _ours(body) for body in bodies}
+
+
+def _ours(body: dict) -> dict:
+    """Less what the API server and controllers write, or count."""
+    metadata = {key: body["metadata"][key] for key in ("name", "labels", "ownerReferences") if key in body["metadata"]}
+    annotations = body["metadata"].get("annotations", {})
+    metadata["annotations"] = {key: value for key, value in annotations.items() if "fleetwright.dev/" in key}
+    return {key: value for key, value in body.items() if key not in {"metadata", "status"}} | {"metadata": metadata}
+
+
+def _unhashed(children: dict[str, Any]) -> dict[str, Any]:
+    masked: dict[str, Any] = json.loads(re.sub(r"\b[0-9a-f]{10,64}\b", "•", json.dumps(children)))
+    return masked
 
 
 def _announced() -> set[str]:
-    """The kinds of children that the next release changes, as it says itself."""
-    unreleased = (ROOT / "CHANGELOG.md").read_text().partition("## [Unreleased]")[2].partition("\n## [")[0]
-    told = re.search(r"Children that this upgrade changes: ([A-Za-z, ]+)\.", unreleased)
-    return set(told[1].split(", ")) if told else set()
+    return announced((ROOT / "CHANGELOG.md").read_text())

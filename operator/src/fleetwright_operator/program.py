@@ -40,6 +40,7 @@ from fleetwright_operator.relations import OWN_KINDS, Key, Relations
 from fleetwright_operator.reports import Reports, parse_report
 from fleetwright_operator.rounds import Rounds
 from fleetwright_operator.settings import Cilium, Settings
+from fleetwright_operator.stopping import stopped
 from fleetwright_operator.tokens import mint_token
 from fleetwright_operator.vitals import Vitals
 from fleetwright_operator.worker import work
@@ -230,9 +231,7 @@ async def lead(program: Program, vitals: Vitals, hold: Coroutine[Any, Any, None]
         tasks.append(asyncio.create_task(_watch(program, listing.result())))
         await _first(tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stopped(tasks)
 
 
 async def _first(tasks: Sequence[asyncio.Task[Any]]) -> None:

@@ -1,0 +1,90 @@
+"""What an upgrade from the last release changes of children is what the release notes say, field by field.
+
+`released.yaml` holds the children of a fleet as the last release made them. Whoever releases writes it anew with
+FLEETWRIGHT_WRITE_RELEASED=1, and empties the section of the changelog.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from e2e.plane.changes import announced, changes
+from e2e.plane.essence import Reader
+
+ROOT = Path(__file__).parents[2]
+RELEASED = Path(__file__).with_name("released.yaml")
+LABELS = '"labels": owner.labels}'
+"""Where every child gets its labels."""
+
+
+def _announced() -> set[str]:
+    return announced((ROOT / "CHANGELOG.md").read_text())
+
+
+def _children(stand, space: str) -> dict[str, Any]:
+    parts = Reader(generations=()).parts(stand.in_use(space), namespace=space)
+    return {name: {key: value for key, value in part.items() if key != "status"} for name, part in parts.items()}
+
+
+async def _made_by(stand, **environment: str) -> dict[str, Any]:
+    """The children that an operator makes of the fleet in a namespace of its own."""
+    space = await stand.space()
+    await stand.operator(space, **environment)
+    await stand.fleet(space)
+    await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready")
+    await stand.quiet(space)
+    return _children(stand, space)
+
+
+async def test_o16_the_changelog_says_of_every_child_what_an_upgrade_changes_and_nothing_else(stand):
+    """O16: against the children of the last release."""
+    made = await _made_by(stand)
+    if os.environ.get("FLEETWRIGHT_WRITE_RELEASED"):
+        RELEASED.write_text(yaml.safe_dump(made, sort_keys=True, width=120))
+    found, told = changes(yaml.safe_load(RELEASED.read_text()), made), _announced()
+    assert not found - told, "add these to the changelog's list of what an upgrade changes of children"
+    assert not told - found, "the changelog says that these change, and they do not"
+
+
+async def test_o16_an_operator_that_changes_what_the_changelog_does_not_say_is_found(stand, tmp_path):
+    """O16: with a label more on every child, put into the sources of the operator."""
+    sources = shutil.copytree(ROOT / "operator" / "src", tmp_path / "planted")
+    file = sources / "fleetwright_operator" / "desired" / "manifest.py"
+    assert file.read_text().count(LABELS) == 1
+    file.write_text(file.read_text().replace(LABELS, '"labels": {**owner.labels, "planted": "yes"}}'))
+    made = await _made_by(stand, PYTHONPATH=str(sources))
+    released = yaml.safe_load(RELEASED.read_text())
+    found = {change for change in changes(released, made) - _announced() if "planted" in change}
+    assert all(change.endswith(" metadata.labels.planted") for change in found)
+    assert {change.partition(" ")[0] for change in found} == {child.partition("/")[0] for child in released}
+
+
+def _leaves(value: Any, *way: Any) -> Iterator[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    ways = [found for name, below in inner for found in _leaves(below, *way, name)]
+    yield from ways or [way]
+
+
+def _put(value: Any, way: tuple[Any, ...], new: Any) -> Any:
+    if not way:
+        return new
+    if isinstance(value, dict):
+        return {key: _put(below, way[1:], new) if key == way[0] else below for key, below in value.items()}
+    return [_put(below, way[1:], new) if place == way[0] else below for place, below in enumerate(value)]
+
+
+@pytest.mark.parametrize("child", sorted(yaml.safe_load(RELEASED.read_text())))
+def test_o16_a_change_of_any_one_field_of_any_child_is_found_and_named(child):
+    """O16: each of the released children with each of its fields changed, and without it altogether."""
+    released = yaml.safe_load(RELEASED.read_text())
+    kind = child.partition("/")[0]
+    for way in _leaves(released[child]):
+        found = changes(released, {**released, child: _put(released[child], way, "planted")})
+        fields = [change.split(" ", 2) for change in found]
+        assert fields, way
+        assert all(where[0] == kind and where[2].startswith(".".join(way[:2])) for where in fields), (way, found)
+    assert changes(released, {name: body for name, body in released.items() if name != child})
