@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fleetwright_agent.extensions import COST
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.memory_log import MemoryTaskLog
 from fleetwright_agent.tools.offers import Offers
@@ -210,6 +211,9 @@ async def test_a_result_that_cannot_be_stored_ends_the_task_for_those_who_wait(
     assert "could not be stored" in task["status"]["message"]["parts"][0]["text"]
     assert "no space left" not in json.dumps(task)
     assert "no space left" in caplog.text
+    assert [artifact["metadata"][COST]["success"] for artifact in task["artifacts"]] == [False], (
+        "it has a cost all the same"
+    )
 
 
 class MendedLog(MemoryTaskLog):

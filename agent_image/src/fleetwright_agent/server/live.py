@@ -160,11 +160,14 @@ class Live:
             self._publish(record)
         return ended
 
-    def rest_unwritten(self, event: Event) -> None:
+    def rest_unwritten(self, events: Sequence[Event]) -> None:
         """Ends the task for those who wait, where the log cannot be written; `settle` or a restart ends it for good."""
         self._sealed, self._busy = True, False
-        self._unwritten = Record(self._seq + 1, self._clock.now_ns(), event)
-        self._publish(self._unwritten)
+        now = self._clock.now_ns()
+        records = [Record(self._seq + i, now, event) for i, event in enumerate(events, start=1)]
+        self._unwritten = records[-1]
+        for record in records:
+            self._publish(record)
 
     @property
     def unwritten(self) -> bool:

@@ -96,12 +96,15 @@ class Run:
     async def _rest(self, events: Sequence[Event]) -> None:
         if not _rests(events):
             _logger.error("work ended without an end", extra={"task": self._live.task_id})
-            events = (*events, self._ending(BROKE))
+            events = (*events, *self._last_words(BROKE))
         refused = await self._refused(events)
+        if refused is BROKE:
+            # What the work has to say of that may be what cannot be told.
+            refused = await self._refused(self._last_words(BROKE))
         if refused is BROKE:
             refused = await self._refused((self._ending(BROKE),))
         if refused is not None:
-            self._live.rest_unwritten(self._ending(refused))
+            self._live.rest_unwritten(self._unwritten(refused))
 
     async def _refused(self, events: Sequence[Event]) -> Outcome | None:
         """What becomes of the task, where these are not how it ends."""
@@ -115,6 +118,13 @@ class Run:
             _logger.exception("a task's end could not be told", extra={"task": self._live.task_id})
             return BROKE
         return None
+
+    def _unwritten(self, outcome: Outcome) -> Sequence[Event]:
+        """With what it has used, unless the work calls a success what nobody will find."""
+        words = self._last_words(outcome) if outcome is UNWRITTEN else ()
+        last = words[-1] if words else None
+        fails = isinstance(last, TaskStatusUpdateEvent) and last.status.state == outcome.state
+        return words if fails else (self._ending(outcome),)
 
     def _ending(self, outcome: Outcome) -> TaskStatusUpdateEvent:
         return ending(self._live.task, outcome, at_ns=self._clock.now_ns())
