@@ -34,6 +34,7 @@ FULL = {
         "temperature": "0.5",
         "timeout": "2m",
         "reasoningEffort": "low",
+        "vision": True,
         "fallbacks": [
             {"name": "unpriced-here", "price": {"inputPerMillion": "1", "outputPerMillion": "2"}},
             {

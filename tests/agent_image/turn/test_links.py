@@ -37,7 +37,7 @@ SECOND = {
     "maxOutputTokens": 1000,
     "timeoutSeconds": 5,
 }
-USUAL = ["EquipmentLink", "CompactionLink", "LimitsLink", "EmptyReplies", "Mending", "ModelCalls"]
+USUAL = ["EquipmentLink", "CompactionLink", "LimitsLink", "EmptyReplies", "Mending", "Sight", "ModelCalls"]
 ALL = [
     "DeferralLink",
     *USUAL[:2],
@@ -46,6 +46,8 @@ ALL = [
     "TypedResultLink",
     *USUAL[3:5],
     "ModelFallback",
+    "ReasoningEffort",
+    "Sight",
     "PromptCache",
     "ModelCalls",
 ]
@@ -63,7 +65,7 @@ class ModelCalls:
         pytest.param(
             {
                 "results": [RESULT],
-                "model": {"fallbacks": [SECOND], "promptCache": True},
+                "model": {"fallbacks": [SECOND], "promptCache": True, "reasoningEffort": "low", "vision": True},
                 "memory": {"knowledge": {"enabled": True}},
                 "toolSearch": {"above": 30},
             },
@@ -72,8 +74,16 @@ class ModelCalls:
         ),
         pytest.param(
             {"model": {"fallbacks": [{**SECOND, "promptCache": True}]}},
-            [*USUAL[:5], "ModelFallback", "PromptCache", "ModelCalls"],
+            [*USUAL[:5], "ModelFallback", "Sight", "PromptCache", "ModelCalls"],
             id="a fallback alone may have a cache",
+        ),
+        pytest.param(
+            {"callerChoices": ["ReasoningEffort"]},
+            [*USUAL[:5], "ReasoningEffort", "Sight", "ModelCalls"],
+            id="callers may say how long a model thinks of which nothing is said",
+        ),
+        pytest.param(
+            {"model": {"vision": True}}, [*USUAL[:5], "ModelCalls"], id="where all see, nobody looks for pictures"
         ),
     ],
 )

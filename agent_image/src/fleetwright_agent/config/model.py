@@ -63,6 +63,8 @@ class Endpoint(Part):
     timeout_seconds: int = Field(gt=0)
     prompt_cache: bool = False
     """Whether calls say what the provider may cache; some that are only compatible refuse what they do not know."""
+    vision: bool = False
+    """Whether it sees pictures."""
     reasoning_effort: Effort | None = None
     """Without one nothing is said of it: models that do not think refuse it."""
     price: Price | None = None

@@ -41,7 +41,7 @@ from fleetwright_agent.server.extensions import (
     tool_call,
 )
 from fleetwright_agent.server.last_compaction import LastCompaction
-from fleetwright_agent.server.messages import text_of
+from fleetwright_agent.server.messages import pictures_of, text_of
 from fleetwright_agent.server.pauses import ask_message, reply_to
 from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Emit, Job, Outcome
@@ -204,6 +204,7 @@ class FrameWork:
             context_id=self._job.context_id,
             task_id=self._job.task_id,
             text=text_of(self._job.message),
+            pictures=pictures_of(self._job.message),
             call_path=path,
             metadata=self._metadata(),
             reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,

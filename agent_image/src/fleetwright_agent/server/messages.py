@@ -16,6 +16,7 @@ from fleetwright_agent.extensions import ANSWER, INCOGNITO, LABELS
 from fleetwright_agent.security.egress import UnusableUrl, target_of
 from fleetwright_agent.server.extensions import call_path
 from fleetwright_agent.server.log import Claim
+from fleetwright_agent.turn.frames import Picture
 from fleetwright_agent.wires import lifted
 
 MAX_ID: Final = 128
@@ -128,6 +129,12 @@ def _check_reference(part: Part, stated: str) -> None:
 def text_of(message: Message) -> str:
     """What the model is told: the texts, and where a file lies that was named by its URL, which nobody fetches."""
     return "\n".join(_told(part) for part in message.parts if part.HasField("text") or part.HasField("url"))
+
+
+def pictures_of(message: Message) -> tuple[Picture, ...]:
+    """Those that came with it. Only a card whose agent sees takes any."""
+    shown = (part for part in message.parts if part.HasField("raw") and part.media_type.lower().startswith("image/"))
+    return tuple(Picture(part.media_type.partition(";")[0].strip().lower(), part.raw) for part in shown)
 
 
 def _told(part: Part) -> str:

@@ -201,6 +201,14 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """Part of a message."""
+
+    media_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRequest:
     """One message of one caller, and how far from the first caller it is."""
 
@@ -211,6 +219,7 @@ class TurnRequest:
     call_path: tuple[str, ...] = ()
     """`<namespace>/<name>` of every agent this request came through, first to last, for the loop guard."""
     metadata: Mapping[str, object] = field(default_factory=dict)
+    pictures: tuple[Picture, ...] = ()
     reply: Reply | None = None
     """The message answers an ask of the same task: the turn goes on exactly where it stopped."""
     late: "Callable[[Usage | PeerCost], None]" = field(default=lambda _: None, compare=False)

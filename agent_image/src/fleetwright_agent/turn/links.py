@@ -35,6 +35,7 @@ from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
 from fleetwright_agent.turn.middleware.prompt_cache import PromptCache
 from fleetwright_agent.turn.middleware.reasoning_effort import ReasoningEffort
 from fleetwright_agent.turn.middleware.recollection import Recollect, RecollectionLink
+from fleetwright_agent.turn.middleware.sight import Sight
 from fleetwright_agent.turn.middleware.traced import TracedModel
 from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
 from fleetwright_agent.turn.models import Chat
@@ -95,6 +96,8 @@ def _innermost(supplies: Supplies, *, calls: ModelCalls, chats: Sequence[Chat]) 
         Mending(metrics),
         *([ModelFallback(chats, metrics, chosen=CallerChoice.MODEL in choices)] if len(chats) > 1 else []),
         *([ReasoningEffort(chosen=thinks)] if thinks or any(chat.endpoint.reasoning_effort for chat in chats) else []),
+        # A conversation that was begun with a model that sees goes on with one that does not.
+        *([Sight()] if not all(chat.endpoint.vision for chat in chats) else []),
         *([PromptCache()] if any(chat.endpoint.prompt_cache for chat in chats) else []),
         calls,
         *([TracedModel(supplies.tracing)] if supplies.config.telemetry else []),

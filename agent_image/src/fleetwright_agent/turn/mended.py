@@ -42,6 +42,8 @@ def _clean(message: AnyMessage) -> AnyMessage:
     update: dict[str, Any] = {}
     if isinstance(message.content, str) and _UNUSUAL.search(message.content):
         update["content"] = _UNUSUAL.sub("", message.content)
+    if isinstance(message.content, list) and (parts := _without(message.content)) != message.content:
+        update["content"] = parts
     if isinstance(message, AIMessage) and message.tool_calls:
         calls = [{**call, "args": _without(call["args"])} for call in message.tool_calls]
         if calls != message.tool_calls:

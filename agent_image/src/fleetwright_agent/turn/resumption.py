@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command, Interrupt, StateSnapshot
 
@@ -17,6 +17,7 @@ from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.journal import Begun, Journal
 from fleetwright_agent.memory.threads import Aside, conversation
 from fleetwright_agent.turn.frames import Ask, AskKind, TurnFailed, TurnRequest
+from fleetwright_agent.turn.pictures import said
 
 _LOST: Final = TurnFailed("pause_lost", "What this task waited for is not known any more; send a new message.")
 
@@ -42,7 +43,7 @@ def start(request: TurnRequest, stored: StateSnapshot) -> Start:
     if ours and request.restarted:
         # Not `next`: a step whose work is done and that is not yet closed has nobody next.
         return Start(None, ended=not stored.tasks)
-    return Start({"messages": [HumanMessage(request.text)], "task": request.task_id}, fresh=True)
+    return Start({"messages": [said(request)], "task": request.task_id}, fresh=True)
 
 
 def is_answered(values: Mapping[str, Any]) -> bool:

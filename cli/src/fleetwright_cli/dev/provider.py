@@ -36,7 +36,7 @@ def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any
     model = dict(agent["spec"]["model"])
     for field_of_the_real_one in (
         *("apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL"),
-        *("provider", "promptCache", "reasoningEffort", "fallbacks", "auxiliary"),
+        *("provider", "promptCache", "reasoningEffort", "vision", "fallbacks", "auxiliary"),
     ):
         model.pop(field_of_the_real_one, None)
     model["baseURL"] = provider.base_url

@@ -28,6 +28,7 @@ from fleetwright_operator.skill_document import SkillContent
 _BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
 DEFAULT_VERSION = "0.1.0"
 _INPUT_MODES = ("text/plain",)
+_PICTURES = ("image/gif", "image/jpeg", "image/png", "image/webp")
 _OUTPUT_MODES = ("text/markdown", "text/plain")
 _BEARER = {
     "bearer": {
@@ -115,7 +116,7 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
         "securitySchemes": schemes,
         # One of them is enough.
         "securityRequirements": [{"schemes": {scheme: {}}} for scheme in schemes],
-        "defaultInputModes": list(spec.get("executor", {}).get("inputModes") or _INPUT_MODES),
+        "defaultInputModes": input_modes(spec),
         "defaultOutputModes": list(_OUTPUT_MODES),
         "skills": _skills(spec, skills) or [_chat(description)],
     }
@@ -155,3 +156,10 @@ def _skill(skill: SkillContent) -> dict[str, Any]:
 
 def _chat(description: str) -> dict[str, Any]:
     return {"id": "chat", "name": "Chat", "description": description, "tags": ["chat"]}
+
+
+def input_modes(spec: Mapping[str, Any]) -> list[str]:
+    """What an executor says that it takes; of the model loop text, and pictures where its model sees."""
+    given = spec.get("executor", {}).get("inputModes")
+    sees = "executor" not in spec and spec["model"].get("vision", False)
+    return list(given or (*_INPUT_MODES, *(_PICTURES if sees else ())))

@@ -106,6 +106,7 @@ def _endpoint(field: str, model: Model, catalog: Catalog) -> dict[str, Any]:
         **({"proxyUrl": model["proxyURL"]} if "proxyURL" in model else {}),
         **({"temperature": float(model["temperature"])} if "temperature" in model else {}),
         **({"promptCache": True} if model.get("promptCache", provider == ANTHROPIC) else {}),
+        **({"vision": True} if model.get("vision") else {}),
         **({"reasoningEffort": model["reasoningEffort"]} if "reasoningEffort" in model else {}),
         **({"price": dict(price)} if price else {}),
     }

@@ -9,9 +9,13 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
 
+from fleetwright_agent.turn.pictures import count
+
 _PER_MESSAGE = 4
 _PER_CALL = 10
 _PER_PROMPT = 10
+_PER_PICTURE = 1500
+"""About what providers take for one that fills their usual frame; its bytes say nothing of it."""
 
 
 def estimate_text(text: str) -> int:
@@ -24,7 +28,7 @@ def estimate(messages: Sequence[AnyMessage]) -> int:
     for message in messages:
         # Nearly all are plain, and whoever measures thousands pays for each way round.
         text = message.content if isinstance(message.content, str) else message.text
-        total += estimate_text(text) + _PER_MESSAGE
+        total += estimate_text(text) + _PER_MESSAGE + _PER_PICTURE * count(message)
         if isinstance(message, AIMessage):
             total += sum(_PER_CALL + estimate_text(json.dumps(call["args"])) for call in message.tool_calls)
     return total

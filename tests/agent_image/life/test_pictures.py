@@ -1,0 +1,82 @@
+"""Pictures that callers send: shown to models that see, told in words to the others, weighed as pictures (PA-021)."""
+
+import json
+
+import pytest
+
+PNG = "iVBORw0KGgo" + "A" * 4000 + "="
+NOTE = "which this model cannot see"
+
+
+@pytest.fixture
+def sees(mounted):
+    """The card as the operator writes it for an agent whose model sees."""
+    card = json.loads(mounted.layout.card_file.read_text())
+    mounted.write(mounted.layout.card_file, card | {"defaultInputModes": ["text/plain", "image/png"]})
+
+
+def shown(text="What is on it?"):
+    picture = {"raw": PNG, "mediaType": "image/png"}
+    return {"parts": [*([{"text": text}] if text else []), picture]}
+
+
+def at(own, provider):
+    base = own["baseUrl"] if provider == "OpenAI" else own["baseUrl"].removesuffix("/v1")
+    return own | {"provider": provider, "baseUrl": base, "vision": True}
+
+
+@pytest.mark.parametrize("provider", ["OpenAI", "Anthropic", "Google"])
+@pytest.mark.parametrize("text", [pytest.param("What is on it?", id="with words"), pytest.param("", id="alone")])
+async def test_a_model_that_sees_is_shown_the_picture_in_every_turn(agent, model, sees, provider, text):
+    recorder, own = model
+    async with agent(model=at(own, provider)) as guest:
+        task = await guest.say("", **shown(text))
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED", task["status"]
+        await guest.say("And now?", contextId=task["contextId"])
+    first, second = (json.dumps(body) for body in recorder.asked)
+    assert first.count(PNG) == second.count(PNG) == 1
+    assert text in first
+    assert "image/png" in first
+
+
+async def test_a_fallback_that_does_not_see_is_told_that_there_was_one(agent, model, sees):
+    recorder, own = model
+    blind = {**own, "name": "blind"}
+    async with agent(model=at(own, "OpenAI") | {"fallbacks": [blind]}) as guest:
+        task = await guest.say("", **shown("What is on it? [[fail:401@offline]]"))
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED", task["status"]
+    refused, answered = recorder.asked[0], recorder.asked[-1]
+    assert (refused["model"], answered["model"]) == ("offline", "blind")
+    assert PNG in json.dumps(refused)
+    assert PNG not in json.dumps(answered)
+    assert NOTE in json.dumps(answered)
+
+
+async def test_a_conversation_goes_on_when_its_model_no_longer_sees(agent, model, sees):
+    recorder, own = model
+    async with agent(model=at(own, "OpenAI")) as guest:
+        context = (await guest.say("", **shown()))["contextId"]
+    async with agent(model=own) as guest:
+        task = await guest.say("And now?", contextId=context)
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED", task["status"]
+    assert PNG not in json.dumps(recorder.asked[-1])
+    assert NOTE in json.dumps(recorder.asked[-1])
+
+
+async def test_an_agent_whose_model_does_not_see_refuses_it(agent, message, model):
+    async with agent(model=model[1]) as guest:
+        error = (await guest.call("SendMessage", message("", **shown())))["error"]
+    assert (error["code"], "text only" in error["message"]) == (-32005, True)
+
+
+async def test_a_picture_weighs_as_a_picture_and_not_as_its_bytes(agent, model, sees, caplog):
+    """A hundred thousand bytes are no hundred thousand characters of a prompt; and nothing of them is logged."""
+    recorder, own = model
+    large = {"raw": "iVBORw0KGgo" + "A" * 120_000 + "=", "mediaType": "image/png"}
+    policy = {"trigger": {"tokens": 6000}, "keep": {"messages": 2}}
+    async with agent(model=at(own, "OpenAI"), compaction=policy) as guest:
+        context = (await guest.say("", parts=[{"text": "Look."}, large]))["contextId"]
+        await guest.say("And now?", contextId=context)
+        assert await guest.metric("compactions_total") == 0
+    assert len(recorder.asked) == 2
+    assert "AAAAAAAA" not in caplog.text
