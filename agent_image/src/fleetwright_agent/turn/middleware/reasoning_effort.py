@@ -6,7 +6,7 @@ wants of the agent's.
 
 from typing import cast
 
-from fleetwright_agent.config.model import Effort
+from fleetwright_agent.config.model import EFFORTS, Effort
 from fleetwright_agent.extensions import REASONING_EFFORT
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
@@ -27,6 +27,8 @@ class ReasoningEffort:
         return await call(request.override(model_settings=settings))
 
     def _wanted(self, context: TurnContext) -> Effort | None:
-        if not self._chosen or context.request.sub_agent or REASONING_EFFORT not in context.request.metadata:
+        wanted = context.request.metadata.get(REASONING_EFFORT)
+        # A task may have begun when nobody looked at what its request says there.
+        if not self._chosen or context.request.sub_agent or not isinstance(wanted, str) or wanted not in EFFORTS:
             return None
-        return Effort(str(context.request.metadata[REASONING_EFFORT]))
+        return Effort(wanted)
