@@ -161,5 +161,5 @@ def _chat(description: str) -> dict[str, Any]:
 def input_modes(spec: Mapping[str, Any]) -> list[str]:
     """What an executor says that it takes; of the model loop text, and pictures where its model sees."""
     given = spec.get("executor", {}).get("inputModes")
-    sees = "executor" not in spec and spec["model"].get("vision", False)
+    sees = "executor" not in spec and spec.get("model", {}).get("vision", False)
     return list(given or (*_INPUT_MODES, *(_PICTURES if sees else ())))
