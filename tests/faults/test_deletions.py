@@ -1,6 +1,9 @@
 """O4, O9, O10: what goes while it is worked on, and what somebody saw too late."""
 
 import asyncio
+import json
+from base64 import b64decode
+from hashlib import sha256
 
 import pytest
 from e2e.faults import flows
@@ -132,6 +135,34 @@ async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
     assert {key: body["metadata"]["uid"] for key, body in stand.mirror.objects(space).items()} == uids
     assert second.proxy.requests["DELETE"] == 0
     assert stand.versions(space) == before
+
+
+async def test_o4_a_list_from_before_a_token_was_taken_away_does_not_bring_it_back(stand):
+    """O4: the periodic list of everything is old, as one that takes long is; what came since stays."""
+    space = await stand.space()
+    operator = await stand.operator(space, FLEETWRIGHT_RESYNC_SECONDS="2")
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await asyncio.sleep(3.0)  # By then the token has been listed.
+    operator.proxy.replayed = {path: body for path, body in operator.proxy.listed.items() if "/secrets" in path}
+    first = await _client_token(stand, space)
+    await stand.client.delete("Secret", space, "poet-client-default")
+    await stand.until(space, lambda: _agree(stand, space, but=first), "another token, and its digest")
+    for _ in range(60):
+        await asyncio.sleep(0.1)
+        assert _agree(stand, space, but=first)
+
+
+async def _client_token(stand, space: str) -> str:
+    return str((await stand.client.find("Secret", space, "poet-client-default"))["data"]["token"])
+
+
+def _agree(stand, space: str, *, but: str) -> bool:
+    """Whether the agent lists just the token that its client has, which is not that one."""
+    secrets = {name: body["data"] for (kind, name), body in stand.mirror.objects(space).items() if kind == "Secret"}
+    token = secrets.get("poet-client-default", {}).get("token", but)
+    listed = json.loads(b64decode(secrets["poet-auth"]["callers.json"]))["callers"]
+    return token != but and [each["sha256"] for each in listed] == [sha256(b64decode(token)).hexdigest()]
 
 
 async def test_o10_a_namespace_that_goes_while_the_operator_works_there_goes(stand):

@@ -63,6 +63,17 @@ def test_a_list_that_was_read_before_an_object_went_does_not_bring_it_back(cache
     assert cache.get("NetworkPolicy", "shop", "probe") is None
 
 
+def test_a_list_that_was_read_before_an_object_went_does_not_put_it_in_the_place_of_its_successor(cache):
+    first = versioned(child("Service", "poet"), 5)
+    second = versioned({**first, "metadata": {**first["metadata"], "uid": "second"}}, 13)
+    cache.put("Service", first)
+    cache.drop("Service", "shop", "poet", uid="u-poet", version="12")
+    cache.put("Service", second)
+    listing = Listing(items=[entry_of("Service", first)], resource_version="11")
+    assert cache.replace(SERVICES, listing, namespace=None) == []
+    assert cache.get("Service", "shop", "poet").uid == "second"
+
+
 def test_what_left_a_selection_is_seen_when_it_comes_back(cache):
     cache.put("Service", versioned(child("Service", "poet"), 5))
     cache.drop("Service", "shop", "poet", uid="u-poet", version="12")

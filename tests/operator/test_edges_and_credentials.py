@@ -104,6 +104,23 @@ async def test_a_token_that_was_made_stays_and_a_damaged_one_is_replaced(world, 
     assert api.find("Secret", "poet-client-default")["data"]["token"] not in {first, "IQ=="}
 
 
+async def test_a_token_that_is_taken_away_while_something_else_is_written_is_not_put_back(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    first = api.find("Secret", "poet-client-default")["data"]["token"]
+
+    def taken_away(_: int, what: str) -> None:
+        if "ConfigMap" in what and api.has("Secret", "poet-client-default"):
+            api.fault = lambda *_: None
+            api.remove("Secret", "poet-client-default")
+
+    api.fault = taken_away
+    api.edit("Agent", "poet", {"spec": {"instructions": "Other."}})
+    await world.settle()
+    assert api.find("Secret", "poet-client-default")["data"]["token"] != first
+
+
 async def test_a_client_that_is_no_longer_named_loses_its_secret(world, api, objects):
     api.put(objects.agent(auth={"clients": [{"name": "web"}, {"name": "ops"}]}))
     await world.start()

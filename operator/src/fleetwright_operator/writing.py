@@ -7,7 +7,7 @@ from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.cluster.port import RESOURCES
 from fleetwright_operator.desired.manifest import Manifest
-from fleetwright_operator.errors import Forbidden, Missing, Rejected, Stalled
+from fleetwright_operator.errors import Forbidden, Missing, Rejected, Stalled, Waiting
 from fleetwright_operator.violation import Violation
 
 _PRUNED = {"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
@@ -16,9 +16,16 @@ HISTORY = 3
 
 
 async def write_children(cluster: Cluster, manifests: Sequence[Manifest]) -> Violation | None:
-    """Stops at the first child that cannot be: what comes later may build on it."""
+    """Stops at the first child that cannot be: what comes later may build on it.
+
+    Raises:
+        Waiting: A Secret went meanwhile. Who took it away wants another token in it, and not this one again.
+    """
+    secrets = [manifest for manifest in manifests if manifest["kind"] == "Secret" and _is_seen(cluster, manifest)]
     for manifest in manifests:
         child = f"{manifest['kind']} {manifest['metadata']['name']!r}"
+        if manifest in secrets and not _is_seen(cluster, manifest):
+            raise Waiting(0.1, f"{child} went meanwhile: decided anew")
         try:
             await cluster.ensure(manifest)
         except Stalled as stalled:
@@ -41,12 +48,12 @@ def unseen_secrets_first(cluster: Cluster, manifests: Sequence[Manifest]) -> lis
     A token that exists must never be missing from a list that was made without knowing of it.
     """
 
-    def seen(manifest: Manifest) -> bool:
-        metadata = manifest["metadata"]
-        known = cluster.cache.get(manifest["kind"], metadata["namespace"], metadata["name"]) is not None
-        return known or manifest["kind"] != "Secret"
+    return sorted(manifests, key=lambda manifest: manifest["kind"] != "Secret" or _is_seen(cluster, manifest))
 
-    return sorted(manifests, key=seen)
+
+def _is_seen(cluster: Cluster, manifest: Manifest) -> bool:
+    metadata = manifest["metadata"]
+    return cluster.cache.get(manifest["kind"], metadata["namespace"], metadata["name"]) is not None
 
 
 async def prune(cluster: Cluster, owner: Entry, manifests: Sequence[Manifest]) -> None:

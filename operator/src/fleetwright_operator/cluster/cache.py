@@ -2,7 +2,7 @@
 
 Which relations there are, the maker of the cache says; this file only keeps them in step. Refuses older
 versions of an object than it has: a late event must not undo an answer that was newer. Nor does a list that was
-read before an object went bring it back.
+read before an object went bring it back, be its name free or another's by then.
 """
 
 from collections import defaultdict
@@ -60,7 +60,7 @@ class Cache:
         before = self._entries[kind].get(entry.id)
         if before is None and int(entry.resource_version) <= self._gone.get((kind, entry.uid), 0):
             return None
-        if before is not None and before.uid == entry.uid and not _newer(entry, before):
+        if before is not None and not _newer(entry, before):
             return None
         self._set(entry.id, entry)
         return Change(before, entry)
@@ -109,5 +109,8 @@ class Cache:
 
 
 def _newer(entry: Entry, than: Entry) -> bool:
-    """Resource versions of one object grow; Kubernetes documents them as comparable since 1.35."""
+    """Resource versions grow; Kubernetes documents them as comparable since 1.35.
+
+    Also those of two objects that had one name: it was free before it was taken again.
+    """
     return int(entry.resource_version) > int(than.resource_version)
