@@ -39,6 +39,15 @@ async def test_a_model_that_sees_is_shown_the_picture_in_every_turn(agent, model
     assert "image/png" in first
 
 
+async def test_however_its_kind_is_written_a_picture_that_is_taken_is_shown(agent, model, sees):
+    recorder, own = model
+    picture = {"raw": PNG, "mediaType": " Image/PNG; q=1"}
+    async with agent(model=at(own, "OpenAI")) as guest:
+        task = await guest.say("", parts=[{"text": "What is on it?"}, picture])
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED", task["status"]
+    assert f"data:image/png;base64,{PNG}" in json.dumps(recorder.asked[0])
+
+
 async def test_a_fallback_that_does_not_see_is_told_that_there_was_one(agent, model, sees):
     recorder, own = model
     blind = {**own, "name": "blind"}

@@ -128,6 +128,24 @@ async def test_what_was_chosen_holds_until_something_else_is_chosen(agent, offer
 
 
 @pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param({"reasoning_effort": "extreme"}, id="an effort"),
+        pytest.param({"reasoning_effort": ["high"]}, id="a list"),
+        pytest.param({"model": "gpt-9"}, id="a model"),
+    ],
+)
+async def test_what_was_passed_over_when_a_task_began_does_not_end_it_once_callers_may_choose(agent, offered, begun):
+    async with agent(model=offered[1], askHuman=True) as guest:
+        task = await guest.say("Ask the human about dessert", metadata=begun)
+    async with agent(model=offered[1], askHuman=True, callerChoices=["Model", "ReasoningEffort"]) as guest:
+        done = await guest.say("Cake", taskId=task["id"])
+        assert done["status"]["state"] == "TASK_STATE_COMPLETED", done["status"]
+    last = offered[0].asked[-1]
+    assert (last["model"], last["reasoning_effort"]) == ("offline", "low")
+
+
+@pytest.mark.parametrize(
     ("metadata", "sentence"),
     [
         pytest.param({"model": "gpt-9"}, "metadata.model must be one of: offline, thinker", id="a model of nobody"),

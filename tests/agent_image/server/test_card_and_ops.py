@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.extensions import COST
+from fleetwright_agent.extensions import COST, TRUNCATED
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.memory_log import MemoryTaskLog
+from fleetwright_agent.server.sizes import MOST_OF_ARTIFACTS
 from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.turn.frames import CompactionEnd, Done, Frame, TurnRequest
 
@@ -238,8 +239,20 @@ async def test_an_end_that_could_not_be_stored_is_stored_once_the_log_is_mended(
     async with asyncio.timeout(5):
         while await log.busy():  # noqa: ASYNC110 - it asks from outside
             await asyncio.sleep(0.01)
-    assert (await door.get(task["id"]))["status"]["state"] == "TASK_STATE_FAILED"
+    kept = await door.get(task["id"])
+    assert kept["status"]["state"] == "TASK_STATE_FAILED"
+    assert [artifact["metadata"][COST]["success"] for artifact in kept["artifacts"]] == [False]
     assert (await door.call("CancelTask", {"id": task["id"]}))["error"]["code"] == -32002
+
+
+async def test_an_end_that_could_not_be_stored_is_as_large_as_any_other(open_door: Open) -> None:
+    async def endless(_: TurnRequest) -> AsyncIterator[Frame]:
+        yield Done("a" * (MOST_OF_ARTIFACTS + 1000))
+
+    door = await open_door(endless, log=FullLog())
+    (artifact,) = (await door.say("hello"))["artifacts"]
+    assert len(artifact["parts"][0]["text"]) <= MOST_OF_ARTIFACTS
+    assert (artifact["metadata"][TRUNCATED], COST in artifact["metadata"]) == (True, True)
 
 
 async def test_the_turn_is_let_go_when_the_agent_closes(open_door: Open) -> None:

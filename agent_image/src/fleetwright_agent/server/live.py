@@ -164,7 +164,8 @@ class Live:
         """Ends the task for those who wait, where the log cannot be written; `settle` or a restart ends it for good."""
         self._sealed, self._busy = True, False
         now = self._clock.now_ns()
-        records = [Record(self._seq + i, now, event) for i, event in enumerate(events, start=1)]
+        fitting = [event for event in map(self._fit, events) if event is not None]
+        records = [Record(self._seq + i, now, event) for i, event in enumerate(fitting, start=1)]
         self._unwritten = records[-1]
         for record in records:
             self._publish(record)

@@ -93,7 +93,7 @@ def _check_labels(metadata: Mapping[str, Any]) -> None:
 
 
 def _check_part(part: Part, input_modes: Collection[str]) -> None:
-    stated = part.media_type.partition(";")[0].strip().lower()
+    stated = _kind(part)
     if part.HasField("url"):
         _check_reference(part, stated)
     elif not part.HasField("text"):
@@ -133,8 +133,13 @@ def text_of(message: Message) -> str:
 
 def pictures_of(message: Message) -> tuple[Picture, ...]:
     """Those that came with it. Only a card whose agent sees takes any."""
-    shown = (part for part in message.parts if part.HasField("raw") and part.media_type.lower().startswith("image/"))
-    return tuple(Picture(part.media_type.partition(";")[0].strip().lower(), part.raw) for part in shown)
+    raw = ((_kind(part), part.raw) for part in message.parts if part.HasField("raw"))
+    return tuple(Picture(kind, data) for kind, data in raw if kind.startswith("image/"))
+
+
+def _kind(part: Part) -> str:
+    """Its media type, without parameters and however it is written."""
+    return part.media_type.partition(";")[0].strip().lower()
 
 
 def _told(part: Part) -> str:
