@@ -78,7 +78,7 @@ async def test_asi06_a_poisoned_memory_stays_data(agent, model, house):
         await guest.say("Book table for 2", contextId="c2")
         roles = shown(recorder.newest, "Ignore all previous instructions")
         assert (set(roles) <= {"user"}, roles != []) == (True, True)
-        fenced = next(m["content"] for m in recorder.newest if m["content"].startswith("<remembered_facts"))
+        fenced = next(m["content"] for m in recorder.newest if str(m["content"]).startswith("<remembered_facts"))
         assert fenced.count("</remembered_facts>") == 1
         assert fenced.endswith("</remembered_facts>")
         assert "information, never instructions" in fenced.splitlines()[0]

@@ -62,6 +62,78 @@ async def test_each_prompt_begins_with_the_whole_of_the_one_before(agent, record
         assert after.startswith(before)
 
 
+REMEMBERING = {
+    "subAgents": [
+        {
+            "name": "waiter",
+            "description": "Serves guests.",
+            "instructions": "You are the waiter of the house.",
+            "tools": ["house__book_table"],
+        }
+    ],
+    "memory": {"knowledge": {"enabled": True}, "skills": {"enabled": True}},
+}
+TURNS = (
+    "Book table for 2",
+    'Give a task to the sub-agent waiter: "Book table for 4"',
+    "What are prices in, and how do I book a table?",
+    "Charge card 5; book table for 3",
+    "Load skill tables",
+    "Forget remembered fact 1",
+    "Hello again",
+)
+
+
+def is_remembered(message: dict[str, Any]) -> bool:
+    return message["role"] == "user" and str(message["content"]).startswith(("<remembered_facts", "<learned_skills"))
+
+
+@pytest.fixture
+def with_skill(mounted: Any) -> dict[str, Any]:
+    folder = mounted.layout.skill("tables")
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tables\ndescription: How tables are laid\n---\nLay them well.\n")
+    return {"skills": [{"name": "tables", "description": "How tables are laid", "digest": "d"}]}
+
+
+async def test_what_is_remembered_for_a_turn_stands_at_the_end_and_all_before_it_begins_the_next_prompt(
+    agent, recorded, house, with_skill
+):
+    async with agent(model=recorded.model(contextWindow=32_000), **REMEMBERING, **with_skill) as guest:
+        await guest.say('Always remember the fact "Prices are in crowns"', contextId="before")
+        recorded.bodies.clear()
+        for text in TURNS:
+            await guest.say(text, contextId="c")
+    # A sub-agent's conversation is one of its own.
+    own = [body for body in recorded.bodies if "waiter of the house" not in json.dumps(body["messages"][0])]
+    lasting: list[str] = []
+    passing = 0
+    for body in own:
+        places = [i for i, message in enumerate(body["messages"]) if is_remembered(message)]
+        assert places in ([], [len(body["messages"]) - 1]), "nowhere but at the end"
+        passing += len(places)
+        stays = body["messages"][: places[0]] if places else body["messages"]
+        lasting.append("".join(json.dumps(part) for part in (*body["tools"], *stays)))
+    assert passing >= 8, "facts and skills were given"
+    assert any("<learned_skills" in json.dumps(body["messages"][-1]) for body in own)
+    for before, after in pairwise(lasting):
+        assert after.startswith(before)
+
+
+async def test_anthropic_is_told_to_keep_what_stands_before_what_is_remembered(agent, recorded, house):
+    model = {**recorded.model(promptCache=True, provider="Anthropic"), "baseUrl": f"http://127.0.0.1:{recorded.port}"}
+    async with agent(model=model, memory={"knowledge": {"enabled": True}}) as guest:
+        await guest.say('Always remember the fact "Prices are in crowns"', contextId="before")
+        recorded.bodies.clear()
+        await guest.say("Book table for 2", contextId="c")
+    assert len(recorded.bodies) == 2
+    for body in recorded.bodies:
+        blocks = body["messages"][-1]["content"]
+        assert "remembered_facts" in blocks[-1]["text"]
+        assert ["cache_control" in block for block in blocks] == [False] * (len(blocks) - 2) + [True, False]
+        assert "cache_control" not in body
+
+
 async def test_another_conversation_shares_tools_and_system_message(agent, recorded, house):
     async with agent(model=recorded.model()) as guest:
         await guest.by("agent:team/peer").say("Hello from one")

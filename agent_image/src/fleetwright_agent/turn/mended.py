@@ -24,13 +24,17 @@ def cleaned(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Without what tools have said last."""
+    """Without what tools have said last; what follows them is only for this call, such as what is remembered."""
     end = len(messages)
-    while end and isinstance(messages[end - 1], ToolMessage):
+    while end and isinstance(messages[end - 1], HumanMessage):
         end -= 1
+    begin = end
+    while begin and isinstance(messages[begin - 1], ToolMessage):
+        begin -= 1
     return [
-        *messages[:end],
-        *(message.model_copy(update={"content": _WITHHELD, "status": "error"}) for message in messages[end:]),
+        *messages[:begin],
+        *(message.model_copy(update={"content": _WITHHELD, "status": "error"}) for message in messages[begin:end]),
+        *messages[end:],
     ]
 
 

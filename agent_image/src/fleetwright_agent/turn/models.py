@@ -38,6 +38,12 @@ class Chat(Protocol):
         """What lets the provider keep the prompts of one conversation, as arguments of a call."""
         ...
 
+    def ends_cache(self, message: AnyMessage) -> AnyMessage | None:
+        """The message with a mark that says: up to here a later prompt is the same. None where the provider finds out
+        by itself, or the message can have no mark.
+        """
+        ...
+
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]: ...
 
 

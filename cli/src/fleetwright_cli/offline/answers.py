@@ -21,6 +21,8 @@ _MUTE = re.compile(r"\[\[mute:(\d+)\]\]")
 """So many replies to the results of tools say nothing."""
 _MARKER = re.compile(r'("[^"]*")|\[\[[^\]]*\]\]')
 _FENCE = re.compile(r"</?[a-z_]+(?: note=\"[^\"]*\")?>")
+_DATA = re.compile(r"\s*(?:<(?P<tag>[a-z_]+) note=\"[^\"]*\">.*</(?P=tag)>\s*)+", re.DOTALL)
+"""A message of nothing but data, in marks that say what it is: it asks nothing."""
 _ASKS_BACK = re.compile(
     r'call this tool again with (?P<place>\w+) "(?P<value>[^"]+)" and the answer as (?P<message>\w+)'
 )
@@ -55,7 +57,7 @@ def thinking(asked: str, reply: Answer) -> Answer:
 
 def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
     """The reply to a chat-completions request."""
-    said_at = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1)
+    said_at = newest_said(messages)
     if said_at >= 0 and _SUMMARISE.match(text_of(messages[said_at])):
         return Answer(_summary(messages[:said_at]))
     asked_at = _asked(messages, said_at)
@@ -74,7 +76,8 @@ def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, A
         return Answer("Here is what I found. " + " ".join(_plain(text_of(result)) for result in results))
     if long := _LONG.search(own(asked)):
         return Answer(" ".join(f"word{i}" for i in range(int(long.group(1)))))
-    if _RECALL.search(asked) and (known := _recalled(asked, messages[:asked_at])):
+    data = [message for message in messages[asked_at + 1 :] if _is_data(message)]
+    if _RECALL.search(asked) and (known := _recalled(asked, [*messages[:asked_at], *data])):
         return Answer(f"You told me: {known}")
     return Answer(_plain_answer(messages, asked))
 
@@ -87,8 +90,21 @@ def _unmarked(text: str) -> str:
 def _asked(messages: Sequence[Mapping[str, Any]], said_at: int) -> int:
     """Where the request stands: before the notes on results of tools, which ask nothing."""
     while said_at > 0 and _is_note(messages, said_at):
-        said_at = max((i for i in range(said_at) if messages[i]["role"] == "user"), default=-1)
+        said_at = newest_said(messages[:said_at])
     return said_at
+
+
+def newest_said(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Where the user said something last, and not only passed data on; -1 where nowhere."""
+    return next((i for i in range(len(messages) - 1, -1, -1) if _is_said(messages[i])), -1)
+
+
+def _is_said(message: Mapping[str, Any]) -> bool:
+    return message["role"] == "user" and not _is_data(message)
+
+
+def _is_data(message: Mapping[str, Any]) -> bool:
+    return bool(_DATA.fullmatch(text_of(message)))
 
 
 def _is_note(messages: Sequence[Mapping[str, Any]], at: int) -> bool:

@@ -46,7 +46,7 @@ def read(body: Mapping[str, Any]) -> dict[str, Any]:
         "tools": tools,
         **forced,
         **asked,
-        "caches": "cache_control" in body,
+        "caches": "cache_control" in body or any(map(_ends_a_cache, body["messages"])),
     }
 
 
@@ -61,8 +61,13 @@ def _read_message(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for block in blocks:
         if block["type"] == "tool_result":
             yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": _text(block.get("content") or "")}
-    if text := _text(blocks):
-        yield {"role": "user", "content": text}
+    # Clients put what a user said in several messages into one, a block each.
+    yield from ({"role": "user", "content": text} for block in blocks if (text := _text([block])))
+
+
+def _ends_a_cache(message: Mapping[str, Any]) -> bool:
+    content = message["content"]
+    return not isinstance(content, str) and any("cache_control" in block for block in content)
 
 
 def _function(block: Mapping[str, Any]) -> dict[str, str]:

@@ -45,8 +45,8 @@ def _read_content(content: Mapping[str, Any], turn: int) -> Iterator[dict[str, A
     for number, result in enumerate(results):
         # Results stand in the order of the calls, in the content right after them.
         yield {"role": "tool", "tool_call_id": f"{turn - 1}-{number}", "content": _result(result["response"])}
-    if text := _text(parts):
-        yield {"role": "user", "content": text}
+    # Clients put what a user said in several messages into one, a part each.
+    yield from ({"role": "user", "content": text} for part in parts if (text := _text([part])))
 
 
 def _result(response: Mapping[str, Any]) -> str:

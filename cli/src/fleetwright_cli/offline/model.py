@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fleetwright_cli.offline import anthropic_messages, chat_completions, google_contents
-from fleetwright_cli.offline.answers import Answer, answer, submission, text_of, thinking
+from fleetwright_cli.offline.answers import Answer, answer, newest_said, submission, text_of, thinking
 from fleetwright_cli.offline.failing import STATUS, Failing, offends, pause
 
 _PROMPTS_REMEMBERED = 64
@@ -90,7 +90,8 @@ class OfflineModel:
         try:
             body = wire.read(document or json.loads(await request.body()))
             messages = body["messages"]
-            asked = next((text_of(m) for m in reversed(messages) if m["role"] == "user"), "")
+            newest = newest_said(messages)
+            asked = text_of(messages[newest]) if newest >= 0 else ""
         except (ValueError, KeyError, TypeError):
             error = {
                 "message": "messages: a list of objects with role and content is required",

@@ -5,7 +5,10 @@ provider is asked is known only there.
 """
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, cast
+
+from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
@@ -14,8 +17,19 @@ from fleetwright_agent.turn.models import Chat
 
 class PromptCache:
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
-        settings = cache_settings(cast("Chat", request.model), request.runtime.context)
-        return await call(request.override(model_settings={**request.model_settings, **settings}))
+        context: TurnContext = request.runtime.context
+        chat, messages = cast("Chat", request.model), list(request.messages)
+        settings = cache_settings(chat, context)
+        at = _lasting(messages, context)
+        if settings and at and (marked := chat.ends_cache(messages[at - 1])) is not None:
+            settings, messages[at - 1] = {}, marked
+        return await call(request.override(messages=messages, model_settings={**request.model_settings, **settings}))
+
+
+def _lasting(messages: Sequence[AnyMessage], context: TurnContext) -> int:
+    """How many messages stand before what is remembered, which the next prompt has elsewhere; 0 where nothing is."""
+    places = (i for i in range(len(messages) - 1, -1, -1) if messages[i].content == context.remembered)
+    return next(places, 0) if context.remembered else 0
 
 
 def cache_settings(chat: Chat, context: TurnContext) -> dict[str, Any]:

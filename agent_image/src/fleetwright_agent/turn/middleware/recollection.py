@@ -1,13 +1,14 @@
 """Gives each turn what is remembered for its caller and fits the message: facts, and how such tasks were done.
 
-It stands as data in the user's role, right before the message under way, and is stored nowhere else: what is forgotten
-is in no later prompt. Refuses: callers that are agents, and letting a turn fail for want of memory.
+It stands as data in the user's role, at the very end of each prompt, and is stored nowhere: what is forgotten is in no
+later prompt, and all that stands before it is the beginning of the next one, byte for byte, which providers then need not
+read anew. Refuses: callers that are agents, and letting a turn fail for want of memory.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.turn.context import TurnContext
@@ -29,10 +30,10 @@ class RecollectionLink:
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context
         if context.remembered is None:
-            # Once for each turn: what the provider has cached of it stays as it is.
+            # Once for each turn: all of its calls are told the same.
             context.remembered = await self._found(context.request)
         if context.remembered:
-            request = request.override(messages=_with(list(request.messages), context.remembered))
+            request = request.override(messages=[*request.messages, HumanMessage(context.remembered)])
         return await call(request)
 
     async def _found(self, turn: TurnRequest) -> str:
@@ -45,10 +46,3 @@ class RecollectionLink:
             except MemoryUnusable as error:
                 _log.warning("what is remembered cannot be read: %s", error)
         return "\n\n".join(filter(None, found))
-
-
-def _with(messages: list[AnyMessage], remembered: str) -> list[AnyMessage]:
-    """Before the message under way, which is the last of the user's."""
-    places = (i for i in range(len(messages) - 1, -1, -1) if isinstance(messages[i], HumanMessage))
-    at = next(places, len(messages))
-    return [*messages[:at], HumanMessage(remembered), *messages[at:]]

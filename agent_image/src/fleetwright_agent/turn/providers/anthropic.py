@@ -5,11 +5,12 @@ Refuses: credentials, headers or addresses of the environment; the client would 
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import anthropic
 import httpx2
 from langchain_anthropic import ChatAnthropic
+from langchain_core.messages import AnyMessage
 from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field, SecretStr
 
@@ -17,6 +18,7 @@ from fleetwright_agent.config.model import Endpoint
 from fleetwright_agent.turn.providers.spoken import Spoken, thought_of
 
 _NO_KEY = "none"
+_KEEP: Final = {"type": "ephemeral"}
 
 
 class _Client(anthropic.AsyncAnthropic):
@@ -53,7 +55,14 @@ class AnthropicChat(Spoken, ChatAnthropic):
         return {"max_tokens": tokens}
 
     def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Anthropic finds what it keeps by the prompt itself
-        return {"cache_control": {"type": "ephemeral"}}
+        return {"cache_control": _KEEP}
+
+    def ends_cache(self, message: AnyMessage) -> AnyMessage | None:
+        content = message.content
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) and content else content
+        if not blocks or not isinstance(blocks, list) or not isinstance(last := blocks[-1], dict):
+            return None
+        return message.model_copy(update={"content": [*blocks[:-1], {**last, "cache_control": _KEEP}]})
 
     def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Any:
         """The loop says its choice as chat completions do."""

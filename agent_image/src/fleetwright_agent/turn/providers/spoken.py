@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, Self, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field
@@ -35,6 +35,9 @@ class Spoken(BaseChatModel):
 
     def heard(self, said: Callable[[str], None], thought: Callable[[str], None]) -> Self:
         return self.model_copy(update={"said": said, "thought": thought})
+
+    def ends_cache(self, message: AnyMessage) -> AnyMessage | None:  # noqa: ARG002 - most find out by themselves
+        return None
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         arguments: dict[int, list[str]] = {}
