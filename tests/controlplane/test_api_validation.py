@@ -105,7 +105,8 @@ BAD = [
         AGENT, "spec.model.fallbacks", [{"name": "b"}] * 5, "must have at most 4 items", id="fallbacks are few"
     ),
     pytest.param(AGENT, "spec.model.provider", "Else", "Unsupported value", id="a provider is one that is known"),
-    pytest.param(AGENT, "spec.limits.maxRepeatedCalls", 1, "greater than or equal to 2", id="one call is no repeat"),
+    pytest.param(AGENT, "spec.limits.maxRepeatedCalls", 1, "must be 0, which looks for no", id="one call is no repeat"),
+    pytest.param(AGENT, "spec.model.retries", -1, "greater than or equal to 0", id="no call is tried less than once"),
     pytest.param(AGENT, "metadata.name", "1st", "start with a letter", id="an agent's name is a service's name"),
     pytest.param(AGENT, "metadata.name", "a.b", "becomes a Service", id="an agent's name has no dot"),
     pytest.param(

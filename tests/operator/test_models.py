@@ -17,6 +17,7 @@ OWN = {
     "proxyURL": "http://proxy.example.com:3128",
     "temperature": "0.5",
     "timeout": "30s",
+    "retries": 0,
     "price": PRICE,
 }
 ELSEWHERE = {"name": "other", "baseURL": "https://other.example.com", "provider": "Anthropic"}
@@ -28,7 +29,12 @@ def test_a_fallback_without_an_address_is_where_the_agents_model_is():
     own = models_config({"model": {**OWN, "fallbacks": [{"name": "known"}]}}, CATALOG)
     (fallback,) = own["fallbacks"]
     assert {key: fallback[key] for key in PLACE} == {key: own[key] for key in PLACE}
-    assert (fallback["name"], fallback["contextWindow"], fallback["timeoutSeconds"]) == ("known", 9, 30)
+    assert (fallback["name"], fallback["contextWindow"], fallback["timeoutSeconds"], fallback["retries"]) == (
+        "known",
+        9,
+        30,
+        0,
+    )
 
 
 def test_one_with_an_address_takes_no_credential_along():

@@ -93,3 +93,43 @@ async def test_one_message_that_is_refused_does_not_end_its_conversation(agent):
         again = await guest.say("What is my dog called?", contextId=bad["contextId"])
         assert "Rex" in again["artifacts"][0]["parts"][0]["text"]
         assert await guest.metric('llm_mended_requests_total{outcome="answered"}') == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "limits", "reason", "effects"),
+    [
+        pytest.param(
+            "Book table for 2 [[again:9!]]",
+            {"maxRepeatedCalls": 0, "maxModelCalls": 8},
+            "model_call_limit",
+            8,
+            id="repeats until the limit of calls",
+        ),
+        pytest.param(
+            "Book table for 2 [[mute:1]]", {"maxEmptyReplies": 0}, "model_empty_answer", 1, id="a model that is mute"
+        ),
+        pytest.param("Rex.\x07", {"maxMendedRequests": 0}, "model_refused_request", 0, id="a prompt that is refused"),
+    ],
+)
+async def test_what_mends_a_loop_can_be_switched_off(agent, house, text, limits, reason, effects):
+    async with agent(limits=limits) as guest:
+        task = await guest.say(text)
+        assert task["status"]["message"]["metadata"]["reason"] == reason
+        for name in ("repeated_tool_calls_total", "llm_empty_replies_total", "llm_mended_requests_total"):
+            assert not await guest.metric(name)
+    assert len(house.ledger) == effects
+
+
+@pytest.mark.parametrize(
+    ("retries", "calls", "state"),
+    [
+        pytest.param(0, 1, "TASK_STATE_FAILED", id="none"),
+        pytest.param(1, 2, "TASK_STATE_COMPLETED", id="one, which finds the model well again"),
+    ],
+)
+async def test_a_call_that_fails_is_tried_again_as_often_as_is_declared(agent, model, retries, calls, state):
+    recorder, own = model
+    async with agent(model=own | {"retries": retries}) as guest:
+        task = await guest.say(f"Hello to you all [[fail:503*1]] {retries}")
+        assert task["status"]["state"] == state
+    assert len(recorder.asked) == calls

@@ -27,6 +27,7 @@ from fleetwright_agent.turn.middleware.limits import LimitsLink
 from fleetwright_agent.turn.middleware.mending import Mending
 from fleetwright_agent.turn.middleware.model_calls import ModelFailed
 from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
+from fleetwright_agent.turn.middleware.repeats import RepeatsLink
 from fleetwright_agent.turn.models import build_chat, portable
 from fleetwright_agent.turn.supplies import Supplies
 
@@ -37,14 +38,23 @@ SECOND = {
     "maxOutputTokens": 1000,
     "timeoutSeconds": 5,
 }
-USUAL = ["EquipmentLink", "CompactionLink", "LimitsLink", "EmptyReplies", "Mending", "Sight", "ModelCalls"]
+USUAL = [
+    "EquipmentLink",
+    "CompactionLink",
+    "LimitsLink",
+    "RepeatsLink",
+    "EmptyReplies",
+    "Mending",
+    "Sight",
+    "ModelCalls",
+]
 ALL = [
     "DeferralLink",
     *USUAL[:2],
     "RecollectionLink",
-    "LimitsLink",
+    *USUAL[2:4],
     "TypedResultLink",
-    *USUAL[3:5],
+    *USUAL[4:6],
     "ModelFallback",
     "ReasoningEffort",
     "Sight",
@@ -64,6 +74,14 @@ class ModelCalls:
         pytest.param({}, USUAL, id="what is not configured is not there"),
         pytest.param(
             {
+                "compaction": {"mode": "Off"},
+                "limits": {"maxRepeatedCalls": 0, "maxEmptyReplies": 0, "maxMendedRequests": 0},
+            },
+            ["EquipmentLink", "CompactionLink", "LimitsLink", "Sight", "ModelCalls"],
+            id="what is switched off is not there, but for what shows the views that an earlier revision made",
+        ),
+        pytest.param(
+            {
                 "results": [RESULT],
                 "model": {"fallbacks": [SECOND], "promptCache": True, "reasoningEffort": "low", "vision": True},
                 "memory": {"knowledge": {"enabled": True}},
@@ -74,16 +92,16 @@ class ModelCalls:
         ),
         pytest.param(
             {"model": {"fallbacks": [{**SECOND, "promptCache": True}]}},
-            [*USUAL[:5], "ModelFallback", "Sight", "PromptCache", "ModelCalls"],
+            [*USUAL[:6], "ModelFallback", "Sight", "PromptCache", "ModelCalls"],
             id="a fallback alone may have a cache",
         ),
         pytest.param(
             {"callerChoices": ["ReasoningEffort"]},
-            [*USUAL[:5], "ReasoningEffort", "Sight", "ModelCalls"],
+            [*USUAL[:6], "ReasoningEffort", "Sight", "ModelCalls"],
             id="callers may say how long a model thinks of which nothing is said",
         ),
         pytest.param(
-            {"model": {"vision": True}}, [*USUAL[:5], "ModelCalls"], id="where all see, nobody looks for pictures"
+            {"model": {"vision": True}}, [*USUAL[:6], "ModelCalls"], id="where all see, nobody looks for pictures"
         ),
     ],
 )
@@ -244,7 +262,7 @@ async def test_a_call_that_is_repeated(turn, outcome):
         sent.extend(request.messages)
         return ModelResponse([AIMessage("done")])
 
-    link = LimitsLink(Limits(), metrics)
+    link = RepeatsLink(Limits().max_repeated_calls, metrics)
     request = request_of(HumanMessage("Look."), *turn)
     if outcome == "ended":
         with pytest.raises(TurnFailed) as ended:
@@ -261,7 +279,7 @@ async def test_a_call_that_is_repeated(turn, outcome):
 
 
 async def test_a_turn_has_so_many_calls_of_the_model(config):
-    link = LimitsLink(Limits.model_validate({"maxModelCalls": 3}), Metrics(CollectorRegistry()))
+    link = LimitsLink(Limits.model_validate({"maxModelCalls": 3}).most_model_calls)
     with pytest.raises(TurnFailed, match="its limit of 3 calls"):
         await link.around_model(request_of(HumanMessage("x"), *different(3)), Models())
 
@@ -293,7 +311,7 @@ async def test_a_model_that_says_nothing_to_a_result(turn, silent, asked):
         heard.append(sum(message.text == CONTINUE for message in request.messages))
         return ModelResponse([AIMessage("" if len(heard) <= silent else "Well.")])
 
-    await EmptyReplies(Metrics(CollectorRegistry())).around_model(request_of(HumanMessage("x"), *turn), answer)
+    await EmptyReplies(3, Metrics(CollectorRegistry())).around_model(request_of(HumanMessage("x"), *turn), answer)
     assert heard == list(range(asked + 1))
 
 
@@ -321,7 +339,7 @@ async def test_a_refused_request_is_tried_again_without_what_it_may_be(messages,
             return ModelResponse([AIMessage("done")])
         raise failed("model_refused_request", elsewhere=False)
 
-    work = Mending(metrics).around_model(request_of(*messages), answer)
+    work = Mending(2, metrics).around_model(request_of(*messages), answer)
     if outcome == "answered":
         await work
         assert len(calls) > 1

@@ -61,6 +61,8 @@ class Endpoint(Part):
     max_output_tokens: int = Field(gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
     timeout_seconds: int = Field(gt=0)
+    retries: int = Field(default=2, ge=0, le=10)
+    """Of a call that failed with what may pass; 0 tries each once."""
     prompt_cache: bool = False
     """Whether calls say what the provider may cache; some that are only compatible refuse what they do not know."""
     vision: bool = False

@@ -63,8 +63,15 @@ class Limits(Part):
     """Calls of tools, peers included, that one message may cause."""
     max_model_calls: int | None = Field(default=None, gt=0)
     """Replies of the model that one message may cause; without it as many as its calls of tools need."""
-    max_repeated_calls: int = Field(default=6, ge=2)
-    """The same call of a tool with the same result, so many times, ends the turn; at half of it the model is told."""
+    max_repeated_calls: int = Field(default=6, ge=0)
+    """The same call of a tool with the same result, so many times, ends the turn; at half of it the model is told.
+
+    With 0 nobody looks for repeats.
+    """
+    max_empty_replies: int = Field(default=3, ge=0)
+    """So often a model that says nothing to the results of its tools is asked to go on; with 0 never."""
+    max_mended_requests: int = Field(default=2, ge=0, le=2)
+    """So often a prompt that a provider refused is changed and sent again; with 0 never."""
     max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
     """Of the body of one request; what is larger is refused before it is read."""
     max_requests_per_minute: int | None = Field(default=None, gt=0)
@@ -77,6 +84,13 @@ class Limits(Part):
     """That are open at once."""
     stall_seconds: int = Field(default=0, ge=0)
     """A turn in which nothing happens for so long has failed; 0 measures nothing."""
+
+    @field_validator("max_repeated_calls")
+    @classmethod
+    def _repeats(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("one call is no repeat: 0 looks for none, 2 is the least")
+        return value
 
     @property
     def most_model_calls(self) -> int:

@@ -10,6 +10,10 @@ compaction, model fallback, message capture. Ours keeps it where a link is one o
 - the prompt cache and how long to think stand inside the fallback, because each model is told in its own way;
 - capture is the innermost: each attempt is heard, counted and charged where it is made.
 
+Each has its switch in the configuration, but for three: equipment (a call without its prompt and tools is none), the
+limit of calls (nothing else ends a model that goes on and on), and capture (what is not counted is in no budget).
+Compaction that is `Off` stays, because it shows the views that an earlier revision has made.
+
 Enforcement and audit are around calls of tools, in `middleware/tool_calls.py`. Memory is written when the turn has
 ended (`turn/graph.py`): a link that wrote it would write what a later failure takes back.
 """
@@ -17,10 +21,11 @@ ended (`turn/graph.py`): a link that wrote it would write what a later failure t
 from collections.abc import Iterator, Sequence
 
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.config.server import CallerChoice
+from fleetwright_agent.config.server import CallerChoice, Limits
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.memory.recollections import facts_of, skills_of
 from fleetwright_agent.memory.views import Views
+from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.tools.skills import skill_reader
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.middleware.compaction import CompactionLink
@@ -35,6 +40,7 @@ from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
 from fleetwright_agent.turn.middleware.prompt_cache import PromptCache
 from fleetwright_agent.turn.middleware.reasoning_effort import ReasoningEffort
 from fleetwright_agent.turn.middleware.recollection import Recollect, RecollectionLink
+from fleetwright_agent.turn.middleware.repeats import RepeatsLink
 from fleetwright_agent.turn.middleware.sight import Sight
 from fleetwright_agent.turn.middleware.traced import TracedModel
 from fleetwright_agent.turn.middleware.typed_result import TypedResultLink
@@ -55,7 +61,7 @@ def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: S
         EquipmentLink(prompt),
         _compaction(supplies, config.model, views=views, calls=calls),
         *([RecollectionLink(remembered)] if (remembered := tuple(_recollections(supplies))) else []),
-        LimitsLink(config.limits, supplies.metrics),
+        *_guards(config.limits, supplies.metrics),
         *([TypedResultLink(config.results)] if config.results else []),
         *_innermost(supplies, calls=calls, chats=chats),
     )
@@ -72,7 +78,7 @@ def sub_agent_links(
     return (
         EquipmentLink(lambda context: sub_agent_prompt(sub_agent.instructions, context.unreachable)),
         _compaction(supplies, model_of(sub_agent, supplies.config.model), views=views, calls=calls),
-        LimitsLink(limits, supplies.metrics),
+        *_guards(limits, supplies.metrics),
         *_innermost(supplies, calls=calls, chats=chats),
     )
 
@@ -88,12 +94,17 @@ def _compaction(supplies: Supplies, model: Model, *, views: Views, calls: ModelC
     return CompactionLink(config.compaction, model, supplies.metrics, views=views, calls=calls, read_skill=read_skill)
 
 
+def _guards(limits: Limits, metrics: Metrics) -> tuple[ModelLink, ...]:
+    repeats = limits.max_repeated_calls
+    return (LimitsLink(limits.most_model_calls), *([RepeatsLink(repeats, metrics)] if repeats else []))
+
+
 def _innermost(supplies: Supplies, *, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
-    metrics, choices = supplies.metrics, supplies.config.caller_choices
+    metrics, choices, limits = supplies.metrics, supplies.config.caller_choices, supplies.config.limits
     thinks = CallerChoice.REASONING_EFFORT in choices
     return (
-        EmptyReplies(metrics),
-        Mending(metrics),
+        *([EmptyReplies(limits.max_empty_replies, metrics)] if limits.max_empty_replies else []),
+        *([Mending(limits.max_mended_requests, metrics)] if limits.max_mended_requests else []),
         *([ModelFallback(chats, metrics, chosen=CallerChoice.MODEL in choices)] if len(chats) > 1 else []),
         *([ReasoningEffort(chosen=thinks)] if thinks or any(chat.endpoint.reasoning_effort for chat in chats) else []),
         # A conversation that was begun with a model that sees goes on with one that does not.

@@ -23,7 +23,7 @@ _ADDRESSES = {
     ANTHROPIC: "https://api.anthropic.com",
     GOOGLE: "https://generativelanguage.googleapis.com",
 }
-_MANNER = ("temperature", "timeout")
+_MANNER = ("temperature", "timeout", "retries")
 _PLACE = ("provider", "baseURL", "apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL", "promptCache")
 
 
@@ -105,6 +105,7 @@ def _endpoint(field: str, model: Model, catalog: Catalog) -> dict[str, Any]:
         **({"caFile": authority.path} if authority else {}),
         **({"proxyUrl": model["proxyURL"]} if "proxyURL" in model else {}),
         **({"temperature": float(model["temperature"])} if "temperature" in model else {}),
+        **({"retries": model["retries"]} if "retries" in model else {}),
         **({"promptCache": True} if model.get("promptCache", provider == ANTHROPIC) else {}),
         **({"vision": True} if model.get("vision") else {}),
         **({"reasoningEffort": model["reasoningEffort"]} if "reasoningEffort" in model else {}),

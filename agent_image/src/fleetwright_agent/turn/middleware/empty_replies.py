@@ -1,9 +1,7 @@
-"""Asks a model to go on that says nothing to the results of its tools, three times at most (T-05).
+"""Asks a model to go on that says nothing to the results of its tools (T-05).
 
 The asking is sent and not stored; a model that stays silent gives the turn its empty answer.
 """
-
-from typing import Final
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
@@ -13,18 +11,18 @@ from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Reques
 from fleetwright_agent.turn.middleware.model_calls import answer_of
 from fleetwright_agent.turn.rounds import answers_tools
 
-_MOST: Final = 3
-
 
 class EmptyReplies:
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, most: int, metrics: Metrics) -> None:
+        """Args: `most` is how often it is asked for one reply."""
+        self._most = most
         self._metrics = metrics
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         reply = await call(request)
         messages: list[AnyMessage] = list(request.messages)
         asked = 0
-        while asked < _MOST and answers_tools(request.state["messages"]) and _is_empty(reply):
+        while asked < self._most and answers_tools(request.state["messages"]) and _is_empty(reply):
             asked += 1
             self._metrics.empty_replies.inc()
             messages.append(HumanMessage(CONTINUE))

@@ -11,7 +11,9 @@ from fleetwright_agent.turn.middleware.model_calls import ModelFailed
 
 
 class Mending:
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, most: int, metrics: Metrics) -> None:
+        """Args: `most` is how often a prompt is tried again."""
+        self._mends = (cleaned, withheld)[:most]
         self._metrics = metrics
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
@@ -24,7 +26,7 @@ class Mending:
 
     async def _mended(self, request: Request, call: ModelCall, refused: ModelFailed) -> Reply:
         sent = list(request.messages)
-        for mend in (cleaned, withheld):
+        for mend in self._mends:
             mended = mend(sent)
             if mended == sent:
                 continue

@@ -28,7 +28,6 @@ from fleetwright_agent.turn.models import Chat
 
 T = TypeVar("T")
 _OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
-_ATTEMPTS = 3
 _CHARACTERS = 4
 """Of a token, where nobody counts."""
 _LONGEST_BACKOFF = 30.0
@@ -88,7 +87,7 @@ class ModelCalls:
         async def once() -> Reply:
             return await self._once(request, call, context, account)
 
-        return await self._tried(once, context, account)
+        return await self._tried(once, context, account, _chat(request).endpoint.retries)
 
     async def aside(
         self, prompt: Sequence[AnyMessage], *, model: Any, context: TurnContext, account: Account
@@ -109,12 +108,12 @@ class ModelCalls:
             async with self._books.reserved(
                 account.price, tokens_in=estimate(prompt), tokens_out=self._model.max_output_tokens
             ):
-                return await self._tried(once, context, account)
+                return await self._tried(once, context, account, self._model.retries)
         except OverBudget:
             raise ModelFailed(_OVER_BUDGET) from None
 
-    async def _tried(self, once: Callable[[], Awaitable[T]], context: TurnContext, account: Account) -> T:
-        for attempt in range(1, _ATTEMPTS + 1):
+    async def _tried(self, once: Callable[[], Awaitable[T]], context: TurnContext, account: Account, retries: int) -> T:
+        for attempt in range(1, retries + 2):
             if context.failure is not None:
                 raise context.failure
             try:
@@ -128,7 +127,7 @@ class ModelCalls:
                     context.emit(self._books.charge(message, account, context.request))
                 wait = backoff(attempt, failure.retry_after)
                 impatient = context.patience is not None and wait > context.patience
-                if not failure.transient or attempt == _ATTEMPTS or impatient:
+                if not failure.transient or attempt > retries or impatient:
                     raise ModelFailed(failure) from error
                 if context.spoken and account.purpose is Purpose.ANSWER:
                     context.emit(Reset(failure.reason))
