@@ -1,8 +1,8 @@
 """Gives each turn what is remembered for its caller and fits the message: facts, and how such tasks were done.
 
 It stands as data in the user's role, at the very end of each prompt, and is stored nowhere: what is forgotten is in no
-later prompt, and all that stands before it is the beginning of the next one, byte for byte, which providers then need not
-read anew. Refuses: callers that are agents, and letting a turn fail for want of memory.
+later prompt, and all that stands before it is the beginning of the next one, byte for byte, which providers then need
+not read anew. Refuses: callers that are agents, and letting a turn fail for want of memory.
 """
 
 import logging
