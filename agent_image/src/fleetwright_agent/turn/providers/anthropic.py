@@ -59,8 +59,9 @@ class AnthropicChat(Spoken, ChatAnthropic):
 
     def ends_cache(self, message: AnyMessage) -> AnyMessage | None:
         content = message.content
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) and content else content
-        if not blocks or not isinstance(blocks, list) or not isinstance(last := blocks[-1], dict):
+        said: list[Any] = [{"type": "text", "text": content}] if content else []
+        blocks = content if isinstance(content, list) else said
+        if not blocks or not isinstance(last := blocks[-1], dict):
             return None
         return message.model_copy(update={"content": [*blocks[:-1], {**last, "cache_control": _KEEP}]})
 
