@@ -63,6 +63,8 @@ class Telling:
         self._emit = emit
         self._started = clock.monotonic()
         self._bill = Bill(before=job.pause.cost if job.pause else None)
+        self.owe = self._bill.add
+        """Adds to what it costs. The bill's own: whoever keeps it for later must not keep the task alive with it."""
         self._spoken = GrowingAnswer(job.task_id, job.context_id, emit)
         self._thought = ""
         self._whole: str | None = None
@@ -83,9 +85,6 @@ class Telling:
         self._spoken.resume(task)
         for each in used:
             self.owe(each)
-
-    def owe(self, used: Usage | PeerCost) -> None:
-        self._bill.add(used)
 
     def stop(self) -> None:
         """Nothing is told by itself any more."""
