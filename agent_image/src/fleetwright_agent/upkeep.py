@@ -119,7 +119,9 @@ class Upkeep:
         if not self._parts.log.problem and self._parts.clock.monotonic() < self._due:
             return
         retention = self._parts.config.task_retention_seconds
-        forgotten = await self._parts.log.sweep(self._parts.clock.now_ns() - retention * 1_000_000_000)
+        before = self._parts.clock.now_ns() - retention * 1_000_000_000
+        forgotten = await self._parts.log.sweep(before)
+        self._parts.tasks.forget_ended(before)
         await self._waiting.tidy()
         if self._parts.pushes:
             await self._parts.pushes.refresh()

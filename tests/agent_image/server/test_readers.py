@@ -13,7 +13,7 @@ from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.events import Event, agent_message, fold, status_event
 from fleetwright_agent.server.live import Live, LiveTasks
-from fleetwright_agent.server.log import Accepted, Claim, Stored
+from fleetwright_agent.server.log import Accepted, Claim, Key, Stored
 from fleetwright_agent.server.memory_log import MemoryTaskLog
 from fleetwright_agent.server.outcomes import CANCELED
 from fleetwright_agent.server.runs import Runs
@@ -483,3 +483,17 @@ async def test_work_that_is_told_to_leave_and_does_not_yet(last: str, left: bool
     assert (task.status.state == TaskState.TASK_STATE_CANCELED, live.busy) == (not left, left)
     for other in asyncio.all_tasks() - {asyncio.current_task()}:
         other.cancel()
+
+
+def test_what_the_log_has_forgotten_is_not_found_though_somebody_holds_it() -> None:
+    tasks = LiveTasks(MemoryTaskLog(), Clock())
+    held = []
+    for name, state in (("old", TaskState.TASK_STATE_COMPLETED), ("asks", TaskState.TASK_STATE_INPUT_REQUIRED)):
+        task = Task(id=name, status=TaskStatus(state=state))
+        held.append(tasks.add(Stored(n=len(held), owner="me", seq=1, busy=False, task=task, updated_ns=5)))
+    tasks.forget_ended(5)
+    assert tasks.known("me", "old") is held[0], "no older than that"
+    tasks.forget_ended(6)
+    assert (tasks.known("me", "old"), tasks.known("me", "asks")) == (None, held[1])
+    tasks.forget([Key("me", "asks")])
+    assert tasks.known("me", "asks") is None

@@ -130,6 +130,7 @@ class Erasure:
         stores = self._stores
         await belongings.erase(stores.conversations, begun.target, tasks=[key.task_id for key in keys])
         await stores.log.forget(owner, context_id)
+        self._tasks.forget(keys)
         await asyncio.to_thread(stores.sessions.erase, owner, context_id)
         await stores.knowledge.erase(owner, context_id)
         await stores.skills.erase(owner, context_id)

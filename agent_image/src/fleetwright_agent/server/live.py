@@ -6,15 +6,25 @@ Runners and readers hold it, the registry only knows it weakly: a task at rest t
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from a2a.types.a2a_pb2 import Message, Task, TaskState
 
 from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.events import RESTING, Event, catch_up, copy_of, fold, going_on, join, status_event
-from fleetwright_agent.server.log import Accepted, AtRest, Claim, Known, NotResting, Record, Stored, TaskLog
+from fleetwright_agent.server.events import (
+    RESTING,
+    TERMINAL,
+    Event,
+    catch_up,
+    copy_of,
+    fold,
+    going_on,
+    join,
+    status_event,
+)
+from fleetwright_agent.server.log import Accepted, AtRest, Claim, Key, Known, NotResting, Record, Stored, TaskLog
 from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.sizes import Room
 
@@ -287,6 +297,18 @@ class LiveTasks:
             self._known[stored.owner, stored.task.id] = live
             self._added += 1
         return live
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        """They are gone from the log: nobody finds them any more, whoever may still hold them."""
+        for key in keys:
+            self._known.pop((key.owner, key.task_id), None)
+
+    def forget_ended(self, before_ns: int) -> None:
+        """The same for those that the log forgets by their age."""
+        old = [
+            key for key, live in tuple(self._known.items()) if live.state in TERMINAL and live.updated_ns < before_ns
+        ]
+        self.forget(Key(*key) for key in old)
 
     async def find(self, owner: str, task_id: str) -> Live | None:
         if live := self._known.get((owner, task_id)):
