@@ -131,6 +131,10 @@ async def _is(door: Any, outcome: str, number: float) -> bool:
     return await counted(door, outcome) == number
 
 
+async def _lists(door: Any, number: int) -> bool:
+    return bool((await status(door))["dead"] == number)
+
+
 @pytest.mark.parametrize(
     ("script", "attempts", "reason"),
     [
@@ -150,6 +154,7 @@ async def test_a_letter_is_given_up_and_people_are_told(
     task = await sent(door, "hello", {"url": hook.url})
     await hook.until(attempts)
     await eventually(lambda: _is(door, "dead" if reason else "delivered", 1))
+    await eventually(lambda: _lists(door, 1 if reason else 0))
     await asyncio.sleep(0.3)
     assert len(hook.heard) == attempts
     assert trap.heard == []

@@ -186,19 +186,20 @@ class Courier:
         return await self._receivers.post(owner, registration.url, headers, body.encode())
 
     async def _record(self, letter: Letter, answer: Answer) -> None:
-        count = self._metrics.push_deliveries.labels
+        """Counts what is written, once: where the log is unusable the letter goes out again."""
         now = self._clock.now_ns()
         if answer.verdict is Verdict.DELIVERED:
-            count("delivered").inc()
             await self._store.delivered(letter.id)
+            outcome = "delivered"
         elif answer.verdict is Verdict.AGAIN and letter.attempts < len(self._pauses):
-            count("retried").inc()
             await self._store.put_off(letter.id, until_ns=now + round(self._pauses[letter.attempts] * 1e9))
+            outcome = "retried"
         else:
-            count("dead").inc()
+            await self._store.give_up(letter.id, reason=answer.reason, at_ns=now)
             told = {"task": letter.task.id, "host": letter.registration.host, "reason": answer.reason}
             _logger.error("a push notification was given up", extra=told)
-            await self._store.give_up(letter.id, reason=answer.reason, at_ns=now)
+            outcome = "dead"
+        self._metrics.push_deliveries.labels(outcome).inc()
 
     async def _is_due(self) -> bool:
         due = await self._store.next_due_ns(but=())
