@@ -54,17 +54,17 @@ class Photographed(Database):
         self._camera = camera
         self._changes = 0
 
-    def _commit(self) -> None:
+    def _commit(self, transaction) -> None:
         if self._is_news():
             self._camera.shoot()
-        super()._commit()
+        super()._commit(transaction)
 
-    def _ended(self) -> None:
+    def _ended(self, jobs) -> None:
         # Before anybody hears of it, and goes on.
         if self._is_news():
             self._camera.shoot()
             self._changes = self._connection.total_changes
-        super()._ended()
+        super()._ended(jobs)
 
     def _is_news(self) -> bool:
         return self._connection is not None and self._connection.total_changes != self._changes

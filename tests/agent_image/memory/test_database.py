@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.memory.database import Database, MemoryUnusable
+from fleetwright_agent.memory.transaction import Job
 
 SCHEMA = ("CREATE TABLE kept (n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT UNIQUE);",)
 Work = Callable[[sqlite3.Connection], Any]
@@ -24,8 +25,8 @@ class Counting(Database):
 
     commits = 0
 
-    def _ended(self) -> None:
-        super()._ended()
+    def _ended(self, jobs: list[Job[Any]]) -> None:
+        super()._ended(jobs)
         self.commits += 1
 
 

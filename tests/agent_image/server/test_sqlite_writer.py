@@ -1,13 +1,16 @@
-"""The thread that writes: what one piece of work does wrong is nobody else's failure, and none ends the thread."""
+"""Who writes, the thread or the event loop for it: what one piece of work does wrong is nobody else's failure."""
 
 import asyncio
 import sqlite3
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fleetwright_agent.memory.transaction import Transaction
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.sqlite_writer import Writer
 
@@ -16,11 +19,15 @@ Work = Callable[[sqlite3.Connection], Any]
 
 @pytest.fixture
 async def writer(tmp_path: Path) -> AsyncIterator[Writer]:
-    connection = sqlite3.connect(tmp_path / "w.db", isolation_level=None, check_same_thread=False)
-    connection.execute("CREATE TABLE kept (what TEXT UNIQUE)")
-    made = Writer(connection)
+    made = Writer(opened(tmp_path / "w.db"))
     yield made
     await made.aclose()
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.executescript("PRAGMA journal_mode = WAL; CREATE TABLE kept (what TEXT UNIQUE)")
+    return connection
 
 
 def keeps(what: Any) -> Work:
@@ -39,6 +46,7 @@ def breaks(error: BaseException, *, first: Work) -> Work:
     return work
 
 
+@pytest.mark.parametrize("ask", [Writer.submit, Writer.submit_short], ids=["by the thread", "by the event loop"])
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
@@ -48,28 +56,31 @@ def breaks(error: BaseException, *, first: Work) -> Work:
     ],
 )
 async def test_work_that_fails_is_undone_alone_and_the_next_is_written(
-    writer: Writer, broken: Work, told: type[Exception]
+    writer: Writer, ask: Any, broken: Work, told: type[Exception]
 ) -> None:
     async with asyncio.timeout(10):
         answers = await asyncio.gather(
-            writer.submit(keeps("a")), writer.submit(broken), writer.submit(keeps("b")), return_exceptions=True
+            ask(writer, keeps("a")), ask(writer, broken), ask(writer, keeps("b")), return_exceptions=True
         )
         assert (answers[0], type(answers[1]).__mro__.count(told), answers[2]) == (1, 1, 1)
         assert await writer.submit(kept) == ["a", "b"]
     assert writer.problem is None
 
 
-async def test_where_sqlite_has_undone_the_batch_all_of_it_is_told_to_have_failed(writer: Writer) -> None:
+@pytest.mark.parametrize("ask", [Writer.submit, Writer.submit_short], ids=["by the thread", "by the event loop"])
+async def test_where_sqlite_has_undone_the_batch_all_of_it_is_told_to_have_failed(writer: Writer, ask: Any) -> None:
     def undone(connection: sqlite3.Connection) -> None:
         connection.rollback()
         raise sqlite3.OperationalError("disk I/O error")
 
     async with asyncio.timeout(10):
         await writer.submit(keeps("before"))
-        answers = await asyncio.gather(writer.submit(undone), return_exceptions=True)
+        answers = await asyncio.gather(ask(writer, undone), return_exceptions=True)
         assert isinstance(answers[0], LogUnusable)
         assert writer.problem == "the task log cannot be written: disk I/O error"
-        assert await writer.submit(kept) == ["before"]
+        answers = await asyncio.gather(ask(writer, undone), ask(writer, keeps("beside")), return_exceptions=True)
+        assert answers[1] == 1
+        assert await writer.submit(kept) == ["before", "beside"]
     assert writer.problem is None
 
 
@@ -83,10 +94,87 @@ async def test_what_nobody_waits_for_and_breaks_is_logged(writer: Writer, caplog
 # The thread ends by an exception on purpose.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_writer_that_is_gone_is_a_problem_and_keeps_nobody_waiting(writer: Writer) -> None:
-    writer.post(breaks(SystemExit(), first=keeps("half")))
+    ending = asyncio.ensure_future(writer.submit(breaks(SystemExit(), first=keeps("half"))))
     async with asyncio.timeout(10):
         while writer.problem is None:  # noqa: ASYNC110 - a thread that ends tells nobody
             await asyncio.sleep(0.01)
         assert "restart the agent" in writer.problem
         with pytest.raises(LogUnusable):
             await writer.submit(keeps("late"))
+    ending.cancel()
+
+
+class Seen:
+    """Work that says who did it, and when."""
+
+    def __init__(self) -> None:
+        self.by: list[tuple[str, bool]] = []
+
+    def work(self, name: str) -> Work:
+        def work(connection: sqlite3.Connection) -> None:
+            keeps(name)(connection)
+            self.by.append((name, threading.current_thread() is threading.main_thread()))
+
+        return work
+
+
+async def test_the_event_loop_does_what_is_short_while_the_thread_has_nothing_to_do(writer: Writer) -> None:
+    seen = Seen()
+    async with asyncio.timeout(10):
+        await writer.submit_short(seen.work("a"))
+        long = asyncio.ensure_future(writer.submit(seen.work("b")))
+        await asyncio.sleep(0)
+        await asyncio.gather(long, writer.submit_short(seen.work("c")))
+        await writer.submit_short(seen.work("d"))
+    assert seen.by == [("a", True), ("b", False), ("c", False), ("d", True)]
+
+
+class Slow(Writer):
+    """Commits when the test lets it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        self.gate = threading.Event()
+
+    def _commit(self, transaction: Transaction) -> None:
+        self.gate.wait(10)
+        super()._commit(transaction)
+
+
+async def test_what_comes_while_a_commit_is_under_way_waits_for_it_and_is_the_next(tmp_path: Path) -> None:
+    seen, writer = Seen(), Slow(opened(tmp_path / "w.db"))
+    async with asyncio.timeout(10):
+        first = asyncio.ensure_future(writer.submit_short(seen.work("a")))
+        await asyncio.sleep(0.05)
+        later = [asyncio.ensure_future(writer.submit_short(seen.work(name))) for name in "bc"]
+        await asyncio.sleep(0.05)
+        assert seen.by == [("a", True)]
+        assert not first.done()
+        writer.gate.set()
+        await asyncio.gather(first, *later)
+        assert seen.by == [("a", True), ("b", True), ("c", True)]
+        await writer.aclose()
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["and the agent goes on", "and the agent ends meanwhile"])
+async def test_another_process_that_writes_holds_the_event_loop_up_for_nothing(
+    writer: Writer, tmp_path: Path, closed: bool
+) -> None:
+    other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    async with asyncio.timeout(20):
+        writing = [asyncio.ensure_future(writer.submit_short(keeps(what))) for what in "ab"]
+        longest, until = 0.0, time.monotonic() + 1
+        while time.monotonic() < until:
+            began = time.monotonic()
+            await asyncio.sleep(0.01)
+            longest = max(longest, time.monotonic() - began)
+        print(f"the event loop was held up for {longest * 1000:.0f} ms at most")  # noqa: T201 - the figure
+        assert longest < 0.9
+        assert not any(each.done() for each in writing)
+        closing = [asyncio.ensure_future(writer.aclose())] if closed else []
+        await asyncio.sleep(0.01)
+        other.close()
+        await asyncio.gather(*writing, *closing)
+    with sqlite3.connect(tmp_path / "w.db") as found:
+        assert kept(found) == ["a", "b"]

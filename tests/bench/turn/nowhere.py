@@ -11,9 +11,9 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 
 from fleetwright_agent.memory.checkpoints import ConversationSaver
-from fleetwright_agent.memory.commits import Kind
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.memories import Memories
+from fleetwright_agent.memory.transaction import Kind
 
 
 class Nowhere(Database):

@@ -1,11 +1,12 @@
-"""One thread that does all work on an SQLite file, in the order in which it was handed in.
+"""All work on an SQLite file, in the order in which it was handed in: by one thread, or by the event loop for it.
 
-Work shares a commit: with what has gathered beside it, and with what nobody waits for yet. That is handed to the thread
-with the next that somebody waits for, or after a while: each time that the thread wakes it takes the interpreter from
-the event loop. Whoever waits hears after that commit; whoever only reads, at once. A piece of work that fails is undone
-alone: the transaction is rolled back, and what was done in it is done once more, each piece at a savepoint. So work may
-be done twice, and changes nothing but the file. A transaction has the file alone from its beginning, so that what was
-read in it stands: a command beside the process may write too. Refuses: knowing tables.
+Work shares a commit: with what has gathered beside it, and with what nobody waits for yet. That is handed over with the
+next that somebody waits for, or after a while. Whoever waits hears after that commit; whoever only reads, at once.
+
+Each time that the thread needs the interpreter it waits for the event loop to let go of it, and the event loop for the
+thread: for work that is short this takes longer than the work. So while the thread has nothing to do the event loop
+does such work itself, and the thread only commits it; what comes meanwhile waits for that commit and is the next.
+Whatever may take long, or has to wait for another process, is the thread's. Refuses: knowing tables.
 """
 
 import asyncio
@@ -16,38 +17,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import Enum
 from itertools import groupby
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, TypeVar
+
+from fleetwright_agent.memory.transaction import Job, Kind, Transaction, is_of_file, lost
 
 T = TypeVar("T")
 _MOST: Final = 256
+_MOST_HERE: Final = 32
+"""Pieces of work that the event loop does at a time."""
+_PATIENCE_MS: Final = 5000
+"""With another process that writes."""
 _LINGER: Final = 0.02
 """Seconds for which work that nobody waits for is kept from the thread, and as many from its commit."""
-
-
-class Kind(Enum):
-    AWAITED = "awaited"
-    LATER = "later"
-    """Nobody waits for it yet."""
-    READ = "read"
-    """It changes nothing, and sees what was handed in before it, of which a commit may still fail."""
-    ALONE = "alone"
-    """In no transaction."""
-
-
-@dataclass(slots=True)
-class Job(Generic[T]):
-    work: Callable[[sqlite3.Connection], T]
-    done: "asyncio.Future[T]"
-    kind: Kind
-    result: Any = None
-    error: Exception | None = None
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return self.done.get_loop()
 
 
 class Committer(ABC):
@@ -55,16 +37,23 @@ class Committer(ABC):
         """Args: at most `most` pieces of work share a commit."""
         self._most = most
         self._connection: sqlite3.Connection | None = None
-        self._queue: queue.SimpleQueue[list[Job[Any]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Job[Any]] | Transaction | None] = queue.SimpleQueue()
         self._waiting: list[Job[Any]] = []
-        """To be handed to the thread together."""
+        """To be handed over together."""
         self._timer: asyncio.TimerHandle | None = None
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._together: list[Job[Any]] = []
-        """Done in the transaction that is open."""
-        self._failing = False
-        """Something in the open transaction failed. Savepoints are not taken before: two statements for each piece."""
+        self._transaction: Transaction | None = None
+        """What the thread has begun."""
         self._due = 0.0
+        self._handed = 0
+        """Pieces of work, counted on the event loop alone; the file is nobody's when as many have ended."""
+        self._over = 0
+        """Counted by whoever has the file."""
+        self._about_to: asyncio.AbstractEventLoop | None = None
+        """That does what waits."""
+        self._own = False
+        """The event loop did what was handed over last."""
+        self._patience: int | None = None
 
     @abstractmethod
     def _open(self) -> sqlite3.Connection:
@@ -72,7 +61,7 @@ class Committer(ABC):
 
     @abstractmethod
     def _unusable(self, error: Exception) -> Exception:
-        """What whoever waits is told when the file refuses; on the thread."""
+        """What whoever waits is told when the file refuses."""
 
     @property
     def _is_gone(self) -> bool:
@@ -96,13 +85,70 @@ class Committer(ABC):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._waiting:
-            together, self._waiting = self._waiting, []
-            self._queue.put(together)
+        if not self._waiting:
+            return
+        if self._suits_the_loop():
+            loop = asyncio.get_running_loop()
+            if self._is_idle and self._about_to is not loop:
+                # With what else comes in this pass of the loop.
+                self._about_to = loop
+                loop.call_soon(self._do_here)
+        else:
+            self._give_thread()
+
+    def _suits_the_loop(self) -> bool:
+        return (
+            self._connection is not None
+            and (self._own or self._is_idle)
+            and len(self._waiting) <= _MOST_HERE
+            and all(job.kind is Kind.SHORT for job in self._waiting)
+        )
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._handed == self._over
+
+    def _give_thread(self) -> None:
+        together, self._waiting = self._waiting, []
+        self._handed += len(together)
+        self._own = False
+        self._queue.put(together)
+
+    def _do_here(self) -> None:
+        self._about_to = None
+        if not self._suits_the_loop() or not self._is_idle:
+            self._hand_over()
+            return
+        together, self._waiting = [job for job in self._waiting if not job.done.cancelled()], []
+        if not together:
+            return
+        self._handed += len(together)
+        self._own, begun = True, 0
+        transaction = Transaction(self._connected(), self._unusable)
+        try:
+            self._wait_for_others(0)
+            transaction.begin()
+            for job in together:
+                begun += 1
+                transaction.do(job)
+        except Exception as error:
+            # The thread has the time to wait for who else writes, and finds what else there is.
+            self._own = False
+            self._lose(transaction, error)
+            self._queue.put(together[begun:])
+        else:
+            self._queue.put(transaction)
+
+    def _wait_for_others(self, milliseconds: int) -> None:
+        """So long, while another process writes."""
+        if milliseconds != self._patience:
+            self._connected().execute(f"PRAGMA busy_timeout = {milliseconds}")
+            self._patience = milliseconds
 
     async def _end(self) -> None:
         """After all that was begun."""
-        self._hand_over()
+        if self._waiting:
+            self._give_thread()
         if self._thread.ident is not None:
             self._queue.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -114,132 +160,109 @@ class Committer(ABC):
         going = True
         while going:
             gathered = self._gathered()
-            batches = [batch for batch in gathered if batch is not None]
-            going = len(batches) == len(gathered)
-            for batch in batches:
-                for job in batch:
+            going = None not in gathered
+            for each in gathered:
+                if isinstance(each, Transaction):
+                    self._commit(each)
+                for job in each if isinstance(each, list) else ():
                     self._do(job)
             # What came with a question waits for more to come: nobody asks for its commit yet.
-            if any(batch[-1].kind is not Kind.READ for batch in batches) or time.monotonic() >= self._due or not going:
-                self._commit()
+            asked = any(isinstance(each, list) and each and each[-1].kind is not Kind.READ for each in gathered)
+            if asked or time.monotonic() >= self._due or not going:
+                self._commit_own()
 
-    def _gathered(self) -> list[list[Job[Any]] | None]:
+    def _gathered(self) -> "list[list[Job[Any]] | Transaction | None]":
         """Nothing, when the open transaction is due and nothing has come."""
         try:
-            left = max(0.0, self._due - time.monotonic()) if self._together else None
+            left = max(0.0, self._due - time.monotonic()) if self._transaction else None
             gathered = [self._queue.get(timeout=left)]
         except queue.Empty:
             return []
-        while not self._queue.empty() and sum(len(batch) for batch in gathered if batch) < self._most:
+        while not self._queue.empty() and sum(len(each) for each in gathered if isinstance(each, list)) < self._most:
             gathered.append(self._queue.get())
         return gathered
 
     def _do(self, job: Job[Any]) -> None:
-        if job.kind is Kind.ALONE or len(self._together) >= self._most:
-            self._commit()
+        if job.kind is Kind.ALONE or (self._transaction and len(self._transaction.jobs) >= self._most):
+            self._commit_own()
         if job.done.cancelled():
+            self._over += 1
             return
         if job.kind in {Kind.ALONE, Kind.READ}:
             self._apart(job)
-            _tell([job])
+            self._tell([job])
         else:
             self._attempt(job)
 
     def _apart(self, job: Job[Any]) -> None:
         try:
+            self._wait_for_others(_PATIENCE_MS)
             job.result = job.work(self._connected())
         except Exception as error:
             # Nothing may end this thread; and what was written is no worse for it.
-            job.error = self._unusable(error) if _is_of_file(error) else error
+            job.error = self._unusable(error) if is_of_file(error) else error
 
     def _attempt(self, job: Job[Any]) -> None:
-        begins = not self._together
-        self._together.append(job)
         try:
-            connection = self._connected()
-            if begins:
-                self._due = time.monotonic() + _LINGER
-                connection.execute("BEGIN IMMEDIATE")
-            if self._failing:
-                self._try(job, connection)
-            elif not _done(job, connection):
-                self._again(connection)
+            transaction = self._transaction or self._begun()
         except Exception as error:
-            self._lose(error)
-
-    def _again(self, connection: sqlite3.Connection) -> None:
-        """All that is done in the open transaction, of which the last has failed."""
-        self._failing = True
-        connection.rollback()
-        connection.execute("BEGIN IMMEDIATE")
-        for job in self._together:
-            self._try(job, connection)
-
-    def _try(self, job: Job[Any], connection: sqlite3.Connection) -> None:
-        connection.execute("SAVEPOINT job")
-        try:
-            job.result = job.work(connection)
-        except Exception as error:
-            if not connection.in_transaction:
-                raise  # SQLite has undone everything with it.
-            job.error = self._unusable(error) if _is_of_file(error) else error
-            connection.execute("ROLLBACK TO job")
-        connection.execute("RELEASE job")
-
-    def _lose(self, error: Exception) -> None:
-        """Nothing of the open transaction stands; and nothing may end this thread, or all would wait for ever."""
-        unusable = self._unusable(error)
-        if self._connection is not None:
-            with suppress(sqlite3.Error):
-                self._connection.rollback()
-        for job in self._together:
-            job.error = unusable
-        self._ended()
-
-    def _commit(self) -> None:
-        if not self._together:
+            lost([job], self._unusable(error))
+            self._ended([job])
             return
         try:
-            self._connected().execute("COMMIT")
+            transaction.do(job)
         except Exception as error:
-            self._lose(error)
-        else:
-            self._ended()
+            self._transaction = None
+            self._lose(transaction, error)
 
-    def _ended(self) -> None:
-        jobs, self._together = self._together, []
-        self._failing = False
-        _tell(jobs)
+    def _begun(self) -> Transaction:
+        transaction = Transaction(self._connected(), self._unusable)
+        self._wait_for_others(_PATIENCE_MS)
+        self._due = time.monotonic() + _LINGER
+        transaction.begin()
+        self._transaction = transaction
+        return transaction
+
+    def _lose(self, transaction: Transaction, error: Exception) -> None:
+        """Nothing may end the thread, or all would wait for ever."""
+        transaction.lose(error)
+        self._ended(transaction.jobs)
+
+    def _commit_own(self) -> None:
+        if self._transaction is not None:
+            transaction, self._transaction = self._transaction, None
+            self._commit(transaction)
+
+    def _commit(self, transaction: Transaction) -> None:
+        try:
+            transaction.commit()
+        except Exception as error:
+            self._lose(transaction, error)
+        else:
+            self._ended(transaction.jobs)
+
+    def _ended(self, jobs: list[Job[Any]]) -> None:
+        """A transaction, whatever became of it."""
+        self._tell(jobs)
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = self._open()
         return self._connection
 
+    def _tell(self, jobs: list[Job[Any]]) -> None:
+        self._over += len(jobs)
+        for loop, told in groupby(jobs, key=lambda job: job.loop):
+            with suppress(RuntimeError):  # Nobody waits any more on a loop that is closed.
+                loop.call_soon_threadsafe(self._settle, list(told))
 
-def _done(job: Job[Any], connection: sqlite3.Connection) -> bool:
-    try:
-        job.result = job.work(connection)
-    except Exception:
-        return False  # Of what it is, whoever does it again tells.
-    return True
-
-
-def _is_of_file(error: Exception) -> bool:
-    return isinstance(error, sqlite3.Error | OSError)
-
-
-def _tell(jobs: list[Job[Any]]) -> None:
-    for loop, told in groupby(jobs, key=lambda job: job.loop):
-        with suppress(RuntimeError):  # Nobody waits any more on a loop that is closed.
-            loop.call_soon_threadsafe(_settle, list(told))
-
-
-def _settle(jobs: list[Job[Any]]) -> None:
-    for job in jobs:
-        if job.done.done():
-            continue
-        if job.error is not None:
-            job.done.set_exception(job.error)
-        else:
-            job.done.set_result(job.result)
+    def _settle(self, jobs: list[Job[Any]]) -> None:
+        for job in jobs:
+            if job.done.done():
+                continue
+            if job.error is not None:
+                job.done.set_exception(job.error)
+            else:
+                job.done.set_result(job.result)
+        if self._own and self._waiting:
+            self._hand_over()

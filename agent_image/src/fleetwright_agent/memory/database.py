@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from fleetwright_agent.memory.commits import Committer, Kind
+from fleetwright_agent.memory.commits import Committer
+from fleetwright_agent.memory.transaction import Kind
 
 T = TypeVar("T")
 

@@ -96,7 +96,7 @@ class Intake:
             trace: That it belongs to, where its metadata names none; told of its work, and no part of what was said.
         """
         request = understood(request, self._extensions)
-        card, _ = self._card.read()
+        card, _ = self._card.recent()
         check_message(request, input_modes=card.input_modes if card else frozenset(), choices=self._choices)
         if card is not None:
             check_output_modes(request, card)

@@ -1,4 +1,4 @@
-"""The task log in one SQLite file on the memory volume: one writer thread, one reader, write-ahead log, full sync.
+"""The task log in one SQLite file on the memory volume: one writer, one reader, write-ahead log, full sync.
 
 Records that nobody waits for gather for a moment and share a commit. An answer to a task and the end of one that waits
 take along what has gathered of that task; where a task comes to rest its snapshot says the same, and that is dropped.
@@ -97,13 +97,13 @@ class SqliteTaskLog:
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
     ) -> Accepted | Known | TooManyWait:
-        return await self._submit(
+        return await self._submit_short(
             partial(tasks.accept, claim=claim, task=task, at_ns=at_ns, most_waiting=most_waiting, also=also)
         )
 
     async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
         self._write(*self._taken(stored.n))
-        return await self._submit(partial(tasks.resume, claim=claim, stored=stored, records=records))
+        return await self._submit_short(partial(tasks.resume, claim=claim, stored=stored, records=records))
 
     def began(self, n: int, at_ns: int, *, again: bool) -> None:
         self._begun.append((at_ns, n))
@@ -137,11 +137,11 @@ class SqliteTaskLog:
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
         self._taken(n)  # The snapshot tells what they tell.
-        await self._submit(partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
+        await self._submit_short(partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
         self._write(*self._taken(stored.n))
-        return await self._submit(partial(tasks.end, stored=stored, record=record, task=task))
+        return await self._submit_short(partial(tasks.end, stored=stored, record=record, task=task))
 
     async def find(self, owner: str, task_id: str) -> Stored | None:
         def work(connection: sqlite3.Connection) -> Stored | None:
@@ -268,6 +268,11 @@ class SqliteTaskLog:
         if self._writer is None:
             raise LogUnusable(self._unusable or "the task log is closed")
         return await self._writer.submit(work)
+
+    async def _submit_short(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._writer is None:
+            raise LogUnusable(self._unusable or "the task log is closed")
+        return await self._writer.submit_short(work)
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._reader is None:

@@ -1,12 +1,13 @@
-"""The thread that writes the task log. Refuses: knowing tables."""
+"""What writes the task log: what is short within the event loop, the rest by a thread. Refuses: knowing tables."""
 
 import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from fleetwright_agent.memory.commits import Committer, Kind
+from fleetwright_agent.memory.commits import Committer
+from fleetwright_agent.memory.transaction import Job, Kind
 from fleetwright_agent.server.log import LogUnusable
 
 _logger = logging.getLogger(__name__)
@@ -34,6 +35,14 @@ class Writer(Committer):
         """
         return await self._put(work, Kind.AWAITED)
 
+    async def submit_short(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The same, for what is done at once.
+
+        Raises:
+            LogUnusable: It is not on disk.
+        """
+        return await self._put(work, Kind.SHORT)
+
     async def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """The same, for what SQLite does in no transaction.
 
@@ -49,7 +58,7 @@ class Writer(Committer):
 
     def post(self, work: Callable[[sqlite3.Connection], None]) -> "asyncio.Future[None]":
         """Writes without anybody waiting; a failure of the file shows in `problem`, any other is logged."""
-        done = self._begin(work)
+        done = self._begin(work, Kind.SHORT)
         done.add_done_callback(_lost)
         return done
 
@@ -64,9 +73,9 @@ class Writer(Committer):
         unusable.__cause__ = error
         return unusable
 
-    def _ended(self) -> None:
-        self._failure = next((str(job.error) for job in self._together if isinstance(job.error, _Unwritable)), None)
-        super()._ended()
+    def _ended(self, jobs: list[Job[Any]]) -> None:
+        self._failure = next((str(job.error) for job in jobs if isinstance(job.error, _Unwritable)), None)
+        super()._ended(jobs)
 
 
 class _Unwritable(LogUnusable):

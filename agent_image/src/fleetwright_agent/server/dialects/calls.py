@@ -66,7 +66,7 @@ class Calls:
         """Raises: Unavailable, ExtensionSupportRequiredError."""
         if busy := self._admission(call.operation):
             raise Unavailable(busy)
-        card, _ = self._card.read()
+        card, _ = self._card.recent()
         # The extended card may be what a caller learns of them from.
         if card is None or call.operation is Operation.EXTENDED_CARD:
             return
@@ -76,7 +76,7 @@ class Calls:
             )
 
     def _spoken(self) -> frozenset[str]:
-        card, _ = self._card.read()
+        card, _ = self._card.recent()
         return self._always | (card.extensions if card else frozenset())
 
     def extension_headers(self, request: Request) -> dict[str, str]:

@@ -1,0 +1,21 @@
+"""A file that is read again when it changes: at once by whoever asks so, and within a moment by every request."""
+
+from pathlib import Path
+
+from fleetwright_agent.server.watched import Watched
+
+
+def test_what_every_request_asks_is_a_twentieth_of_a_second_old_at_most(tmp_path: Path) -> None:
+    file, now = tmp_path / "f", [100.0]
+    watched = Watched(file, bytes.decode, monotonic=lambda: now[0])
+    file.write_text("one")
+    assert watched.recent() == ("one", None)
+    file.write_text("another")
+    now[0] += 0.049
+    assert watched.recent() == ("one", None)
+    now[0] += 0.002
+    assert watched.recent() == ("another", None)
+    file.unlink()
+    assert watched.recent() == ("another", None)
+    assert watched.read() == (None, "f cannot be read: No such file or directory")
+    assert watched.recent() == (None, "f cannot be read: No such file or directory"), "what was found is what counts"
