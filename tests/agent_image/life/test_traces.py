@@ -57,3 +57,20 @@ async def test_where_nobody_collects_the_model_is_told_of_no_trace(agent, model)
     async with agent(model=endpoint) as guest:
         await sent(guest, f"00-{TRACE}-{SPAN}-01")
     assert set(recorder.parents) == {""}
+
+
+async def test_a_call_of_the_model_says_whether_what_it_reads_was_compacted(agent, model):
+    collector, (_, endpoint) = Collector(), model
+    early = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
+    async with collector.serving() as url:
+        async with agent(model=endpoint, telemetry={"endpoint": url}, compaction=early) as guest:
+            context = (await guest.say("Tell me a story. [[long:250]]"))["contextId"]
+            for number in range(8):
+                await guest.say(f"Tell me a story, number {number}. [[long:250]]", contextId=context)
+            assert await guest.metric('compactions_total{method="summary",outcome="ok"') >= 1
+            summaries = await guest.metric("compaction_llm_tokens_total")
+        chats = [span for span in collector.spans if span.name == "chat offline"]
+    told = ["gen_ai.conversation.compacted" in {each.key for each in span.attributes} for span in chats]
+    assert (told[0], told[-1]) == (False, True)
+    assert summaries
+    assert len(chats) > 9, "summaries are calls too"

@@ -82,3 +82,29 @@ def test_an_open_call_is_answered_and_a_lost_answer_is_dropped():
     history = repaired([AIMessage("", tool_calls=[call], id="a"), ToolMessage("x", tool_call_id="gone", id="t")])
     assert [type(message).__name__ for message in history] == ["AIMessage", "ToolMessage"]
     assert "Whether it took effect is unknown" in history[1].text
+
+
+QUESTION, YES = AIMessage("All is ready. Shall I send it?", id="q"), _human("yes", "h2")
+ASKED = [_human("pack it", "h1"), QUESTION, YES, AIMessage("sent", id="a2"), _human("thanks", "h3")]
+
+
+@pytest.mark.parametrize(
+    ("view", "wanted"),
+    [
+        pytest.param(View(cut="q"), ["q", "h2", "a2", "h3"], id="where the cut took it and left the answer"),
+        pytest.param(View(cut="h1"), ["q", "h2", "a2", "h3"], id="and not twice where both are left"),
+        pytest.param(View(cut="h2"), ["a2", "h3"], id="and not where the answer is gone as well"),
+        pytest.param(
+            View(cut="a2", request="h2", behind="a2"), ["q", "h2", "h3"], id="before a request that is shown again"
+        ),
+    ],
+)
+def test_a_question_of_the_agent_is_shown_before_its_answer(view, wanted):
+    assert [message.id for message in shown(ASKED, view, "")] == wanted
+
+
+def test_what_is_no_question_or_is_no_answer_to_one_is_not_shown_again():
+    statement = [_human("pack it", "h1"), AIMessage("packed", id="a1"), _human("thanks", "h2")]
+    assert [message.id for message in shown(statement, View(cut="a1"), "")] == ["h2"]
+    aloud = [_human("pack it", "h1"), AIMessage("Which one?", id="a1"), AIMessage("The red one.", id="a2")]
+    assert [message.id for message in shown(aloud, View(cut="a1"), "")] == ["a2"]

@@ -221,6 +221,15 @@ def test_small_talk_makes_way_before_what_says_something():
     assert sum(len(ledger.line(entry)) for entry in kept) <= 200
 
 
+def test_what_failed_and_what_was_done_have_room_beside_much_that_is_said():
+    talk = [Entry(Kind.SAID, f"the lamp of room {n} flickers at dusk and hums") for n in range(400)]
+    did = [Entry(Kind.DONE, f"courier {n} is booked for noon", f"book({n})") for n in range(10)]
+    failed = [Entry(Kind.ERROR, f"shelf {n} refused the connection", f"inspect({n})") for n in range(10)]
+    kept = ledger.bounded([*did, *failed, *talk], 8000, Counter())
+    assert set(did + failed) <= set(kept)
+    assert sum(entry.kind is Kind.SAID for entry in kept) > 20
+
+
 def test_a_reply_is_read_by_its_headings_and_without_them_as_facts():
     assert read("**Goal:** ship it\n## Now\ntesting\nNext: release\nFacts:\n- a b c\n- d e f") == Written(
         "ship it", "testing", "release", ("a b c", "d e f")

@@ -75,6 +75,10 @@ class Conversation:
         return sum(2 + 2 * len(turn.calls) for turn in self.turns)
 
 
+def any_thing(chance: random.Random) -> str:
+    return chance.choice(_THINGS)
+
+
 def chatter(chance: random.Random, sentences: int) -> str:
     said = (" ".join(chance.choice(_WORDS) for _ in range(chance.randint(6, 14))) for _ in range(sentences))
     return " ".join(f"{line[0].upper()}{line[1:]}." for line in said)

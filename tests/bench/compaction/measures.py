@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tests.bench.compaction import fixtures, summarisers
-from tests.bench.compaction.provider import TABLES, Prices, Provider, tokens
+from tests.bench.compaction import fixtures, records, summarisers
+from tests.bench.compaction.provider import TABLES, Prices, Provider, changes, tokens
 from tests.bench.compaction.scripted import Script
 
 Figures = dict[str, float]
@@ -77,6 +77,36 @@ async def facts(open_system: Open, *, quick: bool = False, seed: int = SEED) -> 
                 found[f"prompt over raw {at}"] = tokens(text) / raw
                 found[f"passes {at}"] = system.compactions()
     return found
+
+
+async def ledger(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """Of decisions, identifiers, files, errors and what was done, how many are visible after ten passes."""
+    found: Figures = {}
+    conversation = records.typed(seed)
+    raw = tokens("".join(t.asked + t.answer + "".join(c.result for c in t.calls) for t in conversation.turns))
+    summary = int(raw * FACT_BUDGET) - 3000
+    setting = Setting(messages=(conversation.messages - 20) // 10 + 18, summary_tokens=summary)
+    for name in ("extractive", "lossy"):
+        script = Script(records.typed(seed), Provider(), _faithful(name, seed, 4 * summary))
+        async with open_system(script, setting) as system:
+            await system.play()
+            text = "\n".join(script.prompt)
+            found[f"kept {name}"] = sum(fact.value in text for fact in conversation.facts) / len(conversation.facts)
+            found[f"passes {name}"] = system.compactions()
+    return found
+
+
+async def entrusted(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """Of prompts while todos were written, a question open, or something approved: those that show it to the letter."""
+    held: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for number in range(3 if quick else 10):
+        script = Script(records.entrusted(seed * 100 + number), Provider(), summarisers.lossy(number))
+        async with open_system(script, Setting(tokens=(3000, 6000, 12_000)[number % 3], messages=60)) as system:
+            await system.play()
+        held += script.held
+        wrong += script.wrong
+    return {f"{name} kept": 1 - wrong[f"lost {name}"] / held[name] for name in held} | {"prompts": held.total()}
 
 
 def _faithful(name: str, seed: int, limit: int) -> summarisers.Summarise:
@@ -175,22 +205,29 @@ async def cost(open_system: Open, *, quick: bool = False, seed: int = SEED) -> F
     found: Figures = {}
     for prices in TABLES[:1] if quick else TABLES:
         cap = best_trigger(prices, seed)
-        raw = await _played(open_system, Setting(), prices, seed)
-        ours = await _played(open_system, Setting(tokens=cap), prices, seed)
-        found[f"over raw, {prices.name}"] = ours / raw
-        found[f"over T*, {prices.name}"] = ours / ideal(fixtures.work(seed), prices, cap)
-        unpruned = await _played(open_system, Setting(tokens=cap, prune=False), prices, seed)
-        found[f"pruned over not, {prices.name}"] = ours / unpruned
+        raw = await _played(open_system, Setting(), seed)
+        ours = await _played(open_system, Setting(tokens=cap), seed)
+        found[f"over raw, {prices.name}"] = ours.cost(prices) / raw.cost(prices)
+        found[f"over T*, {prices.name}"] = ours.cost(prices) / ideal(fixtures.work(seed), prices, cap)
+        unpruned = await _played(open_system, Setting(tokens=cap, prune=False), seed)
+        found[f"pruned over not, {prices.name}"] = ours.cost(prices) / unpruned.cost(prices)
+        early = [each for each in changes(ours.log, prices) if each.size < _EARLY * cap and each.calls >= _JUDGED]
+        found[f"early passes, {prices.name}"] = len(early)
+        found[f"early passes below break-even, {prices.name}"] = sum(not each.paid for each in early)
     return found
 
 
-async def _played(open_system: Open, setting: Setting, prices: Prices, seed: int) -> float:
+async def _played(open_system: Open, setting: Setting, seed: int) -> Provider:
     script = Script(fixtures.work(seed), Provider(), summarisers.brief)
     async with open_system(script, setting) as system:
         await system.play()
-    return script.provider.cost(prices)
+    return script.provider
 
 
+_EARLY = 0.9
+"""Of the trigger: below it nothing was due, whoever estimates the tokens."""
+_JUDGED = 10
+"""Calls that follow a pass: how a conversation goes on that has just ended nobody knows."""
 _SUMMARY, _TAIL = 1500, 0.15 / 0.8
 
 
@@ -247,7 +284,19 @@ async def speed(open_system: Open, *, quick: bool = False, seed: int = SEED) -> 
     return {"ms a call": sorted(measured)[len(measured) // 2] * 1000}
 
 
-ALL = ("histories", "facts", "bad", "malicious", "successive", "floor", "prefix", "cost", "speed")
+ALL = (
+    "histories",
+    "facts",
+    "ledger",
+    "entrusted",
+    "bad",
+    "malicious",
+    "successive",
+    "floor",
+    "prefix",
+    "cost",
+    "speed",
+)
 
 
 async def run(open_system: Open, names: Sequence[str], *, quick: bool = False, seed: int = SEED) -> dict[str, Figures]:

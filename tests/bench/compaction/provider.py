@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 _REMEMBERED = 8
 
@@ -25,6 +26,25 @@ def tokens(text: str) -> int:
 
 
 @dataclass
+class Taken:
+    """One call."""
+
+    summary: bool
+    total: int
+    known: int
+    """Tokens of it that were cached."""
+    new: int
+    """Tokens of what came since the conversation's call before it, at its end."""
+    broken: bool
+    """It does not begin as the conversation's call before it."""
+    output: int = 0
+
+    def cost(self, prices: Prices) -> float:
+        fresh = self.total - self.known
+        return fresh * prices.cache_write + self.known * prices.cache_read + self.output * prices.output
+
+
+@dataclass
 class Provider:
     """Prompts are lists of texts, tools and system first; a prefix of whole texts is served from the cache."""
 
@@ -39,6 +59,7 @@ class Provider:
     breaks: int = 0
     """Prompts of the conversation that do not begin as the one before them."""
     largest: int = 0
+    log: list["Taken"] = field(default_factory=list)
     _seen: OrderedDict[tuple[int, ...], list[int]] = field(default_factory=OrderedDict)
     _last: list[str] = field(default_factory=list)
 
@@ -58,20 +79,60 @@ class Provider:
         self.fresh += total - known
         self.cached += known
         self.summaries += summary
+        broken = not summary and bool(self._last) and list(prompt[: len(self._last)]) != self._last
+        self.log.append(Taken(summary, total, known, _new(prompt, self._last), broken))
         if not summary:
             self.calls += 1
             self.largest = max(self.largest, total)
-            self.breaks += bool(self._last) and list(prompt[: len(self._last)]) != self._last
+            self.breaks += broken
             self._last = list(prompt)
         return total, known
 
     def give(self, text: str) -> int:
         self.output += tokens(text)
+        self.log[-1].output += tokens(text)
         return tokens(text)
 
     def cost(self, prices: Prices) -> float:
         """In fresh input tokens."""
         return self.fresh * prices.cache_write + self.cached * prices.cache_read + self.output * prices.output
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One change of the prompt's beginning."""
+
+    size: int
+    """Tokens of the prompt that there would have been."""
+    spent: float
+    """Its summary, and what was written anew that would have been read, in fresh input tokens."""
+    saved: float
+    """At each call after it."""
+    calls: int
+    """After it, to the end of the conversation."""
+
+    @property
+    def paid(self) -> bool:
+        """Whether it broke even."""
+        return self.saved * self.calls >= self.spent
+
+
+def changes(log: Sequence[Taken], prices: Prices) -> list[Pass]:
+    own = [index for index, taken in enumerate(log) if not taken.summary]
+    found: list[Pass] = []
+    for place in (place for place, index in enumerate(own) if log[index].broken):
+        before, after = log[own[place - 1]], log[own[place]]
+        asked = sum(taken.cost(prices) for taken in log[own[place - 1] + 1 : own[place]])
+        anew = max(0, after.total - after.known - after.new) * (prices.cache_write - prices.cache_read)
+        size = before.total + after.new
+        saved = (size - after.total) * prices.cache_read
+        found.append(Pass(size, asked + anew, saved, len(own) - place))
+    return found
+
+
+def _new(prompt: Sequence[str], before: Sequence[str]) -> int:
+    known = set(before)
+    return sum(map(tokens, takewhile(lambda text: text not in known, reversed(prompt))))
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -13,8 +13,9 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from tests.bench.compaction.fixtures import Conversation
+from tests.bench.compaction.fixtures import Call, Conversation, Turn
 from tests.bench.compaction.provider import Provider
+from tests.bench.compaction.records import ASK, TODOS
 from tests.bench.compaction.summarisers import Summarise
 
 
@@ -38,6 +39,8 @@ class Script:
     """The newest of the conversation's own."""
     wrong: Counter[str] = field(default_factory=Counter)
     """What no prompt may lack."""
+    held: Counter[str] = field(default_factory=Counter)
+    """Prompts by what was open then."""
     systems: set[str] = field(default_factory=set)
     """Every system message of the conversation's own prompts."""
     overflow: Callable[[], Exception] = ValueError
@@ -79,7 +82,31 @@ class Script:
         said = "\n".join(str(message.content) for message in messages if message.type == "human")
         found |= set() if asked in said else {"lost requests"}
         rules = [rule for rule in self.conversation.rules if self._said(rule)]
-        return found | (set() if all(rule in said for rule in rules) else {"lost rules"})
+        everything = "\n".join(as_text(message) for message in messages)
+        return found | (set() if all(rule in said for rule in rules) else {"lost rules"}) | self._lost(everything)
+
+    def _lost(self, prompt: str) -> set[str]:
+        """What is open by now and not in a prompt: the newest todos, the agent's question, a person's yes."""
+        held = {
+            "todos": [
+                text for call in self._made(TODOS, self.conversation.turns)[-1:] for text in call.arguments["items"]
+            ],
+            "open questions": [
+                turn.answer[turn.answer.rfind("Shall I") :] for turn in self._before() if "Shall I" in turn.answer
+            ],
+            "approvals": [call.result for call in self._made(ASK, [])],
+        }
+        self.held.update(name for name, texts in held.items() if texts)
+        return {f"lost {name}" for name, texts in held.items() if not all(text in prompt for text in texts)}
+
+    def _before(self) -> list[Turn]:
+        return self.conversation.turns[max(0, self.turn - 1) : self.turn]
+
+    def _made(self, name: str, earlier: list[Turn]) -> list[Call]:
+        """Calls of that tool that have ended: of earlier turns, and of the one under way."""
+        under_way = self.conversation.turns[self.turn].calls[: self.step]
+        made = [call for turn in earlier[: self.turn] for call in turn.calls] + under_way
+        return [call for call in made if call.name == name]
 
     def _said(self, rule: str) -> bool:
         return any(rule in turn.asked for turn in self.conversation.turns[: self.turn + 1])

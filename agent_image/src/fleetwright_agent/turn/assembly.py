@@ -64,7 +64,7 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
     enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = Auditor(supplies.trail, config.audit.mode)
     fence = SkillFence(skill_reader(config.skills, layout))
-    calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep)
+    calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep, tracing=supplies.tracing)
     runner = TracedTools(
         ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, fence=fence, auditor=auditor),
         supplies.tracing,

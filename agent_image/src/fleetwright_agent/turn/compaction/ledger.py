@@ -73,6 +73,8 @@ _SHARES: Final = {
     Kind.FILE: 0.05,
 }
 """Of the room: what people said comes before what a tool can be asked again. What a kind does not use, others do."""
+_MORE: Final = {Kind.ERROR: 0.15, Kind.DONE: 0.15}
+"""Of what is left then: nobody says again what failed or was done, and to do it twice is worse than small talk."""
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -106,7 +108,7 @@ def bounded(entries: Sequence[Entry], limit: int, used: Counter[str]) -> list[En
     of_kind: dict[Kind, list[int]] = {kind: [] for kind in _SHARES}
     for i in ranked:
         of_kind[entries[i].kind].append(i)
-    for share in (_SHARES, dict.fromkeys(_SHARES, 1.0)):
+    for share in (_SHARES, _MORE, dict.fromkeys(_SHARES, 1.0)):
         for kind, part in share.items():
             taken = _filled([i for i in of_kind[kind] if i not in kept], sizes, min(left, int(part * limit)))
             kept |= taken

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from fleetwright_agent.config.compaction import PinKind
 from fleetwright_agent.turn.compaction.ledger import Entry, Kind
@@ -112,7 +112,21 @@ def shown(messages: Sequence[AnyMessage], view: View | None, prior_sessions: str
     until = max(begin, position(messages, view.behind))
     kept = shortened(messages[begin:], view.pruned)
     before, later = kept[: until - begin], kept[until - begin :]
-    asked = [message for message in messages[:begin] if view.request and message.id == view.request]
-    if asked:
-        return [*head(view, prior_sessions), *repaired(before), *asked, *repaired(later)]
-    return [*head(view, prior_sessions), *repaired(kept)]
+    asked = position(messages[:begin], view.request)
+    again = messages[asked - 1 : asked] if asked else []
+    return [
+        *head(view, prior_sessions),
+        *answered(messages, begin),
+        *repaired(before),
+        *answered(messages, asked - 1),
+        *again,
+        *repaired(later),
+    ]
+
+
+def answered(messages: Sequence[AnyMessage], index: int) -> Sequence[AnyMessage]:
+    """The question of the agent that the message at the index answers: without it a yes says nothing."""
+    question = messages[index - 1 : index] if 0 < index < len(messages) else []
+    if any(isinstance(m, AIMessage) and not m.tool_calls and m.text.rstrip().endswith("?") for m in question):
+        return question if isinstance(messages[index], HumanMessage) else []
+    return []

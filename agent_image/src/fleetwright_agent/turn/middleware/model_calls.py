@@ -16,6 +16,7 @@ from langchain_core.messages.ai import UsageMetadata
 
 from fleetwright_agent.config.model import Endpoint, Model
 from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
 from fleetwright_agent.turn.books import Account, Books, OverBudget
 from fleetwright_agent.turn.characters import Whole
 from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
@@ -23,6 +24,7 @@ from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.failures import Failure, classify, spent
 from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed
 from fleetwright_agent.turn.middleware.budgeted import refuse
+from fleetwright_agent.turn.middleware.chat_span import traced
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.models import Chat
 
@@ -58,11 +60,13 @@ class ModelCalls:
         *,
         books: Books,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        tracing: Tracing = UNTOLD,
     ) -> None:
         self._model = model
         self._metrics = metrics
         self._books = books
         self._sleep = sleep
+        self._tracing = tracing
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context = request.runtime.context
@@ -96,7 +100,9 @@ class ModelCalls:
 
         async def once() -> AIMessage:
             try:
-                reply: AIMessage = await model.ainvoke(list(prompt))
+                reply: AIMessage = await traced(
+                    lambda: model.ainvoke(list(prompt)), self._tracing, model, context, answer=_itself
+                )
             except asyncio.CancelledError:
                 self._charge_estimate(estimate(prompt), account, context, 0)
                 raise
@@ -186,6 +192,10 @@ class ModelCalls:
         usage = UsageMetadata(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
         self._metrics.llm_estimated_calls.labels(account.model).inc()
         context.emit(self._books.charge(AIMessage("", usage_metadata=usage), account, context.request))
+
+
+def _itself(reply: AIMessage) -> AIMessage:
+    return reply
 
 
 def answer_of(reply: Reply) -> AIMessage | None:

@@ -7,7 +7,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from fleetwright_agent.telemetry.tracing import Tracing
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.failures import classify
+from fleetwright_agent.turn.middleware.chat_span import traced
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request, ToolRunner
 from fleetwright_agent.turn.middleware.model_calls import answer_of
 
@@ -22,28 +22,8 @@ class TracedModel:
         self._tracing = tracing
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
-        endpoint = cast("Chat", request.model).endpoint
-        model = endpoint.name
-        about = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": endpoint.provider.lower(),
-            "gen_ai.request.model": model,
-        }
-        with self._tracing.span(f"chat {model}", about, calls=True) as span:
-            try:
-                reply = await call(request)
-            except Exception as error:
-                failure = classify(error)
-                span.fail(failure.reason if failure else type(error).__name__)
-                raise
-            if (answer := answer_of(reply)) is not None and (used := answer.usage_metadata):
-                span.tell(
-                    {
-                        "gen_ai.usage.input_tokens": used["input_tokens"],
-                        "gen_ai.usage.output_tokens": used["output_tokens"],
-                    }
-                )
-            return reply
+        chat = cast("Chat", request.model)
+        return await traced(lambda: call(request), self._tracing, chat, request.runtime.context, answer=answer_of)
 
 
 class TracedTools:
