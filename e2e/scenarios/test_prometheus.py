@@ -22,16 +22,27 @@ from e2e.scenarios.fleet import Caller, Fleet, agent, cost_of
 
 TALKERS = {"talker": 5, "teller": 7}
 """How many turns of one conversation each has."""
-NOT_HERE = {
-    "Callers refused a second",
-    "Calls that another model took over, a second",
-    "Tasks of sub-agents a second, by outcome",
-    "Servers left alone, plugins that did not load",
-    "Tool calls that fail, a second",
-    "Calls made again because their result was put aside, a second",
-    "Compactions that changed nothing, a second",
-}
-"""Panels of what did not happen to these agents, and of what they do not have."""
+POLICY = {"trigger": {"tokens": 1500}, "keep": {"messages": 2}}
+CLERK = agent(
+    "clerk",
+    model={"fallbacks": [{"name": "offline-small", "price": {"inputPerMillion": "0.1", "outputPerMillion": "0.4"}}]},
+    mcpServers=[{"name": "orders"}],
+    subAgents=[{"name": "packer", "description": "Packs.", "instructions": "You pack.", "tools": []}],
+    compaction=POLICY,
+)
+"""To whom everything happens that a dashboard has a panel for."""
+TROUBLES = (
+    "Look up order A-1002.",
+    "Look up order A-9999.",
+    'Give a task to the sub-agent packer: "pack the lamp"',
+    "Are you there? [[fail:500@offline]]",
+    *(f"Story number {turn}, please. [[long:300]]" for turn in range(4)),
+    "Look up order A-1002.",
+)
+STUCK = agent("stuck", compaction={**POLICY, "guard": {"minGain": "0.95"}})
+"""No summary of its is short enough."""
+AGENTS = (*TALKERS, "silent", "clerk", "stuck")
+STORIES = tuple(f"Story number {turn}, please. [[long:300]]" for turn in range(6))
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +58,11 @@ def image(provider: Provider, progress: Progress, shown: Callable[[], AbstractCo
 
 @pytest.fixture(scope="module")
 def prometheus(fleet: Fleet, image: str) -> Caller:
-    """Prometheus scrapes three agents and the operator; the caller can ask it."""
-    policy = {"trigger": {"tokens": 1500}, "keep": {"messages": 2}}
+    """Prometheus scrapes the agents and the operator; the caller can ask it."""
     budget = [{"period": "Day", "usd": "10"}]
-    fleet.apply(*(agent(name, compaction=policy, budgets=budget) for name in TALKERS), agent("silent"))
-    fleet.ready(*(f"agent/{name}" for name in (*TALKERS, "silent")))
+    talkers = [agent(name, compaction=POLICY, budgets=budget) for name in TALKERS]
+    fleet.apply(_orders(fleet), *talkers, agent("silent"), CLERK, STUCK)
+    fleet.ready("mcpserver/orders", *(f"agent/{name}" for name in AGENTS))
     fleet.kubectl.apply([deploy.namespace(MONITORING)])
     there = Fleet(fleet.kubectl, MONITORING, fleet.image)
     command = ["prometheus", "--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/tmp/prometheus"]
@@ -67,9 +78,19 @@ def prometheus(fleet: Fleet, image: str) -> Caller:
     return there.caller("asker")
 
 
+def _orders(fleet: Fleet) -> dict[str, Any]:
+    command, env = ["fleetwright", "offline-orders"], [{"name": "HOST", "value": "0.0.0.0"}]
+    return {
+        "apiVersion": "fleetwright.dev/v1alpha1",
+        "kind": "McpServer",
+        "metadata": {"name": "orders"},
+        "spec": {"workload": {"image": fleet.image, "command": command, "env": env, "port": 8000}},
+    }
+
+
 def _config(fleet: Fleet) -> dict[str, Any]:
     """Debian builds Prometheus without Kubernetes discovery, so the targets are written down with their labels."""
-    agents = [_target(fleet, name, port=7871, agent=name) for name in (*TALKERS, "silent")]
+    agents = [_target(fleet, name, port=7871, agent=name) for name in AGENTS]
     operators = fleet.kubectl.get(
         "pods", f"--namespace={SYSTEM}", "--selector=app.kubernetes.io/name=fleetwright-operator"
     )["items"]
@@ -104,12 +125,26 @@ def told(fleet: Fleet, prometheus: Caller) -> dict[str, float]:
 
 
 def _conversation(fleet: Fleet, name: str, turns: int) -> Iterator[float]:
+    for task in _told(fleet, name, [f"Story number {turn}, please. [[long:300]]" for turn in range(turns)]):
+        yield cost_of(task)["costUsd"]
+
+
+def _told(fleet: Fleet, name: str, words: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """One conversation's tasks."""
     caller, token = fleet.caller(f"visitor-of-{name}", of=name), fleet.token(name)
     fleet.until(lambda: caller.reaches(name, token=token), "the network lets the visitor in")
-    for turn in range(turns):
-        said = f"Story number {turn}, please. [[long:300]]"
-        task = caller.send(name, said, token=token, context=f"about-{name}").result["task"]
-        yield cost_of(task)["costUsd"]
+    for said in words:
+        yield caller.send(name, said, token=token, context=f"about-{name}").result["task"]
+
+
+@pytest.fixture(scope="module")
+def troubled(fleet: Fleet, prometheus: Caller) -> None:
+    """What goes wrong, and what seldom happens: each once."""
+    del prometheus
+    for name, words in (("clerk", TROUBLES), ("stuck", STORIES)):
+        states = [task["status"]["state"] for task in _told(fleet, name, words)]
+        assert states == ["TASK_STATE_COMPLETED"] * len(words)
+    assert fleet.caller("visitor-of-clerk", of="clerk").status("clerk", token="made up") == 401
 
 
 def test_promql_finds_compactions_and_cost_of_the_right_agent_and_the_operators_work(
@@ -135,17 +170,17 @@ def test_promql_finds_compactions_and_cost_of_the_right_agent_and_the_operators_
     fleet.until(lambda: _value(prometheus, work) > 0, "the operator's counters are found")
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("told", "troubled")
 def test_every_panel_of_the_dashboard_shows_something(fleet: Fleet, prometheus: Caller) -> None:
     dashboard = json.loads((CHECKOUT / "charts/fleetwright/files/monitoring/dashboard.json").read_text())
     panels = {each["title"]: each["targets"] for each in dashboard["panels"] if each["type"] != "row"}
     questions = {title: [_of_here(target["expr"], fleet) for target in targets] for title, targets in panels.items()}
 
     def left() -> set[str]:
-        return set(panels) - NOT_HERE - _answered(prometheus, questions)
+        return set(panels) - _answered(prometheus, questions)
 
     with suppress(ClusterError):
-        fleet.until(lambda: not left(), "every panel of what happened has data", seconds=100)
+        fleet.until(lambda: not left(), "every panel has data", seconds=100)
     assert left() == set()
 
 

@@ -85,6 +85,20 @@ BAD = [
     pytest.param(
         AGENT, "spec.memory.maxBytes", "2Gi", "not be more than memory.storage.size", id="memory is within its volume"
     ),
+    pytest.param(
+        AGENT,
+        "spec.memory.knowledge",
+        {"ingest": ["tools__add"]},
+        "set memory.knowledge.enabled to true",
+        id="results are kept where facts are",
+    ),
+    pytest.param(
+        AGENT,
+        "spec.memory.knowledge",
+        {"enabled": True, "ingest": ["recall_memory"]},
+        "is remembered already",
+        id="what is remembered is not kept again",
+    ),
     pytest.param(AGENT, "spec.memory.maxBytes", "1Mi", "at least 16Mi", id="memory has room to begin with"),
     pytest.param(AGENT, "spec.memory.conversationRetention", "30d", "such as 720h", id="retention is a duration"),
     pytest.param(

@@ -138,6 +138,12 @@ INVALID = [
         id="a tool of nobody that is always shown",
     ),
     pytest.param(
+        {"memory": {"knowledge": {"enabled": True, "ingest": ["tools_add"]}}, "mcpServers": [{"name": "tools"}]},
+        "UnknownTool",
+        "spec.memory.knowledge.ingest names 'tools_add'",
+        id="a tool of nobody whose results are to be kept",
+    ),
+    pytest.param(
         {"subAgents": [HELPER | {"tools": ["tools_add"]}], "mcpServers": [{"name": "tools"}]},
         "UnknownTool",
         "spec.subAgents[helper].tools names 'tools_add', which is no tool of this agent",

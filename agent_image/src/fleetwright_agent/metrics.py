@@ -104,6 +104,11 @@ class Metrics:
         self.conversations_forgotten = make.counter(
             "conversations_forgotten_total", "Conversations that made way, by why.", "reason"
         )
+        self.knowledge_ingested = make.counter(
+            "knowledge_ingested_total",
+            "Results of tools that were to be kept as facts, by what became of them.",
+            "outcome",
+        )
         self.skills_learned = make.counter("skills_learned_total", "Skills that were learned.", "outcome")
         self.skills_recalled = make.counter("skills_recalled_total", "Learned skills that were given with a message.")
         self.skills_curated = make.counter("skills_curated_total", "Learned skills that went, by why.", "outcome")

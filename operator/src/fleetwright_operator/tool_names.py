@@ -58,6 +58,8 @@ def _unknown(named: Named, known: Collection[str], spec: Mapping[str, Any]) -> I
 def _ruled(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from (("approvals.tools", name) for name in spec.get("approvals", {}).get("tools", ()))
     yield from (("toolSearch.always", name) for name in spec.get("toolSearch", {}).get("always", ()))
+    knowledge = spec.get("memory", {}).get("knowledge", {})
+    yield from (("memory.knowledge.ingest", name) for name in knowledge.get("ingest", ()))
     policy = spec.get("enforcement", {})
     yield from (("enforcement.deny", name) for name in policy.get("deny", ()))
     yield from (("enforcement.arguments", rule["tool"]) for rule in policy.get("arguments", ()))

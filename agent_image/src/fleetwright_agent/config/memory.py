@@ -24,6 +24,8 @@ class KnowledgeMemory(Part):
     top_k: int = Field(default=5, ge=0, le=50)
     """Facts that fit the message and are given with it; none where it is 0."""
     max_facts_per_caller: int = Field(default=10_000, gt=0, le=1_000_000)
+    ingest: tuple[str, ...] = ()
+    """Tools whose results are kept as facts."""
 
 
 class SkillCuration(Part):

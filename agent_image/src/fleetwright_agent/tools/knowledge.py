@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from fleetwright_agent.config.memory import KnowledgeMemory
 from fleetwright_agent.memory.database import MemoryUnusable
-from fleetwright_agent.memory.facts import told
+from fleetwright_agent.memory.facts import MOST_CHARACTERS, told, worded
 from fleetwright_agent.memory.knowledge import Knowledge, TooManyFacts
 from fleetwright_agent.memory.source import Source
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 
-_MOST_CHARACTERS: Final = 1000
 _MOST_FOUND: Final = 10
 _SHUT: Final = "the agent's memory cannot be used right now; say so, and go on without it"
 _REMEMBER: Final = (
@@ -32,7 +31,7 @@ def knowledge_tools(knowledge: Knowledge, policy: KnowledgeMemory, redact: Calla
 
     async def remember(call: ToolCall) -> str:
         turn = call.turn
-        text = redact(" ".join(call.arguments["fact"].split()))[:_MOST_CHARACTERS]
+        text = worded(call.arguments["fact"], redact)
         if not text:
             raise ToolError("fact is empty; say what is to be remembered")
         source = Source(turn.owner, turn.context_id, turn.task_id)
@@ -71,7 +70,7 @@ def knowledge_tools(knowledge: Knowledge, policy: KnowledgeMemory, redact: Calla
 
 
 def _remember_parameters(*, hot: bool) -> dict[str, Any]:
-    parameters = _object(fact=_text("The fact, in one sentence", _MOST_CHARACTERS))
+    parameters = _object(fact=_text("The fact, in one sentence", MOST_CHARACTERS))
     if hot:
         always = {"type": "boolean", "description": "Whether it matters in every conversation"}
         parameters["properties"]["always"] = always

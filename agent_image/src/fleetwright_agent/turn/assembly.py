@@ -31,7 +31,9 @@ from fleetwright_agent.turn.learning import Learning
 from fleetwright_agent.turn.links import model_links, model_of, sub_agent_links
 from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.middleware.auditing import Auditor
+from fleetwright_agent.turn.middleware.composite import ToolRunner
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
+from fleetwright_agent.turn.middleware.ingest import IngestingTools
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls
 from fleetwright_agent.turn.middleware.skill_fence import SkillFence
 from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
@@ -65,10 +67,8 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
     auditor = Auditor(supplies.trail, config.audit.mode)
     fence = SkillFence(skill_reader(config.skills, layout))
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep, tracing=supplies.tracing)
-    runner = TracedTools(
-        ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, fence=fence, auditor=auditor),
-        supplies.tracing,
-    )
+    tools = ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, fence=fence, auditor=auditor)
+    runner = TracedTools(_ingesting(tools, supplies, redact), supplies.tracing)
     learning = Learning(supplies.skills, config.memory.skills, redact=redact, metrics=metrics)
     listeners = [learning] if config.learns else []
     work = _work(supplies, remembered, clients[0], runner=runner, calls=calls, chats=chats, listeners=listeners)
@@ -92,6 +92,13 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
         over=peers.over,
         learned=learning.learned if config.learns else None,
     )
+
+
+def _ingesting(tools: ToolRunner, supplies: Supplies, redact: Callable[[str], str]) -> ToolRunner:
+    policy = supplies.config.memory.knowledge
+    if not (policy.enabled and policy.ingest):
+        return tools
+    return IngestingTools(tools, supplies.knowledge, policy, redact=redact, metrics=supplies.metrics)
 
 
 def _peers(supplies: Supplies, client: httpx.AsyncClient) -> PeerCalls:

@@ -14,7 +14,8 @@ Each has its switch in the configuration, but for three: equipment (a call witho
 limit of calls (nothing else ends a model that goes on and on), and capture (what is not counted is in no budget).
 Compaction that is `Off` stays, because it shows the views that an earlier revision has made.
 
-Enforcement and audit are around calls of tools, in `middleware/tool_calls.py`. Memory is written when the turn has
+Enforcement and audit are around calls of tools, in `middleware/tool_calls.py`, and knowledge ingest is around those, in
+`middleware/ingest.py`, for it is results of tools that it keeps. Memory is written when the turn has
 ended (`turn/graph.py`): a link that wrote it would write what a later failure takes back.
 """
 
