@@ -38,6 +38,7 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ("executor",): ({"name": "dice:Dice"}, {"name": "games.dice:Dice", "inputModes": ["text/plain"]}, {"name": "dice"}),
     ("executor", "name"): ("dice:Dice", "games.dice:Dice", "dice"),
     ("executor", "inputModes"): (["image/png"], ["application/json", "text/plain"], ["png"]),
+    ("memory", "knowledge"): ({"enabled": True}, {"enabled": True, "ingest": ["tools__add"]}, {}),
     ("memory", "knowledge", "ingest"): (["tools__add"], ["tools__add", "ask_helper"], ["no_such_tool"]),
     ("memory", "skills", "subAgents"): ([], ["scout"]),
     ("toolSearch", "always"): (["tools__add"], ["load_skill"], ["no_such_tool"]),
