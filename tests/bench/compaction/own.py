@@ -127,7 +127,7 @@ async def large(*, quick: bool = False, seed: int = SEED) -> Figures:
 
     def assemble() -> None:
         prompt = Prompt(stored, None)
-        before = len(prompt.before(len(stored) - 20))
+        before = len(prompt.head) + len(prompt.leaving(len(stored) - 20)[0])
         policy = Compaction().prune
         batch = best_batch(prompt.messages, policy, USUAL, before=before, pruned={}, thrifty=False)
         assert batch is not None

@@ -96,24 +96,49 @@ def _weights(entries: Sequence[Entry], used: Counter[str]) -> list[float]:
     return [1 - sum(map(logarithm, map(times, each))) / most / len(each) if each else 0.0 for each in said]
 
 
-def bounded(entries: Sequence[Entry], limit: int, used: Counter[str]) -> list[Entry]:
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Entries, oldest first, and what bounding them asks of each: most of its work, and known before a summary is."""
+
+    entries: list[Entry]
+    weights: list[float]
+    ranked: list[int]
+    """Places of the entries, the weightiest first, and of those that weigh the same the newest."""
+    texts: frozenset[str]
+    """What they say, without regard to case."""
+
+
+def weighed(entries: Sequence[Entry], used: Counter[str]) -> Weighed:
+    """Args: `used` says how often each word is said."""
+    return joined(Weighed([], [], [], frozenset()), entries, used)
+
+
+def joined(known: Weighed, newer: Sequence[Entry], used: Counter[str]) -> Weighed:
+    """With entries that are not among them."""
+    entries, weights = [*known.entries, *newer], [*known.weights, *_weights(newer, used)]
+    places = range(len(entries) - 1, len(known.entries) - 1, -1)
+    by_weight = weights.__getitem__
+    # Two parts that are in their order each are put into one in one pass.
+    ranked = sorted([*sorted(places, key=by_weight, reverse=True), *known.ranked], key=by_weight, reverse=True)
+    return Weighed(entries, weights, ranked, known.texts | {entry.text.casefold() for entry in newer})
+
+
+def bounded(known: Weighed, limit: int) -> list[Entry]:
     """The entries that fit into so many characters, the weightiest of each kind, in their order."""
-    sizes = [len(entry.text) + _PER_LINE for entry in entries]
+    sizes = [len(entry.text) + _PER_LINE for entry in known.entries]
     if sum(sizes) <= limit:
-        return list(entries)
-    # The newest first of those that weigh the same.
-    ranked = sorted(range(len(entries) - 1, -1, -1), key=_weights(entries, used).__getitem__, reverse=True)
+        return known.entries
     kept: set[int] = set()
     left = limit
     of_kind: dict[Kind, list[int]] = {kind: [] for kind in _SHARES}
-    for i in ranked:
-        of_kind[entries[i].kind].append(i)
+    for i in known.ranked:
+        of_kind[known.entries[i].kind].append(i)
     for share in (_SHARES, _MORE, dict.fromkeys(_SHARES, 1.0)):
         for kind, part in share.items():
             taken = _filled([i for i in of_kind[kind] if i not in kept], sizes, min(left, int(part * limit)))
             kept |= taken
             left -= sum(sizes[i] for i in taken)
-    return [entry for i, entry in enumerate(entries) if i in kept]
+    return [known.entries[i] for i in sorted(kept)]
 
 
 def _filled(ranked: Sequence[int], sizes: Sequence[int], room: int) -> set[int]:

@@ -16,7 +16,7 @@ from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
-from fleetwright_agent.turn.compaction.ledger import Entry
+from fleetwright_agent.turn.compaction.ledger import Weighed, merged, weighed
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 from fleetwright_agent.turn.compaction.pairs import active_request
 from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
@@ -55,7 +55,8 @@ class _Gathered:
 
     held: list[pins.Pin]
     pinned: pins.Pinned
-    found: list[Entry]
+    known: Weighed
+    """The ledger with what is new, before the model's own notes."""
     characters: int
     """That it may have."""
 
@@ -121,7 +122,7 @@ class Maker:
             method, written = await self._summariser.write(material, ask)
         finally:
             gathered = await gathering
-        summary = partial(compose, written, (prompt.view or View()).ledger, gathered.found, used=reading.words)
+        summary = partial(compose, written, gathered.known, used=reading.words)
         made = await asyncio.to_thread(self._made, prompt, material, until, method, summary, gathered)
         reading.forget(prompt.stored[prompt.cut : until])
         return made
@@ -132,10 +133,12 @@ class Maker:
         leaving = prompt.stored[prompt.cut : until]
         held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
         fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
+        # Whoever checks the view asks for it again, and nobody waits for it now.
+        _ = prompt.estimated
         return _Gathered(
             held=held,
             pinned=pins.pinned(held, self._policy.pin, self._read_skill),
-            found=reading.found(leaving),
+            known=weighed(merged(old.ledger, reading.found(leaving)), reading.words),
             characters=_CHARACTERS * min(self._policy.summary.max_tokens, fair),
         )
 
@@ -181,8 +184,7 @@ class Maker:
         return replace(view, pinned=found.text, digest=found.digest), found.missing
 
     def _material(self, prompt: Prompt, until: int, *, chat: Any, cold: bool, refused: int | None) -> Material:
-        leaving = prompt.before(until)[len(prompt.head) :]
-        gone = estimate(leaving)
+        leaving, gone = prompt.leaving(until)
         return Material(
             chat=chat,
             system=SystemMessage(prompt.system) if prompt.system else None,
@@ -258,5 +260,5 @@ class Maker:
 def tokens_since(prompt: Prompt) -> int:
     """Prompt tokens that were sent since the view was made, as the provider counted them."""
     since = prompt.stored[position(prompt.stored, prompt.view.newest) if prompt.view else 0 :]
-    reports = (getattr(message, "usage_metadata", None) for message in since)
-    return sum(report["input_tokens"] for report in reports if report)
+    answers = (message for message in since if isinstance(message, AIMessage))
+    return sum(answer.usage_metadata["input_tokens"] for answer in answers if answer.usage_metadata)

@@ -41,9 +41,16 @@ class Prompt:
         """How many stored messages the view stands for."""
         return position(self.stored, self.view.cut) if self.view else 0
 
-    def before(self, until: int) -> list[AnyMessage]:
-        """What is shown of the first so many stored messages, with what stands before them."""
-        return shown(self.stored[:until], self.view, self.prior_sessions)
+    def leaving(self, until: int) -> tuple[list[AnyMessage], int]:
+        """What is shown of the first so many stored messages, without what stands before them, and its size."""
+        if until not in self._leaving:
+            messages = shown(self.stored[:until], self.view, self.prior_sessions)[len(self.head) :]
+            self._leaving[until] = messages, estimate(messages)
+        return self._leaving[until]
+
+    @cached_property
+    def _leaving(self) -> dict[int, tuple[list[AnyMessage], int]]:
+        return {}
 
     @cached_property
     def declared(self) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from fleetwright_agent.turn.compaction.fence import SUMMARY, fence
-from fleetwright_agent.turn.compaction.ledger import Entry, Kind, bounded, merged, rendered
+from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Weighed, bounded, joined, merged, rendered
 from fleetwright_agent.turn.compaction.pages import sentences
 
 _INSTRUCTION: Final = """\
@@ -81,18 +81,14 @@ class Composed:
     ledger: tuple[Entry, ...]
 
 
-def compose(
-    written: Written, earlier: Sequence[Entry], found: Sequence[Entry], *, used: Counter[str], characters: int
-) -> Composed:
-    """Goal, now and next as the model wrote them; the ledger with what is new. At most so many characters."""
+def compose(written: Written, known: Weighed, *, used: Counter[str], characters: int) -> Composed:
+    """Goal, now and next as the model wrote them; the ledger with what it noted. At most so many characters."""
     allowed = characters // _MODEL_SHARE // 3
     said = (("Goal", written.goal), ("Now", written.now), ("Next", written.next))
     top = "".join(f"{name}: {_within(text, allowed)}\n" for name, text in said if text)
-    noted = [Entry(Kind.NOTED, text) for text in written.facts]
-    known = {entry.text.casefold() for entry in [*earlier, *found]} if noted else set()
-    entries = merged(earlier, [*found, *(entry for entry in noted if entry.text.casefold() not in known)])
+    noted = merged([], [Entry(Kind.NOTED, text) for text in written.facts if text.casefold() not in known.texts])
     # Headings and the fence take room as well.
-    kept = bounded(entries, max(0, characters - len(top) - _FRAME), used)
+    kept = bounded(joined(known, noted, used), max(0, characters - len(top) - _FRAME))
     return Composed(fence(SUMMARY, _NOTE, f"{top}{rendered(kept)}".rstrip()), tuple(kept))
 
 

@@ -23,7 +23,6 @@ from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.books import Account
 from fleetwright_agent.turn.compaction.economics import rates
 from fleetwright_agent.turn.compaction.making import Made, Maker
-from fleetwright_agent.turn.compaction.measure import estimate
 from fleetwright_agent.turn.compaction.pairs import has_open_call
 from fleetwright_agent.turn.compaction.pins import ReadSkill
 from fleetwright_agent.turn.compaction.policy import Situation, Step, decide, due, effective_room, may_act, room
@@ -159,13 +158,14 @@ class CompactionLink:
         if not may_act(self._policy, trigger=trigger, tokens=tokens, room=self._room, cold=cold):
             return None
         until = self._maker.cut(prompt)
-        leaving = prompt.before(until) if until is not None else []
+        leaving, size = prompt.leaving(until) if until is not None else ([], 0)
+        before = len(prompt.head) + len(leaving) if leaving else 0
         return Situation(
             tokens=tokens,
             room=self._room,
             messages=messages,
-            leaving=estimate(leaving[len(prompt.head) :]),
-            batch=self._batch(prompt, len(leaving), thrifty=trigger is None and not cold),
+            leaving=size,
+            batch=self._batch(prompt, before, thrifty=trigger is None and not cold),
             cold=cold,
             busy=has_open_call(prompt.stored),
             resting=bool(standing.pause) or standing.failures >= self._policy.guard.max_failures,
