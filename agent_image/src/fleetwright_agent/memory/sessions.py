@@ -52,9 +52,10 @@ class Sessions:
     def record(self, owner: str, context_id: str, *, asked: str, answered: str) -> None:
         """Remembers the latest exchange of a conversation beside the few before it."""
         folder = self._of(owner)
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{_file_name(context_id)}.json"
         known = _read(path)
+        if known is None:
+            folder.mkdir(parents=True, exist_ok=True)
         before = known.exchanges if known else []
         exchanges = [*before, [self._told(asked), self._told(answered)]][-_EXCHANGES:]
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".new")
@@ -62,7 +63,8 @@ class Sessions:
             # Not synced, unlike the conversation itself: a power cut may cost what is remembered of this one.
             file.write(json.dumps({"context_id": context_id, "exchanges": exchanges, "updated": self._clock()}))
         Path(temporary).replace(path)
-        self._forget(folder)
+        if known is None:
+            self._forget(folder)
 
     def _told(self, text: str) -> str:
         return _cut(self._redact(text.lstrip()[:_LOOKED_AT]))
