@@ -56,9 +56,9 @@ class Writer(Committer):
             raise LogUnusable(self.problem)
         return await self._begin(work, kind)
 
-    def post(self, work: Callable[[sqlite3.Connection], None]) -> "asyncio.Future[None]":
+    def post(self, work: Callable[[sqlite3.Connection], None], *, short: bool = True) -> "asyncio.Future[None]":
         """Writes without anybody waiting; a failure of the file shows in `problem`, any other is logged."""
-        done = self._begin(work, Kind.SHORT)
+        done = self._begin(work, Kind.SHORT if short else Kind.AWAITED)
         done.add_done_callback(_lost)
         return done
 
