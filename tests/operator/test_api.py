@@ -1,8 +1,10 @@
 """The adapter against a small HTTP server that answers as an API server does."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import yaml
@@ -10,8 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from fleetwright_operator.cluster.api import KubernetesApi
-from fleetwright_operator.cluster.port import AGENTS, CONFIG_MAPS, SECRET_METADATA
-from fleetwright_operator.errors import ApiError, Collision, Expired, Forbidden, Missing, Rejected
+from fleetwright_operator.cluster.port import AGENTS, CONFIG_MAPS, LEASES, SECRET_METADATA
+from fleetwright_operator.errors import ApiError, Collision, Expired, Forbidden, Missing, Rejected, Waiting
 
 
 @dataclass
@@ -189,3 +191,33 @@ async def test_a_deletion_says_what_is_left_for_a_while(api, stub):
     left = [await api.delete(CONFIG_MAPS, "shop", "p", uid="u", version="7") for _ in range(4)]
     assert [bool(each) for each in left] == [True, False, False, False]
     assert left[0]["kind"] == "ConfigMap"
+
+
+async def test_a_write_that_waited_for_its_connection_is_not_sent_once_another_process_may_write():
+    held, gate, written = [True], asyncio.Event(), []
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            await gate.wait()
+        else:
+            written.append(request.path)
+        return answer(metadata={"name": "c", "namespace": "n"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    async with TestServer(app) as server:
+        login = partial(Credentials, f"http://{server.host}:{server.port}", "t")
+        async with KubernetesApi(login, may_write=lambda: held[0]) as api, asyncio.timeout(20):
+            reading = [asyncio.ensure_future(api.get(CONFIG_MAPS, "n", "c")) for _ in range(32)]
+            await asyncio.sleep(0.1)
+            body = {"metadata": {"name": "c", "namespace": "n"}}
+            writing = asyncio.ensure_future(api.apply(CONFIG_MAPS, body))
+            await asyncio.sleep(0.1)
+            held[0] = False
+            gate.set()
+            with pytest.raises(Waiting, match="does not hold the Lease"):
+                await writing
+            await asyncio.gather(*reading)
+            await api.get(CONFIG_MAPS, "n", "c")
+            await api.replace(LEASES, body)
+    assert written == ["/apis/coordination.k8s.io/v1/namespaces/n/leases/c"]

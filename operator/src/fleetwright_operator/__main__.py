@@ -38,7 +38,9 @@ async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day
     vitals = Vitals(clock=time.monotonic, resync_seconds=settings.resync_seconds)
     runner = await serve(ops_app(vitals, metrics.registry), settings.ops_port)
     try:
-        async with KubernetesApi(login, request_seconds=settings.request_seconds) as api:
+        async with KubernetesApi(
+            login, request_seconds=settings.request_seconds, may_write=lambda: lease.in_hand
+        ) as api:
             lease = Lease(
                 api,
                 namespace=settings.lease_namespace,

@@ -14,13 +14,14 @@ from typing import Any, Protocol, Self
 import aiohttp
 
 from fleetwright_operator import names
-from fleetwright_operator.cluster.port import PODS, Kept, Listing, Object, Resource
-from fleetwright_operator.errors import Missing, api_error
+from fleetwright_operator.cluster.port import LEASES, PODS, Kept, Listing, Object, Resource
+from fleetwright_operator.errors import Missing, Waiting, api_error
 
 _CHUNK = 100
 _CONNECTIONS = 32
 _CONNECT_SECONDS = 5
 _METADATA = "PartialObjectMetadata"
+_OF_LEASES = f"/apis/{LEASES.group}/"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -37,11 +38,36 @@ class Credentials(Protocol):
     def as_http_headers(self) -> dict[str, str]: ...
 
 
+class _Asking(aiohttp.TCPConnector):
+    """Asks once there is a connection whether the request may still go out: it waited, and the process may have slept."""
+
+    def __init__(self, may_go: Callable[[str, str], bool], **options: Any) -> None:
+        super().__init__(**options)
+        self._may_go = may_go
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.connector.Connection:
+        """Raises: Waiting when it may not."""
+        connection = await super().connect(req, traces, timeout)
+        if not self._may_go(req.method, req.url.path):
+            connection.release()
+            raise Waiting(1.0, "this process does not hold the Lease any more")
+        return connection
+
+
 class KubernetesApi:
     def __init__(
-        self, login: Callable[[], Credentials], *, request_seconds: float = 15.0, watch_seconds: int = 300
+        self,
+        login: Callable[[], Credentials],
+        *,
+        request_seconds: float = 15.0,
+        watch_seconds: int = 300,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> None:
+        """Args: `may_write` is asked at each request that changes something, but for Leases."""
         self._login = login
+        self._may_write = may_write
         self._request_seconds = request_seconds
         self._watch_seconds = watch_seconds
         self._credentials = login()
@@ -151,12 +177,15 @@ class KubernetesApi:
     def _connect(self, *, connections: int) -> aiohttp.ClientSession:
         """`connections` at once; 0 is any number."""
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._credentials.as_ssl_context(), limit=connections),
+            connector=_Asking(self._may_go, ssl=self._credentials.as_ssl_context(), limit=connections),
             headers={"User-Agent": "fleetwright-operator"},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             # One line of a watch is one object, and objects are up to 1.5 MiB.
             read_bufsize=4 * 1024 * 1024,
         )
+
+    def _may_go(self, method: str, path: str) -> bool:
+        return method == "GET" or path.startswith(_OF_LEASES) or self._may_write()
 
     async def _log_in_again(self, refused: Credentials) -> None:
         """Only the first of many refused requests reads the disk; the session and its connections stay."""
