@@ -39,7 +39,7 @@ class Credentials(Protocol):
 
 
 class _Asking(aiohttp.TCPConnector):
-    """Asks once there is a connection whether the request may still go out: it waited, and the process may have slept."""
+    """Asks, once there is a connection, whether the request may still go out: meanwhile the process may have slept."""
 
     def __init__(self, may_go: Callable[[str, str], bool], **options: Any) -> None:
         super().__init__(**options)
