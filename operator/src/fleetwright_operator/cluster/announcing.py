@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fleetwright_operator.cluster.feed import LOST
 from fleetwright_operator.cluster.port import EVENTS, Api, Object
-from fleetwright_operator.errors import Collision, Missing, Waiting
+from fleetwright_operator.errors import Collision, Missing
 
 logger = logging.getLogger(__name__)
 _WAITING = 1000
@@ -41,7 +41,7 @@ class Announcer:
             event = await self._queue.get()
             try:
                 await self._send(event)
-            except (Waiting, *LOST) as error:
+            except LOST as error:
                 about = event["involvedObject"]
                 why = str(error) or repr(error)
                 where = {"kind": about["kind"], "namespace": about["namespace"], "object": about["name"]}

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 
 from fleetwright_operator import names
 from fleetwright_operator.cluster.port import LEASES, PODS, Kept, Listing, Object, Resource
@@ -38,22 +39,21 @@ class Credentials(Protocol):
     def as_http_headers(self) -> dict[str, str]: ...
 
 
-class _Asking(aiohttp.TCPConnector):
-    """Asks, once there is a connection, whether the request may still go out: meanwhile the process may have slept."""
+class _Write(aiohttp.payload.BytesPayload):
+    """A body that goes out, and its head with it, if this process may write at that very moment.
 
-    def __init__(self, may_go: Callable[[str, str], bool], **options: Any) -> None:
-        super().__init__(**options)
+    Between the decision and the socket lie a wait for a connection and a pass of the event loop, and the process may
+    have been stopped in either, for longer than its Lease lasts.
+    """
+
+    def __init__(self, body: bytes, may_go: Callable[[], bool]) -> None:
+        super().__init__(body)
         self._may_go = may_go
 
-    async def connect(
-        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
-    ) -> aiohttp.connector.Connection:
-        """Raises: Waiting when it may not."""
-        connection = await super().connect(req, traces, timeout)
-        if not self._may_go(req.method, req.url.path):
-            connection.release()
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if not self._may_go():
             raise Waiting(1.0, "this process does not hold the Lease any more")
-        return connection
+        await super().write_with_length(writer, content_length)
 
 
 class KubernetesApi:
@@ -65,7 +65,7 @@ class KubernetesApi:
         watch_seconds: int = 300,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Args: `may_write` is asked at each request that changes something, but for Leases."""
+        """Args: `may_write` is asked when a request that changes something is sent, but for those of Leases."""
         self._login = login
         self._may_write = may_write
         self._request_seconds = request_seconds
@@ -177,15 +177,12 @@ class KubernetesApi:
     def _connect(self, *, connections: int) -> aiohttp.ClientSession:
         """`connections` at once; 0 is any number."""
         return aiohttp.ClientSession(
-            connector=_Asking(self._may_go, ssl=self._credentials.as_ssl_context(), limit=connections),
+            connector=aiohttp.TCPConnector(ssl=self._credentials.as_ssl_context(), limit=connections),
             headers={"User-Agent": "fleetwright-operator"},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             # One line of a watch is one object, and objects are up to 1.5 MiB.
             read_bufsize=4 * 1024 * 1024,
         )
-
-    def _may_go(self, method: str, path: str) -> bool:
-        return method == "GET" or path.startswith(_OF_LEASES) or self._may_write()
 
     async def _log_in_again(self, refused: Credentials) -> None:
         """Only the first of many refused requests reads the disk; the session and its connections stay."""
@@ -216,8 +213,10 @@ class KubernetesApi:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> bytes:
-        data = None if body is None else _encoded(body)
+        # Who may write is settled by writing Leases.
+        may_go = (lambda: True) if path.startswith(_OF_LEASES) else self._may_write
         for attempt in range(2):
+            data = None if body is None else _Write(_encoded(body), may_go)
             credentials = self._credentials
             headers = {"Accept": accept, "Content-Type": content, **credentials.as_http_headers()}
             url = credentials.server + path
