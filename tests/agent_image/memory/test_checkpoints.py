@@ -121,12 +121,31 @@ async def test_what_was_decoded_once_is_not_decoded_again(saver: ConversationSav
     assert all(before is now for before, now in zip(first, second, strict=False))
 
 
+async def test_what_this_process_has_written_is_not_decoded_again(saver: ConversationSaver) -> None:
+    await put(saver, said("1", "2"))
+    history = [*await read(saver), *said("3", "4")]
+    await put(saver, history, step=2)
+    await saver.settled(THREAD)
+    assert all(now is before for before, now in zip(history, await read(saver), strict=True))
+
+
+async def test_what_was_taken_out_while_a_turn_held_it_is_not_known_by_what_the_turn_writes(
+    database: Database, saver: ConversationSaver
+) -> None:
+    await put(saver, said("1", "2"))
+    history = [*await read(saver), *said("3", "4")]
+    database.taken_out()
+    await put(saver, history, step=2)
+    await saver.settled(THREAD)
+    assert not any(now is before for before, now in zip(history, await read(saver), strict=True))
+
+
 class _Counting(Database):
     looks = 0
 
-    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def look(self, work: Callable[[sqlite3.Connection], T], *, of: str = "") -> T:
         self.looks += 1
-        return await super().read(work)
+        return await super().look(work, of=of)
 
 
 async def test_whoever_looks_where_somebody_just_looked_asks_the_disk_no_second_time(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.memory.database import Database, MemoryUnusable
+from fleetwright_agent.memory.glance import Glance
 from fleetwright_agent.memory.transaction import Job
 
 SCHEMA = ("CREATE TABLE kept (n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT UNIQUE);",)
@@ -113,6 +114,40 @@ async def test_work_after_others_does_not_pass_where_one_of_them_failed(database
     database.put(breaks(sqlite3.OperationalError("disk")), of="one")
     with pytest.raises(MemoryUnusable):
         await database.run(keeps("later"), after="one")
+
+
+async def test_a_look_waits_for_nobody_who_writes(database: Counting) -> None:
+    await database.run(keeps("one"))
+    held = Held()
+    writing = asyncio.ensure_future(database.run(held))
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(database.look(kept), timeout=5) == ["one"]
+    held.let_go()
+    await writing
+
+
+async def test_a_look_finds_what_was_put_under_its_name(database: Counting) -> None:
+    await database.run(keeps("one"))
+    database.put(keeps("two"), of="this")
+    assert await database.look(kept, of="that") == ["one"]
+    assert await database.look(kept, of="this") == ["one", "two"]
+
+
+async def test_a_look_at_what_cannot_be_read_is_told_as_a_read_is(database: Counting) -> None:
+    await database.run(keeps("one"))
+    with pytest.raises(MemoryUnusable, match="no such table"):
+        await database.look(lambda db: db.execute("SELECT * FROM gone"))
+
+
+def test_a_glance_writes_nothing(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "f.db") as db:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.executescript(SCHEMA[0])
+    glance = Glance(tmp_path / "f.db")
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        glance(keeps("one"))
+    glance.close()
+    db.close()
 
 
 async def test_whoever_stops_waiting_stops_no_write(database: Counting) -> None:

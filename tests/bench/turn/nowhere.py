@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
@@ -14,6 +14,8 @@ from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.memories import Memories
 from fleetwright_agent.memory.transaction import Kind
+
+T = TypeVar("T")
 
 
 class Nowhere(Database):
@@ -29,6 +31,9 @@ class Nowhere(Database):
         except Exception as error:
             done.set_exception(error)
         return done
+
+    async def look(self, work: Callable[[sqlite3.Connection], T], *, of: str = "") -> T:
+        return await self.read(work)
 
 
 class Held(ConversationSaver):

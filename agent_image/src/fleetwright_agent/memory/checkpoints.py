@@ -110,7 +110,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
     async def holds(self, thread: str) -> bool:
         """Whether there is such a thread."""
         query = "SELECT 1 FROM checkpoints WHERE thread=?"
-        return await self._database.read(lambda db: db.execute(query, (thread,)).fetchone() is not None)
+        return await self._database.look(lambda db: db.execute(query, (thread,)).fetchone() is not None, of=thread)
 
     async def aput(
         self,
@@ -122,7 +122,7 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         thread, ns = _key(config)
         news = MESSAGES in new_versions
         history = [*(checkpoint["channel_values"].get(MESSAGES) or ())] if news else None
-        known = self._histories.begun(thread, ns, history) if history else 0
+        known = self._histories.begun(thread, ns, history) if history else Known()
         step = Step(checkpoint, metadata, self._now())
         self._gathering(thread, ns).put(step, history, known=known)
         return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint["id"]}}
@@ -148,18 +148,23 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         steps = Steps(thread, ns)
         done = self._database.put(lambda db: steps.write(db, self.serde), of=thread)
         self._gathered[place] = steps, done
-        done.add_done_callback(lambda done: self._written(place, done))
+        done.add_done_callback(lambda done: self._written(steps, done))
         return steps
 
-    def _written(self, place: tuple[str, str], done: "asyncio.Future[None]") -> None:
+    def _written(self, steps: Steps, done: "asyncio.Future[None]") -> None:
+        place = (steps.thread, steps.ns)
         if place in self._gathered and self._gathered[place][1] is done:
             del self._gathered[place]
+        # Where nothing is known by now, something was taken out meanwhile: the turn may still hold it.
+        if steps.known.messages and self._histories.get(*place) is steps.known and done.exception() is None:
+            before = steps.known.messages
+            self._histories.keep(*place, Known((*before, *(steps.history or ())[len(before) :]), steps.size))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         thread, ns = _key(config)
         known = self._histories.get(thread, ns)
         puts, reused = self._puts, self._taken((thread, ns), known)
-        found = reused or await self._database.read(lambda db: _read(db, thread, ns, known))
+        found = reused or await self._found(thread, ns, known)
         if found is None:
             self._histories.keep(thread, ns, Known())
             return None
@@ -175,6 +180,15 @@ class ConversationSaver(BaseCheckpointSaver[int]):
         pending = [(task, channel, self.serde.loads_typed((k, b))) for task, channel, k, b in found.writes]
         described = self.serde.loads_typed((metadata_kind, metadata))
         return CheckpointTuple(place, checkpoint, described, None, pending)
+
+    async def _found(self, thread: str, ns: str, known: Known) -> _Found | None:
+        def read(db: sqlite3.Connection) -> _Found | None:
+            return _read(db, thread, ns, known)
+
+        if known.messages:
+            return await self._database.look(read, of=thread)
+        # A whole conversation takes its time.
+        return await self._database.read(read) if await self.holds(thread) else None
 
     def _taken(self, place: tuple[str, str], known: Known) -> _Found | None:
         """What the last look found, once, where it was at this thread and nothing was put or taken out since."""

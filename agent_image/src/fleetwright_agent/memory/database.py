@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fleetwright_agent.memory.commits import Committer
+from fleetwright_agent.memory.glance import Glance
 from fleetwright_agent.memory.transaction import Kind
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class Database(Committer):
         """
         super().__init__(f"sqlite-{path.stem}", most=most)
         self._path = path
+        self._glance = Glance(path)
         self._schema = tuple(schema)
         self._under_way: dict[str, list[asyncio.Future[None]]] = {}
         self._watching: list[Callable[[], None]] = []
@@ -64,6 +66,21 @@ class Database(Committer):
             MemoryUnusable: The file cannot be used.
         """
         return await self._submit(work, Kind.READ)
+
+    async def look(self, work: Callable[[sqlite3.Connection], T], *, of: str = "") -> T:
+        """The same for what is small: at once, where nothing that was put is still to be committed.
+
+        Args:
+            work: What is read, in some tens of microseconds.
+            of: Under this name all is put that it may find; without one nothing is put that it may find.
+
+        Raises:
+            MemoryUnusable: The file cannot be used.
+        """
+        if self._connection is not None and not self._closed and not (of and of in self._under_way):
+            with contextlib.suppress(sqlite3.Error):  # The thread has the time to wait, and tells what is wrong.
+                return self._glance(work)
+        return await self.read(work)
 
     def put(self, work: Callable[[sqlite3.Connection], None], *, of: str = "") -> "asyncio.Future[None]":
         """The same without waiting: `settled` tells under that name whether it is on disk; without one nobody asks.
@@ -138,6 +155,7 @@ class Database(Committer):
         """After every call that was made before; closed once, it is closed."""
         if not self._closed:
             self._closed = True
+            self._glance.close()
             await self._end()
 
     def _submit(self, work: Callable[[sqlite3.Connection], T], kind: Kind = Kind.AWAITED) -> "asyncio.Future[T]":

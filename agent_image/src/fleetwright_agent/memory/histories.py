@@ -48,14 +48,14 @@ class Histories:
     def clear(self) -> None:
         self._known.clear()
 
-    def begun(self, thread: str, ns: str, history: Sequence[Any]) -> int:
-        """How many messages of a new history are known ones; none, and nothing known, where it begins otherwise."""
+    def begun(self, thread: str, ns: str, history: Sequence[Any]) -> Known:
+        """What is known of a new history; nothing, and it is forgotten, where it begins otherwise."""
         known = self.get(thread, ns)
         count = len(known.messages)
         # Mostly they are the very same objects, and to see that takes a tenth of the time.
         if count <= len(history) and all(map(is_, history, known.messages)):
-            return count
+            return known
         if [message.id for message in history[:count]] == [message.id for message in known.messages]:
-            return count
+            return known
         self.keep(thread, ns, Known())
-        return 0
+        return Known()

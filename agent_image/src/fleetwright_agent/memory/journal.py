@@ -60,7 +60,7 @@ class Journal:
 
     async def get(self, thread: str, call: str) -> Entry | None:
         query = "SELECT state, body FROM calls WHERE thread=? AND call=?"
-        found = await self._database.read(lambda db: db.execute(query, (thread, call)).fetchone())
+        found = await self._database.look(lambda db: db.execute(query, (thread, call)).fetchone(), of=thread)
         return None if found is None else Entry(CallState(found[0]), json.loads(found[1]))
 
     async def settle(self, thread: str, call: str, body: Any) -> None:

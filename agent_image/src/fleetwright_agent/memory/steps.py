@@ -12,6 +12,8 @@ from typing import Any
 from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from fleetwright_agent.memory.histories import Known
+
 MESSAGES = "messages"
 
 
@@ -41,11 +43,13 @@ class Steps:
     newest: Step | None = None
     history: Sequence[Any] | None = None
     """Its messages, where there are new ones."""
-    known: int = 0
-    """So many of them are stored, unless somebody took the thread away meanwhile."""
+    known: Known = field(default_factory=Known)
+    """Of them; stored, unless somebody took the thread away meanwhile."""
+    size: int = 0
+    """Bytes of all of them, once they are written."""
     writes: list[Writes] = field(default_factory=list)
 
-    def put(self, step: Step, history: Sequence[Any] | None, *, known: int) -> None:
+    def put(self, step: Step, history: Sequence[Any] | None, *, known: Known) -> None:
         """What nodes had come to before is in it."""
         self.newest = step
         self.writes = [each for each in self.writes if each.checkpoint >= step.checkpoint["id"]]
@@ -54,7 +58,7 @@ class Steps:
 
     def write(self, db: sqlite3.Connection, serde: SerializerProtocol) -> None:
         if self.history is not None:
-            _extend(db, serde, self.thread, self.ns, self.history, self.known)
+            self.size = _extend(db, serde, self.thread, self.ns, self.history, self.known)
         if self.newest is not None:
             self._write(db, serde, self.newest)
         for each in self.writes:
@@ -86,16 +90,18 @@ def ends_with(db: sqlite3.Connection, thread: str, ns: str, count: int, identity
 
 
 def _extend(
-    db: sqlite3.Connection, serde: SerializerProtocol, thread: str, ns: str, history: Sequence[Any], known: int
-) -> None:
-    query = "SELECT id FROM messages WHERE thread=? AND ns=? AND position>=? ORDER BY position"
-    begin = known - 1 if known and ends_with(db, thread, ns, known, history[known - 1].id) else 0
-    stored = [row[0] for row in db.execute(query, (thread, ns, begin))]
+    db: sqlite3.Connection, serde: SerializerProtocol, thread: str, ns: str, history: Sequence[Any], known: Known
+) -> int:
+    """The bytes that all of it takes."""
+    query = "SELECT id, length(body) FROM messages WHERE thread=? AND ns=? AND position>=? ORDER BY position"
+    begin, size = len(known.messages), known.size
+    if not begin or not ends_with(db, thread, ns, begin, history[begin - 1].id):
+        begin, size = 0, 0
+    stored: list[tuple[str, int]] = db.execute(query, (thread, ns, begin)).fetchall()
     start = begin + len(stored)
-    if stored != [message.id for message in history[begin:start]]:
+    if [identity for identity, _ in stored] != [message.id for message in history[begin:start]]:
         db.execute("DELETE FROM messages WHERE thread=? AND ns=?", (thread, ns))
-        start = 0
-    db.executemany(
-        "INSERT INTO messages VALUES (?,?,?,?,?,?)",
-        [(thread, ns, i, history[i].id, *serde.dumps_typed(history[i])) for i in range(start, len(history))],
-    )
+        start, size, stored = 0, 0, []
+    rows = [(thread, ns, i, history[i].id, *serde.dumps_typed(history[i])) for i in range(start, len(history))]
+    db.executemany("INSERT INTO messages VALUES (?,?,?,?,?,?)", rows)
+    return size + sum(length for _, length in stored) + sum(len(row[-1]) for row in rows)

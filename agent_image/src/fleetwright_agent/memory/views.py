@@ -27,7 +27,8 @@ class Views:
 
     async def get(self, thread: str) -> Standing:
         query = "SELECT body FROM views WHERE thread=?"
-        row = await self._database.read(lambda db: db.execute(query, (thread,)).fetchone())
+        # A view is never put and left: whoever writes one waits for it.
+        row = await self._database.look(lambda db: db.execute(query, (thread,)).fetchone())
         if row is None:
             return Standing()
         body = json.loads(row[0])

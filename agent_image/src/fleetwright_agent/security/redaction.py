@@ -143,8 +143,9 @@ def _scrub(text: str, known: "re.Pattern[str] | None") -> str:
     if known is not None:
         text = known.sub(REDACTED, text)
     text = _SHAPES.sub(REDACTED, text)
-    for named in (_COOKIES, _ASSIGNED):
-        text = named.sub(lambda found: f"{found['name']}{found['is']}{REDACTED}", text)
+    if ":" in text or "=" in text:
+        for named in (_COOKIES, _ASSIGNED):
+            text = named.sub(lambda found: f"{found['name']}{found['is']}{REDACTED}", text)
     return text
 
 

@@ -5,18 +5,21 @@ LangGraph hands it to every hook as the runtime's context. It dies with the turn
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NotRequired
+from typing import Annotated, Any, NotRequired, Required
 
 from langchain.agents import AgentState
+from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.compaction.view import Standing
 from fleetwright_agent.turn.frames import Frame, TurnFailed, TurnRequest
+from fleetwright_agent.turn.growing import grown
 
 
 class TurnState(AgentState):
-    """The stored state of a conversation beside its messages."""
+    """The stored state of a conversation."""
 
+    messages: Required[Annotated[list[AnyMessage], grown]]
     prior_sessions: NotRequired[str]
     task: NotRequired[str]
     """Whose turn the newest messages are of."""

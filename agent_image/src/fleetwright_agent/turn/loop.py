@@ -9,7 +9,7 @@ from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 
 from fleetwright_agent.memory.checkpoints import ConversationSaver
-from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.context import TurnContext, TurnState
 from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner, TurnMiddleware
 from fleetwright_agent.turn.models import Chat
 
@@ -21,6 +21,7 @@ def build_loop(chat: Chat, *, links: Sequence[ModelLink], runner: ToolRunner, sa
     return create_agent(
         cast("BaseChatModel", chat),
         middleware=[TurnMiddleware(links, runner)],
+        state_schema=TurnState,
         context_schema=TurnContext,
         checkpointer=saver,
     )

@@ -33,6 +33,8 @@ def count(message: AnyMessage) -> int:
 
 def unseen(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """The same, with words in place of every picture."""
+    if not any(isinstance(message.content, list) for message in messages):
+        return list(messages)
     return [_in_words(message) if count(message) else message for message in messages]
 
 
