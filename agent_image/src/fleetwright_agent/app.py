@@ -123,6 +123,7 @@ class _Common:
     offers: Offers
     plugins: Plugins
     card: Watched[Card]
+    extended: Watched[Card]
     compaction: LastCompaction
     tracing: Tracing
 
@@ -151,6 +152,7 @@ def _common(
         offers=offers,
         plugins=plugins,
         card=Watched(layout.card_file, parse_card),
+        extended=Watched(layout.extended_card_file, parse_card),
         compaction=LastCompaction(),
         tracing=_tracing(config, layout, metrics),
     )
@@ -252,7 +254,8 @@ def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, fore
         log=log,
         tasks=tasks,
         runs=runs,
-        card=common.card,
+        # The public one may leave out what callers may know.
+        cards=(common.extended, common.card),
         gate=common.gate,
         clock=common.clock,
         metrics=common.metrics,
@@ -310,7 +313,7 @@ def _parts(
         callers=callers,
         identity=identity or _tokens(common, callers),
         card=common.card,
-        extended=Watched(common.layout.extended_card_file, parse_card),
+        extended=common.extended,
         compaction=common.compaction,
         reachability=Reachability(common.config.mcp_servers, denied=common.config.denied_ranges),
         offers=common.offers,

@@ -52,6 +52,11 @@ def read(source: Message | Artifact, uri: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def has_part(source: Message | Artifact, uri: str) -> bool:
+    """Whether the data of that extension is there as a part as well."""
+    return any(_stated(part) in (mime_type(uri), uri) for part in source.parts)
+
+
 def lifted(message: Message, uris: Collection[str]) -> Message:
     """The message with the data of those extensions in its metadata, where it came as parts.
 

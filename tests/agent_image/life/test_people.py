@@ -302,6 +302,15 @@ async def test_a_waiting_task_that_is_cancelled_tells_its_cost_and_its_tool_neve
     assert house.ledger == ["charged 40"]
 
 
+async def test_with_data_parts_the_cost_of_a_waiting_task_that_is_cancelled_is_a_part_too(agent):
+    async with agent(approvals={"tools": ["house__charge_card"]}, extensions={"dataParts": True}) as guest:
+        task = await guest.say("Charge the card 30")
+        message = (await guest.call("CancelTask", {"id": task["id"]}))["result"]["status"]["message"]
+    (part,) = [part["data"] for part in message["parts"] if "data" in part]
+    assert part == message["metadata"][COST]
+    assert part["success"] is False
+
+
 async def test_an_agent_is_not_asked_and_cannot_approve(gated_agent, states, house):
     peer = gated_agent.by("agent:team/peer")
     task = await peer.say("Charge the card 30, then ask the human about dessert")

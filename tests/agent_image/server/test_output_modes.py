@@ -82,6 +82,19 @@ async def test_work_whose_answer_nobody_could_take_is_refused_before_it_begins(
     assert door.turn.requests == []
 
 
+@pytest.mark.usefixtures("with_skill")
+async def test_what_the_public_card_leaves_out_callers_may_ask_for(mounted: Any, open_door: Open) -> None:
+    whole = json.loads(mounted.layout.card_file.read_text())
+    mounted.write(mounted.layout.extended_card_file, whole)
+    mounted.write(mounted.layout.card_file, whole | {"skills": []})
+    door = await open_door(typed)
+    async with door.http() as http:
+        taken = await http.post("/a2a/message:send", json=said([ORDER], skillHint="order"))
+        refused = await http.post("/a2a/message:send", json=said(["image/png"], skillHint="order"))
+    assert taken.status_code == 200, taken.text
+    assert refused.status_code >= 400
+
+
 async def test_over_http_json_it_is_refused_as_well(open_door: Open) -> None:
     door = await open_door()
     async with door.http() as http:

@@ -4,7 +4,17 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from a2a.types.a2a_pb2 import Artifact, Message, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
+from a2a.types.a2a_pb2 import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
 
 from fleetwright_agent.server.sizes import MOST_MESSAGES, MOST_OF_ARTIFACTS, TRUNCATED, Room, is_full
 from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
@@ -44,9 +54,29 @@ def test_characters_are_cut_whole() -> None:
     assert set(whole.artifact.parts[0].text) == {"é"}
 
 
-def test_what_is_no_artifact_always_fits() -> None:
-    status = TaskStatusUpdateEvent(task_id="t")
-    assert Room(Task(), most=0).fit(status) is status
+def test_what_a_caller_said_and_a_status_without_words_always_fit() -> None:
+    room = Room(Task(), most=0, most_said=0)
+    for event in (TaskStatusUpdateEvent(task_id="t"), Message(parts=[Part(text="x" * 500)])):
+        assert room.fit(event) is event
+
+
+def spoken(text: str) -> Message:
+    return Message(role=Role.ROLE_AGENT, parts=[Part(text=text)])
+
+
+def told(text: str) -> TaskStatusUpdateEvent:
+    return TaskStatusUpdateEvent(task_id="t", status=TaskStatus(message=spoken(text)))
+
+
+def test_what_an_agent_says_beside_its_artifacts_is_cut_as_well_and_says_so() -> None:
+    before = Task(history=[spoken("x" * 20), Message(role=Role.ROLE_USER, parts=[Part(text="x" * 500)])])
+    room = Room(before, most_said=200)
+    said = [room.fit(told("y" * 60)), room.fit(told("z" * 500)), room.fit(told("late"))]
+    messages = [event.status.message for event in said if isinstance(event, TaskStatusUpdateEvent)]
+    assert messages[0] == spoken("y" * 60)
+    assert 0 < len(messages[1].parts[0].text) < 140
+    assert messages[2].parts[0].text == "…"
+    assert [TRUNCATED in message.metadata for message in messages] == [False, True, True]
 
 
 @pytest.mark.parametrize(

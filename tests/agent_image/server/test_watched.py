@@ -1,5 +1,6 @@
 """A file that is read again when it changes: at once by whoever asks so, and within a moment by every request."""
 
+import resource
 from pathlib import Path
 
 from fleetwright_agent.server.watched import Watched
@@ -19,3 +20,17 @@ def test_what_every_request_asks_is_a_twentieth_of_a_second_old_at_most(tmp_path
     assert watched.recent() == ("another", None)
     assert watched.read() == (None, "f cannot be read: No such file or directory")
     assert watched.recent() == (None, "f cannot be read: No such file or directory"), "what was found is what counts"
+
+
+def test_a_file_that_could_not_be_opened_for_a_moment_is_read_when_it_can_be(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_text("one")
+    watched = Watched(file, bytes.decode)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        found = watched.read()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found == (None, "f cannot be read: Too many open files")
+    assert watched.read() == ("one", None)

@@ -5,7 +5,7 @@ Refuses: messages that the card does not allow, tasks of somebody else, tasks th
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import uuid4
@@ -50,7 +50,7 @@ class Intake:
         log: TaskLog,
         tasks: LiveTasks,
         runs: Runs,
-        card: Watched[Card],
+        cards: Sequence[Watched[Card]],
         gate: Gate,
         clock: Clock,
         metrics: Metrics,
@@ -59,9 +59,9 @@ class Intake:
         extensions: frozenset[str] = OF_CALLERS,
         choices: Mapping[str, frozenset[str]] = NO_CHOICES,
     ) -> None:
-        """Args: `most` is how many tasks of one caller may run at once, `most_waiting` how many may wait for it when
-        another is to begin; `extensions` are those that are listened to here; `choices` are what may stand in a
-        request's metadata, by the key.
+        """Args: `cards` say what may be said and asked for, the first that there is; `most` is how many tasks of one
+        caller may run at once, `most_waiting` how many may wait for it when another is to begin; `extensions` are
+        those that are listened to here; `choices` are what may stand in a request's metadata, by the key.
         """
         self._choices = choices
         self._extensions = extensions
@@ -69,7 +69,7 @@ class Intake:
         self._log = log
         self._tasks = tasks
         self._runs = runs
-        self._card = card
+        self._cards = tuple(cards)
         self._gate = gate
         self._clock = clock
         self._metrics = metrics
@@ -96,7 +96,7 @@ class Intake:
             trace: That it belongs to, where its metadata names none; told of its work, and no part of what was said.
         """
         request = understood(request, self._extensions)
-        card, _ = self._card.recent()
+        card = next((found for card in self._cards if (found := card.recent()[0]) is not None), None)
         check_message(request, input_modes=card.input_modes if card else frozenset(), choices=self._choices)
         if card is not None:
             check_output_modes(request, card)

@@ -8,7 +8,7 @@ from fleetwright_agent.extensions import COST
 from fleetwright_agent.server.events import LEFT, agent_message, status_event
 from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.work import Outcome
-from fleetwright_agent.wires import attach
+from fleetwright_agent.wires import attach, has_part
 
 _FAILED = TaskState.TASK_STATE_FAILED
 BROKE = Outcome(_FAILED, "The agent could not finish this task because of an internal error; try again.", "internal")
@@ -51,5 +51,7 @@ def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent
     message.metadata.update({**outcome.details, "reason": outcome.reason})
     pause = pause_of(task)
     if pause is not None and pause.cost is not None:
-        attach(message, COST, {**pause.cost, "success": False})
+        # On the wires on which the caller was told of it when it began to wait.
+        as_part = has_part(task.status.message, COST)
+        attach(message, COST, {**pause.cost, "success": False}, as_part=as_part)
     return status_event(task.id, task.context_id, outcome.state, at_ns=at_ns, message=message)

@@ -42,15 +42,13 @@ class Watched(Generic[T]):
         self._looked = self._monotonic()
         try:
             stat = os.stat(self._path)  # noqa: PTH116 - on the path of every request, and pathlib doubles its price
+            identity = (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if identity != self._seen[0]:
+                self._seen = (identity, *self._parsed(self._path.read_bytes()))
         except OSError as error:
+            # It may pass and the file be the same, as where a process has no file handles left.
             self._seen = (None, None, f"{self._path.name} cannot be read: {error.strerror}")
-            return self._seen[1:]
-        identity = (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
-        seen, value, problem = self._seen
-        if identity != seen:
-            value, problem = self._load()
-            self._seen = (identity, value, problem)
-        return value, problem
+        return self._seen[1:]
 
     @property
     def modified(self) -> int:
@@ -58,10 +56,8 @@ class Watched(Generic[T]):
         identity = self._seen[0]
         return 0 if identity is None else identity[2] // 1_000_000_000
 
-    def _load(self) -> tuple[T | None, str | None]:
+    def _parsed(self, content: bytes) -> tuple[T | None, str | None]:
         try:
-            return self._parse(self._path.read_bytes()), None
-        except OSError as error:
-            return None, f"{self._path.name} cannot be read: {error.strerror}"
+            return self._parse(content), None
         except ValueError as error:
             return None, f"{self._path.name} is not valid: {error}"

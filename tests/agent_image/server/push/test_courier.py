@@ -16,7 +16,13 @@ from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.push.courier import Courier
 from fleetwright_agent.server.push.memory_store import MemoryPushStore
 from fleetwright_agent.server.push.port import Registration
+from fleetwright_agent.server.push.pushes import Times
 from fleetwright_agent.server.push.receivers import Receivers
+
+
+def test_a_receiver_has_ten_seconds_and_three_attempts_and_hears_of_what_is_under_way_each_second_and_a_half() -> None:
+    times = Times()
+    assert (times.debounce, times.attempt, tuple(times.pauses)) == (1.5, 10, (1, 3))
 
 
 class Unsealed:
