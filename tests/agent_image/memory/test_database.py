@@ -150,6 +150,21 @@ def test_a_glance_writes_nothing(tmp_path: Path) -> None:
     db.close()
 
 
+async def test_all_who_wait_for_what_failed_are_told(database: Counting) -> None:
+    await database.run(keeps("one"))
+    database.put(keeps("one"), of="this")
+    answers = await asyncio.gather(database.settled("this"), database.settled("this"), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [MemoryUnusable, MemoryUnusable]
+    await database.settled("this")
+
+
+async def test_what_was_put_under_no_name_and_failed_fails_nobody_else(database: Counting) -> None:
+    await database.run(keeps("one"))
+    database.put(keeps("one"))
+    await database.run(keeps("two"))
+    assert await database.read(kept) == ["one", "two"]
+
+
 async def test_whoever_stops_waiting_stops_no_write(database: Counting) -> None:
     held = Held()
     database.put(held, of="one")

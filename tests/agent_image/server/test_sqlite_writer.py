@@ -178,3 +178,72 @@ async def test_another_process_that_writes_holds_the_event_loop_up_for_nothing(
         await asyncio.gather(*writing, *closing)
     with sqlite3.connect(tmp_path / "w.db") as found:
         assert kept(found) == ["a", "b"]
+
+
+# The thread ends by an exception on purpose.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_whoever_waits_for_a_writer_that_goes_is_told(writer: Writer) -> None:
+    async with asyncio.timeout(10):
+        ends, beside = breaks(SystemExit(), first=keeps("half")), keeps("beside")
+        waiting = [writer.submit(keeps("before")), writer.submit(ends), writer.submit(beside)]
+        answers = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [isinstance(answer, LogUnusable) for answer in answers[1:]] == [True, True]
+        late = writer.post(keeps("late"))
+        await asyncio.wait([late])
+    assert isinstance(late.exception(), LogUnusable)
+
+
+async def test_what_comes_while_it_is_closed_is_refused_and_not_forgotten(tmp_path: Path) -> None:
+    writer = Writer(opened(tmp_path / "w.db"))
+    async with asyncio.timeout(10):
+        await writer.submit_short(keeps("first"))
+        closing = asyncio.ensure_future(writer.aclose())
+        await asyncio.sleep(0)
+        with pytest.raises(LogUnusable):
+            await writer.submit_short(keeps("late"))
+        await closing
+
+
+async def test_what_the_event_loop_cannot_begin_again_for_another_process_the_thread_does(
+    tmp_path: Path, writer: Writer
+) -> None:
+    """A piece fails, all is undone, and in that moment another process begins to write."""
+    other = sqlite3.connect(tmp_path / "w.db", isolation_level=None, check_same_thread=False)
+
+    def fails_beside_another(connection: sqlite3.Connection) -> None:
+        if connection.in_transaction and threading.current_thread() is threading.main_thread():
+            connection.rollback()
+            other.execute("BEGIN IMMEDIATE")
+            threading.Timer(0.2, other.rollback).start()
+        raise RuntimeError("inside")
+
+    async with asyncio.timeout(10):
+        await writer.submit(keeps("before"))
+        answers = await asyncio.gather(
+            writer.submit_short(keeps("a")), writer.submit_short(fails_beside_another), return_exceptions=True
+        )
+        assert (answers[0], type(answers[1])) == (1, RuntimeError)
+        assert await writer.submit(kept) == ["a", "before"]
+    other.close()
+
+
+def test_who_waits_for_the_commit_of_a_loop_that_is_closed_is_served(tmp_path: Path) -> None:
+    writer = Writer(opened(tmp_path / "w.db"))
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+
+    async def leaves() -> None:
+        await writer.submit(keeps("opened"))
+        writer.post(keeps("first"))
+        await asyncio.sleep(0)
+
+    first.run_until_complete(leaves())
+    first.close()
+
+    async def waits() -> None:
+        async with asyncio.timeout(10):
+            await writer.submit_short(keeps("second"))
+            assert await writer.submit(kept) == ["first", "opened", "second"]
+            await writer.aclose()
+
+    second.run_until_complete(waits())
+    second.close()

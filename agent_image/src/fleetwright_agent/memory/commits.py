@@ -15,12 +15,13 @@ import sqlite3
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final, TypeVar
 
-from fleetwright_agent.memory.transaction import Job, Kind, Transaction, is_of_file, lost
+from fleetwright_agent.memory.transaction import Job, Kind, Transaction, is_busy, is_of_file, lost
 
 T = TypeVar("T")
 _MOST: Final = 256
@@ -30,6 +31,10 @@ _PATIENCE_MS: Final = 5000
 """With another process that writes."""
 _LINGER: Final = 0.02
 """Seconds for which work that nobody waits for is kept from the thread, and as many from its commit."""
+
+
+class _Over(Exception):  # noqa: N818 - states what became of the writer
+    """Whoever writes does not write any more."""
 
 
 class Committer(ABC):
@@ -54,6 +59,11 @@ class Committer(ABC):
         self._own = False
         """The event loop did what was handed over last."""
         self._patience: int | None = None
+        self._ending = False
+        self._in_hand: deque[Job[Any] | Transaction] = deque()
+        """What the thread has taken and not come to."""
+        self._broken: Exception | None = None
+        """Why the thread is gone, where it has not ended."""
 
     @abstractmethod
     def _open(self) -> sqlite3.Connection:
@@ -69,11 +79,14 @@ class Committer(ABC):
         return self._thread.ident is not None and not self._thread.is_alive()
 
     def _begin(self, work: Callable[[sqlite3.Connection], T], kind: Kind = Kind.AWAITED) -> "asyncio.Future[T]":
-        """Its place among all work is now."""
-        if self._thread.ident is None:
+        """Its place among all work is now. After the end there is none, and what is waited for says so."""
+        if self._thread.ident is None and not self._ending:
             self._thread.start()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
+        if self._ending or self._is_gone:
+            done.set_exception(self._unusable(_Over("nothing writes it any more")))
+            return done
         self._waiting.append(Job(work, done, kind))
         if kind is not Kind.LATER:
             self._hand_over()
@@ -112,7 +125,12 @@ class Committer(ABC):
         together, self._waiting = self._waiting, []
         self._handed += len(together)
         self._own = False
-        self._queue.put(together)
+        self._enqueue(together)
+
+    def _enqueue(self, handed: list[Job[Any]] | Transaction) -> None:
+        self._queue.put(handed)
+        if self._broken is not None:
+            self._give_up(self._broken)
 
     def _do_here(self) -> None:
         self._about_to = None
@@ -132,12 +150,16 @@ class Committer(ABC):
                 begun += 1
                 transaction.do(job)
         except Exception as error:
-            # The thread has the time to wait for who else writes, and finds what else there is.
             self._own = False
-            self._lose(transaction, error)
-            self._queue.put(together[begun:])
+            if is_busy(error):
+                # The thread has the time to wait for who else writes.
+                transaction.undo()
+                self._enqueue(together)
+            else:
+                self._lose(transaction, error)
+                self._enqueue(together[begun:])
         else:
-            self._queue.put(transaction)
+            self._enqueue(transaction)
 
     def _wait_for_others(self, milliseconds: int) -> None:
         """So long, while another process writes."""
@@ -147,6 +169,7 @@ class Committer(ABC):
 
     async def _end(self) -> None:
         """After all that was begun."""
+        self._ending = True
         if self._waiting:
             self._give_thread()
         if self._thread.ident is not None:
@@ -157,15 +180,41 @@ class Committer(ABC):
             self._connection = None
 
     def _work(self) -> None:
+        try:
+            self._work_to_the_end()
+        except BaseException as error:
+            # What ends a thread in its work is no failure of that work; whoever waits must hear of it all the same.
+            self._broken = _Over(f"its thread is gone ({type(error).__name__})")
+            self._give_up(self._broken)
+            raise
+
+    def _give_up(self, error: Exception) -> None:
+        """Of all that was handed over nothing stands."""
+        if self._transaction is not None:
+            transaction, self._transaction = self._transaction, None
+            self._lose(transaction, error)
+        while self._in_hand or not self._queue.empty():
+            each = self._in_hand.popleft() if self._in_hand else self._queue.get()
+            if isinstance(each, Transaction):
+                self._lose(each, error)
+            elif each is not None:
+                jobs = each if isinstance(each, list) else [each]
+                lost(jobs, self._unusable(error))
+                self._ended(jobs)
+
+    def _work_to_the_end(self) -> None:
         going = True
         while going:
             gathered = self._gathered()
             going = None not in gathered
             for each in gathered:
                 if isinstance(each, Transaction):
-                    self._commit(each)
-                for job in each if isinstance(each, list) else ():
-                    self._do(job)
+                    self._in_hand.append(each)
+                elif each is not None:
+                    self._in_hand.extend(each)
+            while self._in_hand:
+                self._do(self._in_hand[0])
+                self._in_hand.popleft()
             # What came with a question waits for more to come: nobody asks for its commit yet.
             asked = any(isinstance(each, list) and each and each[-1].kind is not Kind.READ for each in gathered)
             if asked or time.monotonic() >= self._due or not going:
@@ -182,7 +231,10 @@ class Committer(ABC):
             gathered.append(self._queue.get())
         return gathered
 
-    def _do(self, job: Job[Any]) -> None:
+    def _do(self, job: Job[Any] | Transaction) -> None:
+        if isinstance(job, Transaction):
+            self._commit(job)
+            return
         if job.kind is Kind.ALONE or (self._transaction and len(self._transaction.jobs) >= self._most):
             self._commit_own()
         if job.done.cancelled():
@@ -253,8 +305,16 @@ class Committer(ABC):
     def _tell(self, jobs: list[Job[Any]]) -> None:
         self._over += len(jobs)
         for loop, told in groupby(jobs, key=lambda job: job.loop):
-            with suppress(RuntimeError):  # Nobody waits any more on a loop that is closed.
+            try:
                 loop.call_soon_threadsafe(self._settle, list(told))
+            except RuntimeError:
+                # Nobody waits any more on a loop that is closed; who waits on another for this to be over does.
+                self._wake_others(loop)
+
+    def _wake_others(self, closed: asyncio.AbstractEventLoop) -> None:
+        for loop in {job.loop for job in [*self._waiting]} - {closed}:
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._hand_over)
 
     def _settle(self, jobs: list[Job[Any]]) -> None:
         for job in jobs:

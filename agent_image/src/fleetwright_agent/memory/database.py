@@ -54,7 +54,7 @@ class Database(Committer):
             MemoryUnusable: The file cannot be used; nothing was written.
         """
         done = self._submit(work)
-        if after not in self._under_way:
+        if not after or after not in self._under_way:
             return await done
         result, _ = await asyncio.gather(done, self.settled(after, at_once=False))
         return result
@@ -123,9 +123,12 @@ class Database(Committer):
             self._forget(of, done)
 
     def _forget(self, of: str, done: "asyncio.Future[None]") -> None:
-        self._under_way[of].remove(done)
-        if not self._under_way[of]:
-            del self._under_way[of]
+        # Several may have waited for it, and each forgets what failed.
+        left = [each for each in self._under_way.get(of, ()) if each is not done]
+        if left:
+            self._under_way[of] = left
+        else:
+            self._under_way.pop(of, None)
 
     async def check(self) -> None:
         """Looks whether the file is whole and can be written; `problem` is what was found."""

@@ -69,9 +69,15 @@ class Transaction:
 
     def lose(self, error: Exception) -> None:
         """Nothing of it stands."""
+        self.undo()
+        lost(self.jobs, self._unusable(error))
+
+    def undo(self) -> None:
+        """Nothing of it stands, and all of it may be done once more."""
         with suppress(sqlite3.Error):
             self._connection.rollback()
-        lost(self.jobs, self._unusable(error))
+        for job in self.jobs:
+            job.error = None
 
     def _again(self) -> None:
         """All that was done in it, of which the last has failed."""
@@ -96,6 +102,12 @@ class Transaction:
 def lost(jobs: list[Job[Any]], error: Exception) -> None:
     for job in jobs:
         job.error = error
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether another process is writing."""
+    # One that Python's own module raises has no code.
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
 
 
 def is_of_file(error: Exception) -> bool:

@@ -52,6 +52,8 @@ _STATE_SECONDS = 0.02
 
 _FEW: Final = 8
 """Records that are short work together; what many streams say in a tenth of a second is not."""
+_SMALL: Final = 64 * 1024
+"""Bytes of a task that is written in some tens of microseconds."""
 
 
 class SqliteTaskLog:
@@ -100,13 +102,13 @@ class SqliteTaskLog:
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
     ) -> Accepted | Known | TooManyWait:
-        return await self._submit_short(
-            partial(tasks.accept, claim=claim, task=task, at_ns=at_ns, most_waiting=most_waiting, also=also)
-        )
+        work = partial(tasks.accept, claim=claim, task=task, at_ns=at_ns, most_waiting=most_waiting, also=also)
+        return await self._submit_of(task, work)
 
     async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
         self._write(*self._taken(stored.n))
-        return await self._submit_short(partial(tasks.resume, claim=claim, stored=stored, records=records))
+        work = partial(tasks.resume, claim=claim, stored=stored, records=records)
+        return await self._submit_of(stored.task, work)
 
     def began(self, n: int, at_ns: int, *, again: bool) -> None:
         self._begun.append((at_ns, n))
@@ -140,11 +142,11 @@ class SqliteTaskLog:
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
         self._taken(n)  # The snapshot tells what they tell.
-        await self._submit_short(partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
+        await self._submit_of(task, partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
         self._write(*self._taken(stored.n))
-        return await self._submit_short(partial(tasks.end, stored=stored, record=record, task=task))
+        return await self._submit_of(task, partial(tasks.end, stored=stored, record=record, task=task))
 
     async def find(self, owner: str, task_id: str) -> Stored | None:
         def work(connection: sqlite3.Connection) -> Stored | None:
@@ -272,10 +274,12 @@ class SqliteTaskLog:
             raise LogUnusable(self._unusable or "the task log is closed")
         return await self._writer.submit(work)
 
-    async def _submit_short(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _submit_of(self, task: Task, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Work that takes as long as the task is large."""
         if self._writer is None:
             raise LogUnusable(self._unusable or "the task log is closed")
-        return await self._writer.submit_short(work)
+        is_short = task.ByteSize() <= _SMALL
+        return await (self._writer.submit_short(work) if is_short else self._writer.submit(work))
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._reader is None:

@@ -74,7 +74,8 @@ class Writer(Committer):
         return unusable
 
     def _ended(self, jobs: list[Job[Any]]) -> None:
-        self._failure = next((str(job.error) for job in jobs if isinstance(job.error, _Unwritable)), None)
+        if jobs:
+            self._failure = next((str(job.error) for job in jobs if isinstance(job.error, _Unwritable)), None)
         super()._ended(jobs)
 
 
