@@ -49,6 +49,7 @@ _KNOWN: Mapping[Path, tuple[Any, ...]] = {
     ),
     ("a2a", "skills", ITEM, "outputMediaType"): ("application/json", "text/csv"),
     ("subAgents", ITEM, "tools"): (["tools__add"], [], ["task"]),
+    ("model", "extraBody"): ({"top_k": 40}, {"top_p": 0.9, "guided": {"on": True}}, {"messages": []}),
     ("model", "fallbacks"): (
         [{"name": "second", "baseURL": "http://192.0.2.9/v1"}],
         [],

@@ -119,6 +119,31 @@ INVALID = [
             ),
         )
     ),
+    *(
+        pytest.param({"model": {"name": "m", "baseURL": "http://192.0.2.9/v1", **model}}, "ExtraBody", says, id=words)
+        for model, says, words in (
+            (
+                {"extraBody": {"temperature": 1}},
+                "spec.model.extraBody has 'temperature': set spec.model.temperature in its place",
+                "what every call says, of what has a field",
+            ),
+            (
+                {"extraBody": {"messages": []}},
+                "spec.model.extraBody has 'messages', which the agent says itself: remove it",
+                "what every call says, of what makes a turn",
+            ),
+            (
+                {"provider": "Google", "extraBody": {"top_k": 40}},
+                "spec.model.extraBody is for models of provider OpenAI",
+                "what every call says, to a provider without a place for it",
+            ),
+            (
+                {"fallbacks": [{"name": "n", "extraBody": {"stream": False}}]},
+                "spec.model.fallbacks[0].extraBody has 'stream'",
+                "what every call of a fallback says",
+            ),
+        )
+    ),
     pytest.param(
         {"enforcement": {"deny": ["task"]}},
         "UnknownTool",

@@ -32,6 +32,7 @@ FULL = {
         "headersFrom": [{"name": "X-Tenant", "secretKeyRef": {"name": "gateway", "key": "tenant"}}],
         "caSecretRef": {"name": "gateway"},
         "temperature": "0.5",
+        "extraBody": {"top_k": 40},
         "retries": 4,
         "timeout": "2m",
         "reasoningEffort": "low",

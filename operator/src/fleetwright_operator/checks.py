@@ -21,6 +21,7 @@ from fleetwright_operator.desired.terms import declared_rotation, declared_skill
 from fleetwright_operator.desired.volume import is_ephemeral
 from fleetwright_operator.edges import identity_of, peers_of, selects_namespaces
 from fleetwright_operator.observe import ObservedAgent
+from fleetwright_operator.request_rules import requests_are_the_runtimes
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.tool_names import named_tools_are_its_own, plugins_are_told_apart
 from fleetwright_operator.violation import Violation
@@ -191,4 +192,5 @@ ACCEPTED: tuple[Check, ...] = (
     budgets_can_be_kept,
     results_are_objects,
     rules_can_be_kept,
+    requests_are_the_runtimes,
 )

@@ -119,6 +119,15 @@ async def test_a_caller_chooses_what_the_agent_lets_it_choose(agent, offered, ch
     assert (body["model"], body.get("reasoning_effort")) == asked
 
 
+async def test_what_a_server_understands_beside_the_protocol_is_said_in_every_call(agent, model):
+    recorder, own = model
+    beside = {"top_k": 40, "chat_template_kwargs": {"enable_thinking": False}}
+    async with agent(model=own | {"extraBody": beside}) as guest:
+        await guest.say("Book table for 4")
+    assert len(recorder.asked) == 2
+    assert all(beside.items() <= body.items() for body in recorder.asked)
+
+
 async def test_what_was_chosen_holds_until_something_else_is_chosen(agent, offered):
     async with agent(model=offered[1], callerChoices=["Model"], askHuman=True) as guest:
         task = await guest.say("Ask the human about dessert", metadata={"model": "thinker"})

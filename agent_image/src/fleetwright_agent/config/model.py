@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -60,6 +60,8 @@ class Endpoint(Part):
     context_window: int = Field(gt=0)
     max_output_tokens: int = Field(gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    extra_body: dict[str, Any] = Field(default_factory=dict)
+    """What each call says beside what the runtime does; only chat completions have a place for it."""
     timeout_seconds: int = Field(gt=0)
     retries: int = Field(default=2, ge=0, le=10)
     """Of a call that failed with what may pass; 0 tries each once."""

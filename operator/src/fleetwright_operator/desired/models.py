@@ -24,7 +24,16 @@ _ADDRESSES = {
     GOOGLE: "https://generativelanguage.googleapis.com",
 }
 _MANNER = ("temperature", "timeout", "retries")
-_PLACE = ("provider", "baseURL", "apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL", "promptCache")
+_PLACE = (
+    "provider",
+    "baseURL",
+    "apiKeySecretRef",
+    "headersFrom",
+    "caSecretRef",
+    "proxyURL",
+    "promptCache",
+    "extraBody",
+)
 
 
 def declared_models(spec: Mapping[str, Any]) -> list[tuple[str, Model]]:
@@ -105,6 +114,7 @@ def _endpoint(field: str, model: Model, catalog: Catalog) -> dict[str, Any]:
         **({"caFile": authority.path} if authority else {}),
         **({"proxyUrl": model["proxyURL"]} if "proxyURL" in model else {}),
         **({"temperature": float(model["temperature"])} if "temperature" in model else {}),
+        **({"extraBody": dict(model["extraBody"])} if model.get("extraBody") else {}),
         **({"retries": model["retries"]} if "retries" in model else {}),
         **({"promptCache": True} if model.get("promptCache", provider == ANTHROPIC) else {}),
         **({"vision": True} if model.get("vision") else {}),

@@ -50,6 +50,7 @@ def build(
         max_retries=0,
         max_completion_tokens=endpoint.max_output_tokens,
         temperature=endpoint.temperature,
+        extra_body=endpoint.extra_body or None,
         timeout=timeout,
         stream_chunk_timeout=None,  # `Spoken` looks after that, for every provider
         streaming=True,
