@@ -80,6 +80,18 @@ async def test_a_later_conversation_is_given_what_fits_after_a_kill_as_data_with
         assert given(recorder.asked[before]) == [], "it does not fit"
 
 
+async def test_a_message_that_says_little_is_understood_by_what_was_said_before_it(agent, model):
+    recorder, document = model
+    async with agent(model=document, **LEARNING) as guest:
+        await guest.say(order("Book table for 4"), contextId="c1")
+        before = len(recorder.asked)
+        await guest.say("And 6?", contextId="c1")
+        assert len(given(recorder.asked[before])) == 1
+        before = len(recorder.asked)
+        await guest.say("And 6?", contextId="c2")
+        assert given(recorder.asked[before]) == [], "nothing was said before it here"
+
+
 async def test_nobody_else_is_told_of_it(agent, model):
     recorder, document = model
     async with agent(model=document, **LEARNING) as guest:

@@ -17,10 +17,14 @@ _ASKED: Final = 2000
 """Of a message: what is searched by."""
 
 
-def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Callable[[TurnRequest], Awaitable[str]]:
-    """Those of every turn, and those that fit the message."""
+Found = Callable[[TurnRequest, str], Awaitable[str]]
+"""For a turn, and what was said in the conversation before it, the newest first."""
 
-    async def found(turn: TurnRequest) -> str:
+
+def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
+    """Those of every turn, and those that fit the message. What was said before it has been told its own."""
+
+    async def found(turn: TurnRequest, _: str) -> str:
         hot = await knowledge.hot(turn.owner, characters=HOT_CHARACTERS) if policy.hot else []
         asked, most = turn.text[:_ASKED], policy.top_k
         fitting = await knowledge.recall(turn.owner, asked, most=most) if most else []
@@ -30,15 +34,17 @@ def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Callable[[TurnReq
     return found
 
 
-def skills_of(
-    skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]
-) -> Callable[[TurnRequest], Awaitable[str]]:
-    """Those that fit the message, within their room (PA-101). Args: `recalled` counts them."""
+def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
+    """Those that fit the message, within their room (PA-101): a short one says little without what was said before.
 
-    async def found(turn: TurnRequest) -> str:
+    Args: `recalled` counts them.
+    """
+
+    async def found(turn: TurnRequest, before: str) -> str:
         if not policy.top_k:
             return ""
-        fitting = await skills.recall(turn.owner, turn.text[:_ASKED], most=policy.top_k)
+        asked = f"{turn.text[:_ASKED]}\n{before[:_ASKED]}"
+        fitting = await skills.recall(turn.owner, asked, most=policy.top_k)
         recalled(len(fitting))
         return learned.told(fitting, tokens=policy.max_tokens)
 

@@ -7,8 +7,9 @@ not read anew. Refuses: callers that are agents, and letting a turn fail for wan
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.turn.context import TurnContext
@@ -17,8 +18,10 @@ from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Reques
 from fleetwright_agent.turn.people import is_remembered
 
 _log = logging.getLogger(__name__)
-Recollect = Callable[[TurnRequest], Awaitable[str]]
-"""What is remembered for a turn, as the model reads it; empty where there is nothing."""
+Recollect = Callable[[TurnRequest, str], Awaitable[str]]
+"""What is remembered for a turn and what was said before it, as the model reads it; empty where there is nothing."""
+_BEFORE: Final = 8
+"""Messages."""
 
 
 class RecollectionLink:
@@ -31,18 +34,29 @@ class RecollectionLink:
         context: TurnContext = request.runtime.context
         if context.remembered is None:
             # Once for each turn: all of its calls are told the same.
-            context.remembered = await self._found(context.request)
+            context.remembered = await self._found(context.request, _before(request.state["messages"]))
         if context.remembered:
             request = request.override(messages=[*request.messages, HumanMessage(context.remembered)])
         return await call(request)
 
-    async def _found(self, turn: TurnRequest) -> str:
+    async def _found(self, turn: TurnRequest, before: str) -> str:
         if not is_remembered(turn):
             return ""
         found: list[str] = []
         for source in self._sources:
             try:
-                found.append(await source(turn))
+                found.append(await source(turn, before))
             except MemoryUnusable as error:
                 _log.warning("what is remembered cannot be read: %s", error)
         return "\n\n".join(filter(None, found))
+
+
+def _before(messages: Sequence[AnyMessage]) -> str:
+    """What the caller and the agent said before the newest message of the caller, the newest first."""
+    asked = next((n for n in range(len(messages) - 1, -1, -1) if isinstance(messages[n], HumanMessage)), 0)
+    said = (each.text for each in reversed(messages[max(0, asked - _BEFORE) : asked]) if _is_said(each))
+    return "\n".join(filter(None, said))
+
+
+def _is_said(message: AnyMessage) -> bool:
+    return isinstance(message, HumanMessage | AIMessage)
