@@ -53,6 +53,19 @@ async def test_the_trail_and_the_log_say_where_a_request_comes_from_and_why(agen
     assert (rests.origin, rests.trigger, rests.priority) == ("night shift", "cron", "low")
 
 
+async def test_the_log_says_what_each_turn_has_used_also_of_one_that_waits(agent, caplog):
+    caplog.set_level("INFO", logger="fleetwright_agent")
+    async with agent(askHuman=True) as guest:
+        task = await guest.say("Book table for 4, then ask the human about dessert")
+        asked = task["status"]["message"]["metadata"]["https://proto-labs.ai/a2a/ext/cost-v1"]
+        await guest.say("Cake", taskId=task["id"])
+    waits, ends = (record for record in caplog.records if record.message == "task rests")
+    assert (waits.state, waits.modelCalls, waits.toolCalls, waits.models) == ("input-required", 2, 1, ["offline"])
+    assert waits.input_tokens == asked["usage"]["input_tokens"]
+    assert (ends.state, ends.modelCalls) == ("completed", 1)
+    assert ends.input_tokens > waits.input_tokens
+
+
 async def test_a_peer_is_told_where_the_request_comes_from_and_not_what_else_it_says(agent, peer, mounted):
     token = mounted.layout.peer_token_file("team", "cook")
     token.parent.mkdir(parents=True, exist_ok=True)

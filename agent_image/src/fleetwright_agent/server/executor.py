@@ -129,6 +129,9 @@ class FrameWork:
         finally:
             self._telling.stop()
 
+    def used(self) -> Mapping[str, Any]:
+        return self._telling.used()
+
     def cut(self, outcome: Outcome) -> Sequence[Event]:
         self._telling.stop()
         about = {**outcome.details, "reason": outcome.reason}

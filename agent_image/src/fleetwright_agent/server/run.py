@@ -6,7 +6,7 @@ Refuses: waiting for ever for work that ignores its cancellation.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from fleetwright_agent.server.events import RESTING, Event
 from fleetwright_agent.server.live import Live
 from fleetwright_agent.server.log import LogUnusable
 from fleetwright_agent.server.outcomes import BROKE, UNWRITTEN, ending, left, stalled, too_long
-from fleetwright_agent.server.work import Outcome, Pulse, Work
+from fleetwright_agent.server.work import Measured, Outcome, Pulse, Work
 from fleetwright_agent.turn.frames import TurnFailed
 
 _logger = logging.getLogger(__name__)
@@ -79,6 +79,11 @@ class Run:
         self._pulse.left = self._outcome is None
         if not self._stopped.done():
             self._stopped.set_result(None)
+
+    @property
+    def used(self) -> Mapping[str, Any]:
+        """What its work has used, where that knows."""
+        return self._work.used() if isinstance(self._work, Measured) else {}
 
     async def to_end(self) -> None:
         working = asyncio.ensure_future(self._in_turn())

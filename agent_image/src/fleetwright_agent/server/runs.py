@@ -204,7 +204,8 @@ class Runs:
             self._unwritten.add(live)
         seconds = self._clock.monotonic() - started
         self._metrics.task_seconds.labels(state_word(live.state)).observe(seconds)
-        _logger.info("task rests", extra={"task": live.task_id, "state": state_word(live.state), **request})
+        about = {"task": live.task_id, "state": state_word(live.state), **run.used, **request}
+        _logger.info("task rests", extra=about)
 
     def _count(self, state: TaskState) -> int:
         return sum(1 for live, _ in tuple(self._running.values()) if live.state == state)

@@ -71,6 +71,7 @@ class Telling:
         self._ask: Ask | None = None
         self._result: Result | None = None
         self._learned: list[Learned] = []
+        self._tool_calls = 0
 
     def begin(self) -> None:
         """Its time is measured from here."""
@@ -114,6 +115,12 @@ class Telling:
         duration = round((self._clock.monotonic() - self._started) * 1000)
         return cost(self._bill, duration_ms=duration, success=success)
 
+    def used(self) -> dict[str, Any]:
+        """The same for people who read logs, with how often what was called (PA-128)."""
+        told, calls = self.cost(success=True), self._bill.calls
+        called = {"modelCalls": len(calls), "toolCalls": self._tool_calls, "models": sorted({c.model for c in calls})}
+        return {**told.pop("usage"), **{name: told[name] for name in told if name != "success"}, **called}
+
     def tell(self, frame: Frame) -> None:
         if not isinstance(frame, Reasoning):
             self._think()
@@ -135,6 +142,7 @@ class Telling:
             case Learned():
                 self._learned.append(frame)
             case ToolStart(name=name):
+                self._tool_calls += 1
                 self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)

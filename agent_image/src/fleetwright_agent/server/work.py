@@ -79,6 +79,14 @@ class Work(Protocol):
 
 
 @runtime_checkable
+class Measured(Protocol):
+    """Work that knows what it has used."""
+
+    def used(self) -> Mapping[str, Any]:
+        """By names for a line of the log."""
+
+
+@runtime_checkable
 class Executor(Protocol):
     def begin(self, job: Job, emit: Emit) -> Work:
         """Nothing runs yet; `emit` shows an event at once."""
