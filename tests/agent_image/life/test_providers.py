@@ -1,8 +1,10 @@
 """Agents whose model speaks Anthropic's messages or Google's contents: the same loop, books and failures."""
 
+import json
 from typing import Any
 
 import pytest
+from tests.agent_image.life.conftest import Recorder
 from tests.agent_image.life.test_budgets import cost
 
 
@@ -136,3 +138,45 @@ async def test_an_answer_in_a_shape_and_a_compaction_are_made_by_it_too(agent, c
             "by its own model"
         )
         assert "Rex" in answer(await guest.say("What is my dog called?", contextId=context))
+
+
+class Signing(Recorder):
+    """Signs each call of a tool, as Google does behind chat completions, which it wants to read again."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def signed(message: Any) -> None:
+            text = message.get("body", b"").decode()
+            if '"tool_calls": [' in text:
+                event = json.loads(text.removeprefix("data: "))
+                for call in event["choices"][0]["delta"]["tool_calls"]:
+                    call["extra_content"] = {"google": {"thought_signature": f"signed {call['id']}"}}
+                message = {**message, "body": f"data: {json.dumps(event)}\n\n".encode()}
+            await send(message)
+
+        await super().__call__(scope, receive, signed)
+
+
+def told_again(body: Any) -> list[Any]:
+    calls = [call for message in body["messages"] for call in message.get("tool_calls", ())]
+    return [
+        call.get("extra_content", {}).get("google", {}).get("thought_signature") == f"signed {call['id']}"
+        for call in calls
+    ]
+
+
+async def test_what_a_provider_says_of_a_call_is_told_to_it_again_and_to_no_other(agent, serve):
+    signing, other = Signing(), Recorder()
+    with serve(signing) as one, serve(other) as two:
+        at = {"contextWindow": 8000, "maxOutputTokens": 1000, "timeoutSeconds": 30}
+        second = {**at, "name": "other", "baseUrl": f"http://127.0.0.1:{two}/v1"}
+        model = {**at, "name": "offline", "baseUrl": f"http://127.0.0.1:{one}/v1", "fallbacks": [second]}
+        async with agent(model=model) as guest:
+            first = await guest.say("Book table for 2")
+        async with agent(model=model) as guest:
+            await guest.say("Book table for 3; charge card 5 [[together]]", contextId=first["contextId"])
+            newest = len(signing.asked)
+            assert told_again(signing.asked[-1]) == [True, True, True], "after a restart too"
+            await guest.say("Hello [[fail:401@offline]]", contextId=first["contextId"])
+    assert len(signing.asked) > newest
+    assert told_again(other.asked[-1]) == [False, False, False]
+    assert "extra_content" not in json.dumps(other.asked)
