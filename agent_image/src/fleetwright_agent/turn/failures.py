@@ -28,14 +28,17 @@ _LONGEST_WAIT = 60.0
 _CLIENTS: Final = {"openai", "anthropic"}
 _GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
+_CUT_CALL: Final = "The model's answer reached model.maxOutputTokens within a call of a tool, again and again."
 
 
 class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
     """The model's arguments for a tool are not JSON; nothing was executed (T-04). The tokens are spent all the same."""
 
-    def __init__(self, sentence: str, spent: AIMessage | None = None) -> None:
+    def __init__(self, sentence: str, spent: AIMessage | None = None, *, at_limit: bool = False) -> None:
+        """Args: `at_limit`: the answer had as many tokens as it may."""
         super().__init__(sentence)
         self.spent = spent
+        self.at_limit = at_limit
 
 
 class MissingKey(Exception):  # noqa: N818 - reads as what is the matter
@@ -81,9 +84,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _known(error: BaseException) -> Failure | None:
     if isinstance(error, MalformedToolCall):
-        return Failure(
-            "model_malformed_tool_call", "The model kept sending tool arguments that are not valid JSON.", True
-        )
+        # There is nothing to wait for: the model is there, and says something else the next time.
+        sentence = _CUT_CALL if error.at_limit else "The model kept sending tool arguments that are not valid JSON."
+        return Failure("model_malformed_tool_call", sentence, True, retry_after=0.0)
     if isinstance(error, MissingKey):
         return Failure("model_key_missing", "A key or header for the model is missing from this agent's Secrets.")
     if isinstance(error, UntrustedAuthority):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from enum import Enum
 from typing import Any, Final, NoReturn
 
 from langchain_core.messages import AIMessage
@@ -13,12 +14,23 @@ _MOST_DEPTH: Final = 24
 """What asks a person or answers in a shape must fit into the protocol's messages."""
 
 
-def require_object(text: str, spent: AIMessage) -> None:
+class End(Enum):
+    """How the answer ended that a call stands in."""
+
+    OWN = "the model had said all"
+    LIMIT = "it had as many tokens as it may"
+    NONE = "it broke off"
+
+
+def require_object(text: str, spent: AIMessage, *, end: End = End.OWN) -> None:
     """Raises: MalformedToolCall, with what was `spent` on it."""
+    if end is not End.OWN and not text.strip():
+        # Where the model had said all, this is a call without arguments.
+        raise MalformedToolCall("a tool call ends before its arguments", spent, at_limit=end is End.LIMIT)
     try:
         value = json.loads(text or "{}", parse_constant=_no_constant, parse_float=_finite)
     except ValueError as error:
-        raise MalformedToolCall("tool arguments are not JSON", spent) from error
+        raise MalformedToolCall("tool arguments are not JSON", spent, at_limit=end is End.LIMIT) from error
     except RecursionError as error:
         raise MalformedToolCall("tool arguments nest without end", spent) from error
     if not isinstance(value, dict):

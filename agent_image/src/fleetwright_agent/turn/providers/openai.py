@@ -1,20 +1,21 @@
 """Chat completions, as OpenAI and everybody compatible with it serve them."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Self
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Self
 
 import httpx2
-from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 
 from fleetwright_agent.config.model import Endpoint
+from fleetwright_agent.turn.providers.called import EXTRA, Called, returned
 from fleetwright_agent.turn.providers.spoken import Spoken
 
 
 class OpenAIChat(Spoken, ChatOpenAI):
+    called: Called = Field(default_factory=Called, exclude=True)
+
     def named(self, model: str) -> Self:
         return self.model_copy(update={"model_name": model})
 
@@ -27,47 +28,34 @@ class OpenAIChat(Spoken, ChatOpenAI):
     def _convert_chunk_to_generation_chunk(
         self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
     ) -> ChatGenerationChunk | None:
-        """Providers have two names for what their models think, and one more for what they want told again; the stock
-        client reads none of them.
-        """
+        """Providers have two names for what their models think; the stock client reads neither."""
         delta = _delta(chunk)
         if self.thought is not None and (text := _thought(delta)):
             self.thought(text)
-        spoken = super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
-        if spoken is not None and (kept := _kept(delta)):
-            spoken.message.additional_kwargs[_AGAIN] = {self.endpoint.base_url: kept}
-        return spoken
+        if not delta.get("tool_calls"):
+            return super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
+        delta = self.called.numbered(delta)
+        chunk = {**chunk, "choices": [{**chunk["choices"][0], "delta": delta}]}
+        read = super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
+        if read is not None and (extras := self.called.extras(delta)):
+            read.message.additional_kwargs[EXTRA] = {self.endpoint.base_url: extras}
+        return read
 
-    def _get_request_payload(
-        self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any
-    ) -> dict[str, Any]:
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        answering = self.model_copy(update={"called": Called()})
+        async for chunk in super(OpenAIChat, answering)._astream(*args, **kwargs):
+            yield chunk
+
+    def _get_request_payload(self, input_: Any, *, stop: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
         payload: dict[str, Any] = super()._get_request_payload(input_, stop=stop, **kwargs)
-        if isinstance(input_, Sequence):
-            for message, told in zip(input_, payload["messages"], strict=False):
-                if isinstance(message, AIMessage) and _AGAIN in message.additional_kwargs:
-                    # No other provider is told: it would refuse what it does not know.
-                    _tell_again(told, message.additional_kwargs[_AGAIN].get(self.endpoint.base_url, {}))
+        returned(self._convert_input(input_).to_messages(), payload["messages"], self.endpoint.base_url)
         return payload
-
-
-_AGAIN: Final = "extra_content"
-"""Of a call of a tool: what the provider wants to read with it next time, as Google its signature of a thought."""
 
 
 def _delta(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
     choices = chunk.get("choices") or [{}]
-    return choices[0].get("delta") or {}
-
-
-def _kept(delta: Mapping[str, Any]) -> dict[str, Any]:
-    """By the call."""
-    return {call["id"]: call[_AGAIN] for call in delta.get("tool_calls") or () if call.get("id") and call.get(_AGAIN)}
-
-
-def _tell_again(told: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-    for call in told.get("tool_calls") or ():
-        if call["id"] in kept:
-            call[_AGAIN] = kept[call["id"]]
+    delta: Mapping[str, Any] = choices[0].get("delta") or {}
+    return delta
 
 
 def _thought(delta: Mapping[str, Any]) -> str:

@@ -1,0 +1,122 @@
+"""Calls of tools as providers that are only compatible stream them, and what goes back with them."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+from tests.agent_image.turn.conftest import serving
+
+from fleetwright_agent.turn.frames import ToolEnd
+
+SIGNED = {"google": {"thought_signature": "c2lnbmVk"}}
+
+
+def piece(identity: str | None = "call_a", arguments: str = '{"order": "A-1001"}', **more: Any) -> dict[str, Any]:
+    name = more.pop("name", "orders__look_up_order")
+    return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}, **more}
+
+
+@contextmanager
+def model(*deltas: dict[str, Any], finish: str | None = "tool_calls") -> Iterator[tuple[list[dict[str, Any]], int]]:
+    """Streams those deltas to the first request, and an answer to each later one; keeps what it was sent."""
+    asked: list[dict[str, Any]] = []
+    frame = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk"}
+
+    async def answer(request: Request) -> StreamingResponse:
+        asked.append(await request.json())
+        said = [*deltas] if len(asked) == 1 else [{"content": "Done."}]
+        choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in said]
+        if (why := finish if len(asked) == 1 else "stop") is not None:
+            choices.append({"index": 0, "delta": {}, "finish_reason": why})
+        events = [f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n" for choice in choices]
+        return StreamingResponse(iter([*events, "data: [DONE]\n\n"]), media_type="text/event-stream")
+
+    with serving(Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])) as port:
+        yield asked, port
+
+
+@pytest.fixture
+def desk(config, orders_port):
+    def of(port: int, **more: Any) -> Any:
+        servers = [{"name": "orders", "url": f"http://127.0.0.1:{orders_port}/mcp"}]
+        return config(model={"baseUrl": f"http://127.0.0.1:{port}/v1", **more}, mcpServers=servers)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([piece(), piece("call_b")], id="no numbers"),
+        pytest.param([piece(index=0), piece("call_b", index=0)], id="one number for all"),
+        pytest.param([piece(index=1), piece("call_b", index=2)], id="numbers that begin with one"),
+        pytest.param(
+            [piece(arguments="", index=0), piece("made-up", '{"order": "A-1001"}', name=None, index=0),
+             piece("call_b", index=1)],
+            id="another identifier for each piece",
+        ),
+    ],
+)  # fmt: skip
+async def test_calls_are_told_apart_however_their_provider_numbers_them(desk, talking, pieces):
+    with model(*({"tool_calls": [each]} for each in pieces)) as (asked, port):
+        async with talking(desk(port)) as talk:
+            said = await talk.say("Look up A-1, twice")
+    assert said.failure is None
+    assert [(end.call_id, end.ok) for end in said.of(ToolEnd)] == [("call_a", True), ("call_b", True)]
+    assert [call["id"] for call in asked[1]["messages"][-3]["tool_calls"]] == ["call_a", "call_b"]
+
+
+async def test_what_came_with_a_call_goes_back_with_it_after_a_restart_too(desk, talking):
+    calls = [piece(index=0, extra_content=SIGNED), piece("call_b", index=0)]
+    with model({"tool_calls": calls[:1]}, {"tool_calls": calls[1:]}) as (asked, port):
+        async with talking(desk(port)) as talk:
+            await talk.say("Look up A-1, twice")
+        async with talking(desk(port)) as talk:
+            await talk.say("And now?")
+    for request in asked[1:]:
+        (called,) = (message["tool_calls"] for message in request["messages"] if message.get("tool_calls"))
+        assert [call.get("extra_content") for call in called] == [SIGNED, None]
+
+
+async def test_nobody_else_is_given_what_came_with_a_call(desk, talking):
+    with model({"tool_calls": [piece(extra_content=SIGNED)]}) as (_, port), model({"content": "Hi."}) as (other, there):
+        async with talking(desk(port)) as talk:
+            await talk.say("Look up A-1")
+        async with talking(desk(there)) as talk:
+            await talk.say("And now?")
+    assert "tool_calls" in json.dumps(other[0])
+    assert "extra_content" not in json.dumps(other[0])
+
+
+@pytest.mark.parametrize(
+    ("finish", "words"),
+    [
+        pytest.param("length", "maxOutputTokens", id="the limit of its tokens"),
+        pytest.param(None, "not valid JSON", id="no end"),
+    ],
+)
+async def test_a_call_that_is_cut_before_its_arguments_is_not_one_without_arguments(desk, talking, finish, words):
+    cut = piece(arguments="", name="orders__list_orders")
+    with model({"tool_calls": [cut]}, finish=finish) as (asked, port):
+        async with talking(desk(port, retries=0)) as talk:
+            said = await talk.say("List them")
+    assert len(asked) == 1
+    assert said.of(ToolEnd) == []
+    assert said.failure.reason == "model_malformed_tool_call"
+    assert words in said.failure.message
+
+
+async def test_half_a_call_is_asked_for_again_at_once(desk, talking):
+    with model({"tool_calls": [piece(arguments='{"order": "A')]}) as (asked, port):
+        async with talking(desk(port)) as talk:
+            said = await talk.say("Look it up")
+            waits = talk.waits
+    assert said.answer == "Done."
+    assert (len(asked), waits) == (2, [0.0])
+    assert "tool_calls" not in json.dumps(asked[1]["messages"]), "it is no part of the conversation"
