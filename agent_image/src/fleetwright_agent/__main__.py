@@ -23,6 +23,7 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.logs import LEVELS, configure
 from fleetwright_agent.mounted import ConfigurationError, check_addresses, check_memory, load
 from fleetwright_agent.probe import command as probe
+from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.trail import redactor
 
 BAD_CONFIGURATION: Final = 2
@@ -96,8 +97,8 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def last_words(message: str, *, termination_log: Path) -> None:
-    """One line for people, also as the pod's termination message where there is such a file."""
-    line = " ".join(message.split())
+    """One line for people, also as the pod's termination message where there is such a file; without secrets."""
+    line = Redactor().text(" ".join(message.split()))
     sys.stderr.write(f"fleetwright-agent: {line}\n")
     if termination_log.is_file() and os.access(termination_log, os.W_OK):
         termination_log.write_text(f"{line}\n")

@@ -1,6 +1,11 @@
 """A task as a trace, from the caller's span over ours to the model's: by A2A, to a collector."""
 
+import json
+
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 from tests.agent_image.collector import Collector
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -74,3 +79,26 @@ async def test_a_call_of_the_model_says_whether_what_it_reads_was_compacted(agen
     assert (told[0], told[-1]) == (False, True)
     assert summaries
     assert len(chats) > 9, "summaries are calls too"
+
+
+async def test_the_name_of_a_tool_that_a_model_has_made_up_is_in_no_span(agent, serve):
+    asked: list[object] = []
+    call = {"index": 0, "id": "c", "type": "function", "function": {"name": "my_secret_is_x", "arguments": "{}"}}
+
+    async def answer(request):
+        asked.append(await request.json())
+        delta = {"tool_calls": [call]} if len(asked) == 1 else {"content": "Done."}
+        choice = {"index": 0, "delta": delta, "finish_reason": "stop"}
+        chunk = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk", "choices": [choice]}
+        return Response(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n", media_type="text/event-stream")
+
+    collector = Collector()
+    with serve(Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])) as port:
+        async with collector.serving() as url:
+            model = {"name": "m", "baseUrl": f"http://127.0.0.1:{port}/v1", "contextWindow": 8000}
+            limits = {"maxOutputTokens": 1000, "timeoutSeconds": 30}
+            async with agent(model={**model, **limits}, telemetry={"endpoint": url}) as guest:
+                await guest.say("Hello")
+            assert len(asked) == 2
+    assert "execute_tool (unknown)" in by_name(collector)
+    assert all("my_secret_is_x" not in str(span) for span in collector.spans)

@@ -12,6 +12,12 @@ AWS = "AKIA" + "IOSFODNN7EXAMPLE"
 GITHUB = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 NPM = "npm_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
+GOOGLE = "ya29." + "a0AfH6SMBx-yZ1234567890_abc"
+CLIENT = "GOCSPX-" + "aBcDeFgHiJkLmNoPqRsTuVwX"
+SLACK_APP = "xapp-" + "1-A0123456789-1234567890"
+HUGGING_FACE = "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZ01234567"
+SENDGRID = "SG." + "aBcDeFgHiJkLmNoPqRsT.uVwXyZ0123456789aBcDeF"
+PYPI = "pypi-" + "AgEIcHlwaS5vcmcCJ" * 4
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
 
 
@@ -54,6 +60,18 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY
         pytest.param("pwd=hunter22", "hunter22", id="pwd"),
         pytest.param("passphrase: correcthorse", "correcthorse", id="a passphrase"),
         pytest.param("secret_key: abcdefgh", "abcdefgh", id="a secret key"),
+        pytest.param(f"with {GOOGLE} it", GOOGLE, id="a token of a Google account"),
+        pytest.param(f"id 1, {CLIENT}", CLIENT, id="a client secret of Google"),
+        pytest.param(f"app {SLACK_APP}", SLACK_APP, id="a token of an app of Slack"),
+        pytest.param("https://discord.com/api/webhooks/123/aB-cD_eF", "aB-cD_eF", id="a webhook of Discord"),
+        pytest.param(f"{HUGGING_FACE} {SENDGRID}", SENDGRID, id="a key of SendGrid"),
+        pytest.param(f"{HUGGING_FACE} {SENDGRID}", HUGGING_FACE, id="a token of Hugging Face"),
+        pytest.param(f"upload with {PYPI}", PYPI, id="a token of PyPI"),
+        pytest.param("AccountName=a;AccountKey=YWJjZGVmZ2g=;", "YWJjZGVmZ2g", id="a connection string of Azure"),
+        pytest.param("https://a.blob/x?se=1&sig=abc%2Fdefghijklmnop&x=1", "defghijkl", id="an address signed by Azure"),
+        pytest.param("https://b.s3/x?X-Amz-Signature=0123456789abcdef01", "0123456789a", id="an address signed by AWS"),
+        pytest.param('{"passwords": ["hunter", "two"]}', "two", id="a list of passwords"),
+        pytest.param("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "wJalr", id="a secret key of AWS by its name"),
     ],
 )
 def test_what_has_the_shape_of_a_secret_is_taken_out_wherever_it_stands(text: str, secret: str) -> None:
@@ -81,6 +99,15 @@ def test_what_is_no_secret_stays_as_it_is(value: object) -> None:
 
 def test_everything_under_a_sensitive_key_goes_however_it_is_written() -> None:
     keys = ["password", "Client-Secret", "X_API_KEY", "refreshToken", "Set-Cookie", "proxyAuthorization", "privateKey"]
+    keys += [
+        "secrets",
+        "cookies",
+        "apiKeys",
+        "webhookSigningKey",
+        "encryption_key",
+        "AccountKey",
+        "AWS_SECRET_ACCESS_KEY",
+    ]
     assert Redactor()({key: {"any": "thing"} for key in keys}) == dict.fromkeys(keys, REDACTED)
 
 
@@ -112,6 +139,8 @@ def test_a_number_under_such_a_key_goes_too() -> None:
 BEGINNINGS = (
     *("bearer aaaaaaaa", "basic ", "sk-", "rk_a", "AIza", "ghp_", "github_pat_", "glpat-", "npm_", "xoxb-", "AKIA"),
     *("https://hooks.slack.com/services/", "M", "M" * 24, "eyJ", "eyJaaaaaaaa", "eyJaaaaaaaa.b", "://a:", "https://a"),
+    *("ya29.", "GOCSPX-", "hf_", "pypi-", "dop_v1_", "SG.", "SG." + "a" * 16, "xapp-", "sig=", "?sig=", "&signature="),
+    *("https://discord.com/api/webhooks/", "https://a.discord.com/", "x-amz-signature=", "secrets", "passwords: ["),
     *("-----BEGIN ", "-----BEGIN PRIVATE KEY", "-----BEGIN PRIVATE KEY-----", "://", "http://"),
     *("token", "token=", "secret='", 'token="', '\\"token\\": \\"', "token=[", "token={", "token" + "\\" * 16),
     *("authorization: ", "authorization: bearer ", "cookie", "cookie: ", "set-cookie:", "password: token ", "a", "x:"),

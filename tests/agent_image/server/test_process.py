@@ -319,6 +319,8 @@ def test_the_last_words_are_left_where_kubernetes_looks_for_them(
     last_words("it broke\nbadly", termination_log=log)
     assert log.read_text() == "it broke badly\n"
     assert capsys.readouterr().err == "fleetwright-agent: it broke badly\n" * 2
+    last_words("proxy http://bob:s3cret@host is none", termination_log=log)
+    assert "s3cret" not in log.read_text() + capsys.readouterr().err
 
 
 async def test_a_ready_agent_has_not_imported_the_loop(mounted: Any) -> None:

@@ -1,8 +1,8 @@
 """Takes secrets out of what is about to be written down: by the shape they have, the key they stand under, or their
 very value where this agent has it mounted (PA-078).
 
-Refuses: the way back. What a caller or a tool is told goes through whole; only what is kept for people who look at
-the agent is scrubbed: logs, the audit trail, summaries of sessions, traces.
+Refuses: the way back. What a caller or a tool is told goes through whole, and so does the conversation; what is kept
+beside it is scrubbed: logs, the audit trail, summaries of sessions, facts, learned skills. Spans hold nothing of it.
 """
 
 import re
@@ -24,10 +24,13 @@ _KINDS: Final = (
     # Not of words that follow: "basic authentication" is no credential.
     r"(?i:\b(?:bearer|basic)\s{1,4})(?=[\w~+/=.-]{24}|(?=[\w~+/=.-]{8})[A-Za-z~.-]{0,256}[\d+/=_])[\w~+/=.-]++",
     r"\b(?:sk|pk|rk)[-_][A-Za-z0-9][\w-]{14,}+",
-    r"\bAIza[\w-]{30,}+",
+    r"\b(?:AIza[\w-]{30,}+|ya29\.[\w-]{20,}+|GOCSPX-[\w-]{20,}+)",
     r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|glpat-[\w-]{16,}+|npm_[A-Za-z0-9]{30,}+)",
-    r"\bxox[abeoprs]-[\w-]{10,}+",
-    r"\bhttps://hooks\.slack\.com/services/[\w/]++",
+    r"\b(?:hf_[A-Za-z0-9]{30,}+|pypi-[\w-]{50,}+|dop_v1_[a-f0-9]{40,}+|SG\.[\w-]{16,}+\.[\w-]{16,}+)",
+    r"\bx(?:ox[abeoprs]|app)-[\w-]{10,}+",
+    r"\bhttps://(?:hooks\.slack\.com/services|(?:\w{1,10}\.)?discord(?:app)?\.com/api/webhooks)/[\w/-]++",
+    # Whoever has an address that is signed needs nothing else.
+    r"(?i:(?<=[?&]sig=)|(?<=[?&]signature=)|(?<=x-amz-signature=))[\w%/+=-]{16,}+",
     r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b",
     r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}+",
     # Also where the text was cut within it. `\b` would begin anew behind each dash.
@@ -45,8 +48,8 @@ _QUOTED: Final = r"(?P<quote>\\{0,16}[\"'])(?:(?!(?<!\\)(?P=quote)).)*+(?:(?P=qu
 _LIST: Final = r"[\[{][^\]}]*+[\]}]?"
 _WORD: Final = r"(?:(?:bearer|basic|digest|token|negotiate)\s{1,4})?[^\s\"',;&}\])]++"
 _ASSIGNED: Final = re.compile(
-    r"(?P<name>(?:api[-_]?key|access[-_]?key(?:[-_]?id)?|secret[-_]?key|client[-_]?secret|secret|token|passw(?:or)?d|"
-    rf"pwd|passphrase|private[-_]?key|credentials?|authorization)){_IS}(?P<value>{_QUOTED}|{_LIST}|{_WORD})",
+    r"(?P<name>(?:api[-_]?keys?|access[-_]?key(?:[-_]?id)?|account[-_]?key|secret[-_]?key|client[-_]?secret|secrets?|token|"
+    rf"passw(?:or)?ds?|pwd|passphrase|private[-_]?key|credentials?|authorization)){_IS}(?P<value>{_QUOTED}|{_LIST}|{_WORD})",
     re.IGNORECASE | re.DOTALL,
 )
 _COOKIES: Final = re.compile(r"(?i)\b(?P<name>(?:set-)?cookie)(?P<is>\s{0,4}:\s{0,4})[^\r\n\"']++")
@@ -54,19 +57,26 @@ _PLAIN: Final = re.compile(r"[^a-z0-9]")
 _SENSITIVE: Final = (
     "authorization",
     "apikey",
+    "apikeys",
     "accesskey",
     "accesskeyid",
+    "accountkey",
     "secret",
+    "secrets",
     "secretkey",
     "token",
     "password",
+    "passwords",
     "passwd",
     "pwd",
     "passphrase",
     "privatekey",
+    "signingkey",
+    "encryptionkey",
     "credential",
     "credentials",
     "cookie",
+    "cookies",
 )
 _COUNTS: Final = ("pertoken", "maxtoken", "mintoken", "firsttoken")
 """Keys that end like the name of a secret, and have a number of tokens or seconds."""

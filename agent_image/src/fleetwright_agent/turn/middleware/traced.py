@@ -1,6 +1,6 @@
 """Spans of model calls and of tool calls, by OpenTelemetry's GenAI names: how long, how much, and how they ended."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -13,6 +13,9 @@ from fleetwright_agent.turn.middleware.model_calls import answer_of
 
 if TYPE_CHECKING:
     from fleetwright_agent.turn.models import Chat
+
+
+UNKNOWN: Final = "(unknown)"
 
 
 class TracedModel:
@@ -34,7 +37,9 @@ class TracedTools:
         self._tracing = tracing
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
-        name, identity = request.tool_call["name"], request.tool_call["id"] or ""
+        # A name that the model has made up is something that it has said.
+        called, identity = request.tool_call["name"], request.tool_call["id"] or ""
+        name = called if context.tool(called) is not None else UNKNOWN
         about = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": name,

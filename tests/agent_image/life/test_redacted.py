@@ -1,0 +1,59 @@
+"""Where a secret that a caller says, or a tool answers, is found afterwards: in the conversation, and nowhere else."""
+
+import io
+import logging
+from typing import Any
+
+from tests.agent_image.collector import Collector
+from tests.agent_image.life.test_learned_skills import LEARNING, order
+
+from fleetwright_agent.logs import JsonLines
+from fleetwright_agent.trail import redactor
+
+SECRET = "sk-abcdefghijklmnop0123456789"
+TRUE = {"tasks", "conversations"}
+"""Databases of what was said: a model must read what it said, and a caller what was answered."""
+EVERYTHING = {
+    **LEARNING,
+    "memory": {"skills": {"enabled": True}, "knowledge": {"enabled": True, "ingest": ["house__book_table"]}},
+    "extensions": {"toolCalls": True},
+}
+
+
+def holding(mounted: Any) -> set[str]:
+    """The files and folders right in the memory that hold the secret, without what SQLite puts behind their names."""
+    root = mounted.layout.memory
+    found = {path.relative_to(root).parts[0] for path in root.rglob("*") if _holds(path)}
+    return {name.partition(".")[0] for name in found}
+
+
+def _holds(path: Any) -> bool:
+    return path.is_file() and SECRET.encode() in path.read_bytes()
+
+
+async def test_a_secret_is_in_the_conversation_and_in_nothing_that_is_kept_beside_it(agent, house, mounted):
+    stream, collector = io.StringIO(), Collector()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines(redactor(mounted.layout)))
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel("DEBUG")
+    try:
+        async with collector.serving() as url, agent(**EVERYTHING, telemetry={"endpoint": url}) as guest:
+            task = await guest.say(f"Book table for 4 with the key {SECRET}", contextId="c1")
+            await guest.say(order(f"Book table for 5 with the key {SECRET}"), contextId="c2")
+            await guest.say(f'Remember the fact "The key is {SECRET}"', contextId="c3")
+            await guest.say(f"Hello {SECRET} [[fail:401]]", contextId="c4")
+            assert SECRET in str(await guest.get(task)), "it is what was said"
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+    kept = {path.name for path in mounted.layout.memory.iterdir()}
+    assert {"sessions", "skills", "knowledge", "audit"} <= kept, "all of them have kept something"
+    assert holding(mounted) == TRUE
+    assert "task rests" in stream.getvalue()
+    assert SECRET not in stream.getvalue()
+    assert collector.spans
+    assert all(SECRET not in str(span) for span in collector.spans)
+    assert house.ledger == ["table for 4", "table for 5"]
