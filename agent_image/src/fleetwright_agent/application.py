@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import Any
 
@@ -97,16 +98,16 @@ class Application:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        if self._parts.pushes:
-            await self._parts.pushes.aclose()
-        await self._parts.turns.aclose()
-        await self._parts.plugins.aclose()
-        await self._parts.tracing.aclose()
-        await self._parts.stores.knowledge.aclose()
-        await self._parts.stores.skills.aclose()
-        await self._parts.conversations.aclose()
-        await self._parts.trail.aclose()
-        await self._parts.log.aclose()
+        parts = self._parts
+        pushes = (parts.pushes,) if parts.pushes else ()
+        in_order = (
+            *(*pushes, parts.turns, parts.plugins, parts.tracing, parts.stores.knowledge, parts.stores.skills),
+            *(parts.conversations, parts.trail, parts.log),
+        )
+        # What breaks at its end keeps nothing open that comes after it, and is told.
+        async with AsyncExitStack() as ending:
+            for part in reversed(in_order):
+                ending.push_async_callback(part.aclose)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         """What runs beside the requests and breaks: somebody has to hear of it."""

@@ -1,0 +1,37 @@
+"""The end of an agent's process: whatever breaks at it, what comes after it is closed."""
+
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from fleetwright_agent.app import create_app
+from fleetwright_agent.memory import schema
+from fleetwright_agent.memory.database import Database
+from fleetwright_agent.turn.frames import Done, Frame, TurnRequest
+
+
+class Breaks(Database):
+    async def aclose(self) -> None:
+        await super().aclose()
+        raise OSError("the volume is gone")
+
+
+class Answers:
+    async def run(self, request: TurnRequest) -> AsyncIterator[Frame]:
+        yield Done(request.text)
+
+    async def aclose(self) -> None:
+        """It holds nothing."""
+
+
+async def test_a_part_that_breaks_at_its_end_leaves_nothing_open_and_is_told(mounted: Any) -> None:
+    conversations = Breaks(mounted.layout.memory / schema.FILE, schema.SCHEMA)
+    app = create_app(mounted.config(), layout=mounted.layout, turn=Answers(), conversations=conversations)
+    await app.start()
+    await app.drain()
+    with pytest.raises(OSError, match="the volume is gone"):
+        await app.aclose()
+    names = {thread.name for thread in threading.enumerate()}
+    assert not any(name.startswith(("task-log", "sqlite-conversations")) for name in names), names
