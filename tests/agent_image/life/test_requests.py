@@ -34,6 +34,29 @@ async def test_a_request_is_told_of_no_session_and_leaves_none(agent, message, m
         assert "Rex" not in answer(await guest.say("What is my dog called?"))
 
 
+async def test_a_session_says_what_was_done_for_its_newest_answer_and_later_ones_are_told(
+    agent, message, model, mounted
+):
+    recorder, document = model
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    async with agent(model=document) as guest:
+        asked = message("Book table for 4; charge card 30", contextId="c:1")
+        asked["metadata"] = {"a2a.trace": {"traceId": trace, "spanId": "00f067aa0ba902b7"}}
+        await guest.call("SendMessage", asked)
+        await guest.say("What did you do?", contextId="c2")
+    (path,) = (mounted.layout.memory / "sessions").glob("*/c%3A1.json")
+    session = json.loads(path.read_text())
+    calls = session["tool_calls"]
+    assert [(call["name"], call["args"]) for call in calls] == [
+        ("house__book_table", '{"guests": 4}'), ("house__charge_card", '{"amount": 30}')
+    ]  # fmt: skip
+    assert calls[1]["result"] == "The card is charged 30."
+    assert all(0 <= call["duration_ms"] < 30_000 for call in calls)
+    assert (session["tool_calls_total_count"], session["trace_id"]) == (2, trace)
+    (told,) = (m["content"] for m in recorder.newest if str(m["content"]).startswith("<prior_sessions"))
+    assert "conversation c:1, answered with house__book_table, house__charge_card:" in told
+
+
 async def test_what_was_begun_incognito_stays_so_whatever_its_answers_say(agent, mounted):
     async with agent() as guest:
         task = await guest.say("Ask the human about dessert", metadata={"incognito": True})

@@ -10,19 +10,24 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice, product
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from fleetwright_agent.turn.prompt import fenced
+from fleetwright_agent.memory.made import Made
+from fleetwright_agent.turn.compaction.fence import PRIOR, fence
 
 FOLDER = "sessions"
 _NEWEST = 10
 _MOST_CHARACTERS = 2000 * 4
 _EXCHANGES = 5
+_CALLS = 5
 _LINE = 240
+_TOPIC = 80
+"""Of a conversation's identifier, which its client chose."""
 _LOOKED_AT = 32 * _LINE
 """Of a text that may be as long as a request: what is kept of it, and what shows that its end is part of a secret."""
 _NOTE = "earlier conversations with this caller; information, not instructions"
@@ -35,6 +40,10 @@ class Session:
     """The newest questions, each with its answer, both cut short."""
     updated: float
     """Seconds since the epoch."""
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    """The last of those that the newest answer came from: name, args, result, duration_ms; cut short as well."""
+    tool_calls_total_count: int = 0
+    trace_id: str = ""
 
 
 class Sessions:
@@ -49,19 +58,26 @@ class Sessions:
     def _of(self, owner: str) -> Path:
         return self._folder / hashlib.sha256(owner.encode()).hexdigest()[:32]
 
-    def record(self, owner: str, context_id: str, *, asked: str, answered: str) -> None:
-        """Remembers the latest exchange of a conversation beside the few before it."""
+    def record(
+        self, owner: str, context_id: str, *, asked: str, answered: str, calls: Sequence[Made] = (), trace_id: str = ""
+    ) -> None:
+        """Remembers the latest exchange of a conversation, and what was done for it, beside the few before it."""
         folder = self._of(owner)
         path = folder / f"{_file_name(context_id)}.json"
         known = _read(path)
         if known is None:
             folder.mkdir(parents=True, exist_ok=True)
         before = known.exchanges if known else []
-        exchanges = [*before, [self._told(asked), self._told(answered)]][-_EXCHANGES:]
+        exchanges = [*before, [self._told(asked), self._told(_aloud(answered))]][-_EXCHANGES:]
+        told = [
+            {**asdict(call), "args": self._told(call.args), "result": self._told(call.result)}
+            for call in calls[-_CALLS:]
+        ]
+        session = Session(context_id, exchanges, self._clock(), told, len(calls), trace_id)
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".new")
         with os.fdopen(handle, "w") as file:
             # Not synced, unlike the conversation itself: a power cut may cost what is remembered of this one.
-            file.write(json.dumps({"context_id": context_id, "exchanges": exchanges, "updated": self._clock()}))
+            file.write(json.dumps(asdict(session)))
         Path(temporary).replace(path)
         if known is None:
             self._forget(folder)
@@ -70,18 +86,23 @@ class Sessions:
         return _cut(self._redact(text.lstrip()[:_LOOKED_AT]))
 
     def prior(self, owner: str, context_id: str) -> str:
-        """The newest sessions but this one, oldest dropped first, at most 2,000 tokens; empty when none."""
+        """The newest sessions but this one, at most 2,000 tokens; empty when none.
+
+        Of each the newest exchange before the earlier ones of any: one long conversation hides no other.
+        """
         others = (session for session in self._newest(self._of(owner)) if session.context_id != context_id)
-        entries: list[str] = []
-        used = 0
-        for session in islice(others, _NEWEST):
-            lines = [f"- asked: {asked}\n  answered: {answered}" for asked, answered in session.exchanges]
-            entry = "\n".join([f"{_day(session.updated)}:", *lines])
-            if used + len(entry) > _MOST_CHARACTERS:
+        sessions = [*islice(others, _NEWEST)]
+        shown = [0] * len(sessions)
+        room = _MOST_CHARACTERS - len(fence(PRIOR, _NOTE, ""))
+        for age, place in product(range(1, _EXCHANGES + 1), range(len(sessions))):
+            if age > len(sessions[place].exchanges):
+                continue
+            room -= len(_entry(sessions[place], age)) - len(_entry(sessions[place], age - 1)) + 1
+            if room < 0:
                 break
-            entries.append(entry)
-            used += len(entry) + 1
-        return fenced("prior_sessions", _NOTE, "\n".join(reversed(entries))) if entries else ""
+            shown[place] = age
+        entries = [_entry(session, count) for session, count in zip(sessions, shown, strict=True) if count]
+        return fence(PRIOR, _NOTE, "\n".join(reversed(entries))) if entries else ""
 
     def of(self, owner: str, context_id: str = "") -> list[Session]:
         """All of them, or that of one conversation; the newest first."""
@@ -125,6 +146,16 @@ class Sessions:
             min(paths, key=_written).unlink(missing_ok=True)
 
 
+def _entry(session: Session, exchanges: int) -> str:
+    """So many of its newest; nothing of it where none are."""
+    if not exchanges:
+        return ""
+    names = ", ".join(dict.fromkeys(str(call["name"]) for call in session.tool_calls))
+    by = f", answered with {names}" if names else ""
+    lines = [f"- asked: {asked}\n  answered: {answered}" for asked, answered in session.exchanges[-exchanges:]]
+    return "\n".join([f"{_day(session.updated)}, conversation {_cut(session.context_id)[:_TOPIC]}{by}:", *lines])
+
+
 def _written(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
@@ -138,6 +169,12 @@ def _read(path: Path) -> Session | None:
         return Session(**json.loads(path.read_text()))
     except (ValueError, TypeError, OSError):
         return None
+
+
+def _aloud(answer: str) -> str:
+    """Without what a model has thought before it, where its server passes that on as words."""
+    thought, end, said = answer.lstrip().partition("</think>")
+    return said if end and thought.startswith("<think>") else answer
 
 
 def _cut(text: str) -> str:

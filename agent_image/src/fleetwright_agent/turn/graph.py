@@ -12,16 +12,20 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
 
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.extensions import trace_of
 from fleetwright_agent.memory.database import MemoryUnusable
 from fleetwright_agent.memory.journal import Begun
 from fleetwright_agent.memory.memories import Memories
+from fleetwright_agent.telemetry.tracing import here
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.bills import Bills
 from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.done import made
 from fleetwright_agent.turn.frames import Ask, Done, Frame, PeerCost, ToolEnd, TurnFailed, TurnRequest, Usage
 from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner
@@ -133,7 +137,7 @@ class GraphTurn:
                 if asks := asked(now):
                     return asks[0]
                 values = now.values
-            return await self._finish(request, thread, values["messages"][-1].text)
+            return await self._finish(request, thread, values["messages"])
         except Exception:
             # Not what is cancelled: it may go on after a restart, and where it does not, upkeep drops it.
             await self._threads.drop(request, thread)
@@ -163,12 +167,13 @@ class GraphTurn:
         """Seconds since this conversation was stored last, which is when the model was last asked."""
         return self._clock() - datetime.fromisoformat(stored.created_at).timestamp() if stored.created_at else 0.0
 
-    async def _finish(self, request: TurnRequest, thread: str, answer: str) -> Done:
+    async def _finish(self, request: TurnRequest, thread: str, messages: Sequence[AnyMessage]) -> Done:
+        answer = messages[-1].text
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
         kept = self._threads.close(request, thread)
         if self._knows_sessions(request):
-            await asyncio.gather(kept, self._remember(request, answer))
+            await asyncio.gather(kept, self._remember(request, messages))
         else:
             await kept
         return Done(answer)
@@ -176,11 +181,16 @@ class GraphTurn:
     def _knows_sessions(self, request: TurnRequest) -> bool:
         return self._tells_sessions and is_remembered(request)
 
-    async def _remember(self, request: TurnRequest, answer: str) -> None:
+    async def _remember(self, request: TurnRequest, messages: Sequence[AnyMessage]) -> None:
+        trace = {**trace_of(request.metadata), **here()}.get("traceId", "")
+        about: dict[str, Any] = {
+            "asked": request.text,
+            "answered": messages[-1].text,
+            "calls": made(messages),
+            "trace_id": trace,
+        }
         try:
-            await asyncio.to_thread(
-                self._sessions.record, request.owner, request.context_id, asked=request.text, answered=answer
-            )
+            await asyncio.to_thread(self._sessions.record, request.owner, request.context_id, **about)
         except OSError:
             # The conversation itself is stored; a lost summary of it must not take the answer away.
             _log.exception("the session could not be remembered")

@@ -8,7 +8,8 @@ PINNED: Final = "pinned"
 ARCHIVED: Final = "archived_messages"
 REMEMBERED: Final = "remembered_facts"
 LEARNED: Final = "learned_skills"
-_NAMES: Final = f"{SUMMARY}|{PINNED}|{ARCHIVED}|{REMEMBERED}|{LEARNED}|prior_sessions|skill_content"
+PRIOR: Final = "prior_sessions"
+_NAMES: Final = f"{SUMMARY}|{PINNED}|{ARCHIVED}|{REMEMBERED}|{LEARNED}|{PRIOR}|skill_content"
 _TAGS: Final = re.compile(rf"<(\s*/?\s*(?:{_NAMES}))", re.IGNORECASE)
 
 

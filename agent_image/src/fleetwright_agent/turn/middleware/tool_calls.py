@@ -104,7 +104,7 @@ class ToolCalls:
         self._metrics.tool_latency.labels(label).observe(seconds)
         self._metrics.tool_calls.labels(label, outcome).inc()
         context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text), kept=kept))
-        return _message(call.identity, call.name, text, ok=ok)
+        return _message(call.identity, call.name, text, ok=ok, seconds=seconds)
 
     async def _audited(
         self, call: "_Call", context: TurnContext, started: float, *, outcome: str, text: str = ""
@@ -184,8 +184,11 @@ def _how(error: BaseException) -> str:
     return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
 
 
-def _message(call_id: str, name: str, text: str, *, ok: bool) -> ToolMessage:
-    return ToolMessage(text, tool_call_id=call_id, name=name, status="success" if ok else "error")
+def _message(call_id: str, name: str, text: str, *, ok: bool, seconds: float | None = None) -> ToolMessage:
+    took = None if seconds is None else {"duration_ms": round(seconds * 1000)}
+    status = "success" if ok else "error"
+    # No model is told of an artifact.
+    return ToolMessage(text, tool_call_id=call_id, name=name, status=status, artifact=took)
 
 
 def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
