@@ -10,11 +10,14 @@ from fleetwright_agent.config.memory import KnowledgeMemory, LearnedSkillMemory
 from fleetwright_agent.memory import facts, learned
 from fleetwright_agent.memory.knowledge import Knowledge
 from fleetwright_agent.memory.learned_skills import LearnedSkills
+from fleetwright_agent.memory.words import words
 from fleetwright_agent.turn.frames import TurnRequest
 
 HOT_CHARACTERS: Final = 6000
 _ASKED: Final = 2000
 """Of a message: what is searched by."""
+_FEW: Final = 4
+"""Words of a message that goes on with what was said before it: "and for six, please"."""
 
 
 Found = Callable[[TurnRequest, str], Awaitable[str]]
@@ -35,7 +38,7 @@ def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
 
 
 def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
-    """Those that fit the message, within their room (PA-101): a short one says little without what was said before.
+    """Those that fit the message, within their room (PA-101); a short one says little without what was said before.
 
     Args: `recalled` counts them.
     """
@@ -43,7 +46,9 @@ def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Ca
     async def found(turn: TurnRequest, before: str) -> str:
         if not policy.top_k:
             return ""
-        asked = f"{turn.text[:_ASKED]}\n{before[:_ASKED]}"
+        asked = turn.text[:_ASKED]
+        if len(words(asked)) <= _FEW:
+            asked = f"{asked}\n{before[:_ASKED]}"
         fitting = await skills.recall(turn.owner, asked, most=policy.top_k)
         recalled(len(fitting))
         return learned.told(fitting, tokens=policy.max_tokens)
