@@ -86,10 +86,12 @@ def start(mounted: Any) -> Start:
     """Starts the agent on the mounted files; kills it in the end if it still runs."""
 
     @asynccontextmanager
-    async def of(*, executor: str = "", prefix: Sequence[str] = (), ready: bool = True) -> AsyncIterator[Agent]:
+    async def of(
+        *, executor: str = "", prefix: Sequence[str] = (), ready: bool = True, program: Path = PROGRAM
+    ) -> AsyncIterator[Agent]:
         """With an executor, by the command of the image; the prefix is a command that runs it."""
         ports = free_ports()
-        words = [str(PROGRAM), str(mounted.layout.root), *map(str, ports)]
+        words = [str(program), str(mounted.layout.root), *map(str, ports)]
         if executor:
             _answers(executor, mounted)
             where = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
@@ -395,8 +397,15 @@ async def test_r15_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_a
         await idle.serves_again()
 
 
-async def test_the_example_of_a_foreign_executor_is_served_by_the_images_command(start: Start) -> None:
-    async with start(executor="dice:Dice") as agent:
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param({"executor": "dice:Dice"}, id="by the image's command"),
+        pytest.param({"program": EXAMPLE / "embedded.py"}, id="by a program of its own"),
+    ],
+)
+async def test_the_example_of_a_foreign_executor_is_served(start: Start, how: dict[str, Any]) -> None:
+    async with start(**how) as agent:
         asked = await agent.say("Roll, please.", "m-1")
         assert asked["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
         done = await agent.say("3d1", "m-2", taskId=asked["id"])

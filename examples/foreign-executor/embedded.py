@@ -1,0 +1,26 @@
+"""The same agent within a program of one's own: `python embedded.py ROOT PORT OPS_PORT`.
+
+ROOT is the folder in which the files of the runtime contract lie: `etc/fleetwright/agent.json`, the card, the tokens.
+"""
+
+import asyncio
+import socket
+import sys
+from pathlib import Path
+
+from dice import Dice
+
+from fleetwright_agent.app import create_app
+from fleetwright_agent.layout import Layout
+from fleetwright_agent.mounted import load
+from fleetwright_agent.server.serving import serve
+
+root, port, ops_port = sys.argv[1:]
+layout = Layout(root=Path(root))
+app = create_app(load(layout), layout=layout, executor=Dice())
+doors = {
+    "a2a": socket.create_server(("127.0.0.1", int(port))),
+    "ops": socket.create_server(("127.0.0.1", int(ops_port))),
+}
+# Until a signal says otherwise: what runs then has its time to end.
+asyncio.run(serve(app, **doors))
