@@ -62,7 +62,8 @@ async def test_the_bill_holds_what_was_used_before_the_process_ended(agent_proce
         await end(guest)
     async with agent_process() as guest:
         interrupted = await guest.rested(task)
-        whole = await guest.say("Book table for 4 [[pause:0]]")
+        # One that is told of no earlier conversation: it reads what the interrupted one has read.
+        whole = await guest.say("Book table for 4 [[pause:0]]", metadata={"incognito": True})
         bills = [each["artifacts"][0]["metadata"][COST] for each in (interrupted, whole)]
         # A call that was cut when the process left is paid for too, and made again.
         assert bills[0]["usage"]["output_tokens"] >= bills[1]["usage"]["output_tokens"] > 0
