@@ -12,6 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 from tests.agent_image.turn.conftest import serving
 
+from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.turn.frames import ToolEnd
 
 SIGNED = {"google": {"thought_signature": "c2lnbmVk"}}
@@ -23,16 +24,22 @@ def piece(identity: str | None = "call_a", arguments: str = '{"order": "A-1001"}
 
 
 @contextmanager
-def model(*deltas: dict[str, Any], finish: str | None = "tool_calls") -> Iterator[tuple[list[dict[str, Any]], int]]:
-    """Streams those deltas to the first request, and an answer to each later one; keeps what it was sent."""
+def model(
+    *deltas: dict[str, Any], finish: str | None = "tool_calls", to: str = ""
+) -> Iterator[tuple[list[dict[str, Any]], int]]:
+    """Streams those deltas to the first request that ends with `to`, an answer to others; keeps what it was sent."""
     asked: list[dict[str, Any]] = []
+    calls = True
     frame = {"id": "c", "created": 0, "model": "m", "object": "chat.completion.chunk"}
 
     async def answer(request: Request) -> StreamingResponse:
+        nonlocal calls
         asked.append(await request.json())
-        said = [*deltas] if len(asked) == 1 else [{"content": "Done."}]
+        now = calls and str(asked[-1]["messages"][-1]["content"]).endswith(to)
+        calls = calls and not now
+        said = [*deltas] if now else [{"content": "Done."}]
         choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in said]
-        if (why := finish if len(asked) == 1 else "stop") is not None:
+        if (why := finish if now else "stop") is not None:
             choices.append({"index": 0, "delta": {}, "finish_reason": why})
         events = [f"data: {json.dumps({**frame, 'choices': [choice]})}\n\n" for choice in choices]
         return StreamingResponse(iter([*events, "data: [DONE]\n\n"]), media_type="text/event-stream")
@@ -82,6 +89,21 @@ async def test_what_came_with_a_call_goes_back_with_it_after_a_restart_too(desk,
     for request in asked[1:]:
         (called,) = (message["tool_calls"] for message in request["messages"] if message.get("tool_calls"))
         assert [call.get("extra_content") for call in called] == [SIGNED, None]
+
+
+async def test_a_compaction_takes_nothing_from_the_calls_that_it_leaves(desk, talking):
+    policy = {"trigger": {"tokens": 2500}, "keep": {"messages": 4}}
+    with model({"tool_calls": [piece(extra_content=SIGNED)]}, to="Look up A-1001") as (asked, port):
+        async with talking(desk(port).model_copy(update={"compaction": Compaction.model_validate(policy)})) as talk:
+            for number in range(4):
+                await talk.say(f"Story {number}: " + "the sea and the ships and the wind " * 70)
+            await talk.say("Look up A-1001")
+            await talk.say("And now?")
+            assert talk.count("compactions_total", trigger="tokens", method="summary", outcome="ok") >= 1
+    newest = asked[-1]["messages"]
+    assert not any("Story 0" in str(message["content"])[:40] for message in newest), "it was compacted"
+    (called,) = (message["tool_calls"] for message in newest if message.get("tool_calls"))
+    assert called[0]["extra_content"] == SIGNED
 
 
 async def test_nobody_else_is_given_what_came_with_a_call(desk, talking):
