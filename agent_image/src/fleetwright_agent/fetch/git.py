@@ -69,7 +69,7 @@ def _download(source: Source, repo: Repo) -> None:
             _fetch(source, repo, None, depth=None)
     except HTTPUnauthorized:
         remedy = "check the Secret" if source.credentials else "name a Secret in source.git.secretRef"
-        raise ConfigurationError(f"{source.url} asks for other credentials: {remedy}") from None
+        raise ConfigurationError(f"{source.url} asks for other credentials; {remedy}") from None
     except NotGitRepository:
         raise ConfigurationError(f"{source.url} is no git repository that can be read") from None
     except (GitProtocolError, HangupException) as error:

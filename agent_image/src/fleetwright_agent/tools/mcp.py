@@ -6,7 +6,6 @@ never arrived, for its effect must not happen twice. Results are capped and are 
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import timedelta
@@ -14,7 +13,7 @@ from typing import TypeVar
 
 from mcp import ClientSession
 from mcp.shared.exceptions import McpError
-from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, TextContent
+from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest
 from mcp.types import Tool as Listed
 
 from fleetwright_agent.config.tools import McpServer
@@ -22,6 +21,7 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.tools.breaker import Breaker
 from fleetwright_agent.tools.mcp_listing import every_page, tool_digest
+from fleetwright_agent.tools.mcp_results import told
 from fleetwright_agent.tools.mcp_session import SessionActor
 from fleetwright_agent.tools.mcp_wire import CALL_SECONDS, Arrival, McpUnreachable
 from fleetwright_agent.tools.names import offered_name
@@ -29,7 +29,6 @@ from fleetwright_agent.tools.offers import Offers, unmatched
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 
 _DISCOVERY_SECONDS = 20.0
-_MOST_CHARACTERS = 50_000
 _LIST_SECONDS = 60.0
 _SILENCE_SECONDS = 30.0
 # A server that is started anew is back within these; then the call fails in words.
@@ -139,7 +138,7 @@ class McpConnection:
         async def run(call: ToolCall) -> str:
             params = CallToolRequestParams(name=listed.name, arguments=dict(call.arguments))
             result = await self._call(ClientRequest(CallToolRequest(params=params)))
-            text = _text(result)
+            text = told(result)
             if result.isError:
                 raise ToolError(text)
             return text
@@ -210,14 +209,3 @@ class McpConnection:
 
     def _outdate(self) -> None:
         self._fresh = False
-
-
-def _text(result: CallToolResult) -> str:
-    pieces = [
-        block.text if isinstance(block, TextContent) else json.dumps(block.model_dump(mode="json", exclude_none=True))
-        for block in result.content
-    ]
-    text = "\n".join(pieces)
-    if len(text) > _MOST_CHARACTERS:
-        return f"{text[:_MOST_CHARACTERS]}\n[cut: {len(text)} characters in all]"
-    return text

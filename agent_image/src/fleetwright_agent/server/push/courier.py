@@ -171,7 +171,7 @@ class Courier:
         try:
             return await self._send(owner, registration, task)
         except Unopenable:
-            return Answer(Verdict.NEVER, "none of the mounted keys opens its credentials: register it again")
+            return Answer(Verdict.NEVER, "none of the mounted keys opens its credentials; register it again")
         except Exception:
             # What cannot be sent must not be tried for ever.
             _logger.exception("a push notification could not be sent", extra={"task": task.id})
