@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -70,14 +70,20 @@ class Sessions:
         before = known.exchanges if known else []
         exchanges = [*before, [self._told(asked), self._told(_aloud(answered))]][-_EXCHANGES:]
         told = [
-            {**asdict(call), "args": self._told(call.args), "result": self._told(call.result)}
+            {
+                "name": call.name,
+                "args": self._told(call.args),
+                "result": self._told(call.result),
+                "duration_ms": call.duration_ms,
+            }
             for call in calls[-_CALLS:]
         ]
         session = Session(context_id, exchanges, self._clock(), told, len(calls), trace_id)
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".new")
         with os.fdopen(handle, "w") as file:
             # Not synced, unlike the conversation itself: a power cut may cost what is remembered of this one.
-            file.write(json.dumps(asdict(session)))
+            # Not by `asdict`, which copies every text.
+            file.write(json.dumps({each.name: getattr(session, each.name) for each in fields(session)}))
         Path(temporary).replace(path)
         if known is None:
             self._forget(folder)
