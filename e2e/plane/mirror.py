@@ -16,6 +16,8 @@ from fleetwright_operator.cluster.port import WATCHED
 
 Id = tuple[str, str]
 _KINDS = tuple(resource.kind for resource in WATCHED)
+_UNTIL_SERVED = 30.0
+"""Seconds that the API server has for serving a new kind."""
 Listener = Callable[[str, str, Object], None]
 
 
@@ -34,7 +36,7 @@ class Mirror:
 
     async def __aenter__(self) -> Self:
         for kind in self._kinds:
-            version = await self._fill(kind)
+            version = await self._filled_first(kind)
             self._tasks.append(asyncio.create_task(self._follow(kind, version)))
         return self
 
@@ -69,6 +71,17 @@ class Mirror:
             except TimeoutError:
                 continue
             await asyncio.sleep(pause)  # changes come in bursts, and looking costs more than waiting
+
+    async def _filled_first(self, kind: str) -> str:
+        """A kind whose CRD was made a moment ago is served a moment later."""
+        deadline = asyncio.get_running_loop().time() + _UNTIL_SERVED
+        while True:
+            try:
+                return await self._fill(kind)
+            except Refusal as refusal:
+                if refusal.status != 404 or asyncio.get_running_loop().time() > deadline:
+                    raise
+                await asyncio.sleep(0.1)
 
     async def _fill(self, kind: str) -> str:
         """Takes in a whole list; its version."""
