@@ -27,6 +27,7 @@ from tests.bench.table import Row
 from tests.bench.turn import loops
 
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.memory import schema
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.knowledge import SCHEMA, Knowledge, Source
 from fleetwright_agent.memory.sessions import Sessions
@@ -219,9 +220,10 @@ async def prompt(folder: Path) -> list[Row]:
         for n in range(50)
     ]
     config, layout = loops.configured(skills=skills), Layout(root=folder)
-    sessions = Sessions(folder / "sessions", redact=Redactor().text)
+    database = Database(folder / schema.FILE, schema.SCHEMA)
+    sessions = Sessions(database, redact=Redactor().text)
     for number in range(10):
-        sessions.record("client:bench", f"c{number}", asked="What was asked. " * 20, answered="What was told. " * 40)
+        await sessions.put("client:bench", f"c{number}", asked="What was asked. " * 20, answered="What was told. " * 40)
     tools = {tool.name: tool for tool in map(_tool, range(100))}
     stored = [HumanMessage("Go.")]
     took = []
@@ -229,11 +231,12 @@ async def prompt(folder: Path) -> list[Row]:
         context = TurnContext(TurnRequest("client:bench", "c", "t", "Go."), lambda _: None, tools)
         began = time.perf_counter()
         system = system_prompt(config, read_instructions(config, layout), context.unreachable)
-        prior = sessions.prior("client:bench", "c")
+        prior = await sessions.prior("client:bench", "c")
         built = Prompt(stored, None, prior_sessions=prior, system=system, tools=context.declarations)
         if not (built.messages and built.tokens()):
             raise RuntimeError("the prompt is empty")
         took.append(time.perf_counter() - began)
+    await database.aclose()
     return [Row("prompt of 50 skills, 100 tools and 10 sessions", statistics.median(took) * 1000, "ms", 2.0)]
 
 

@@ -267,9 +267,7 @@ def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, fore
 
 
 def _stores(common: _Common, log: TaskLog) -> Stores:
-    told = sessions.Sessions(
-        common.layout.memory / sessions.FOLDER, redact=redactor(common.layout).text, clock=common.clock.now
-    )
+    told = sessions.Sessions(common.conversations, redact=redactor(common.layout).text, clock=common.clock.now)
     audited = common.config.audit.mode is not AuditMode.OFF
     return Stores(log, common.conversations, told, common.knowledge, common.skills, common.trail, audited)
 

@@ -46,11 +46,11 @@ async def test_nothing_of_an_erased_owner_is_left_in_any_file_and_others_lose_no
         await tell(guest, SECRET, "ctx-b")
         await tell(admin, OTHER, "ctx-a")
         assert {name.split(".")[0].split("/")[0] for name in holding(memory, SECRET)} == {
-            *("tasks", "conversations", "sessions", "knowledge", "audit")
+            *("tasks", "conversations", "knowledge", "audit")
         }
         receipt = (await erase(admin, owner="client:other")).json()
         assert holding(memory, SECRET) == []
-        assert len(holding(memory, OTHER)) == 5
+        assert len(holding(memory, OTHER)) == 4
         assert receipt["erased"] == {
             "tasks": 2,
             "pushConfigs": 0,

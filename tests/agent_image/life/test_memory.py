@@ -3,7 +3,9 @@
 import asyncio
 import itertools
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -147,7 +149,9 @@ async def test_memory_of_sessions_and_facts_can_be_off(agent, model, mounted):
         await guest.say("Hello", contextId="c2")
         assert shown(recorder.newest, "prior_sessions") == []
         assert not tools(recorder) & {"remember", "recall_memory", "forget"}
-    assert (folder_of(mounted, "sessions"), folder_of(mounted, "knowledge")) == ([], [])
+    with closing(sqlite3.connect(mounted.layout.memory / "conversations.db")) as db:
+        assert db.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+    assert folder_of(mounted, "knowledge") == []
 
 
 async def test_a_full_memory_refuses_a_new_task_in_words_and_lets_one_that_waits_go_on(agent, states, mounted):

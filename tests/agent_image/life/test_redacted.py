@@ -50,7 +50,7 @@ async def test_a_secret_is_in_the_conversation_and_in_nothing_that_is_kept_besid
         root.removeHandler(handler)
         root.setLevel(level)
     kept = {path.name for path in mounted.layout.memory.iterdir()}
-    assert {"sessions", "skills", "knowledge", "audit"} <= kept, "all of them have kept something"
+    assert {"skills", "knowledge", "audit"} <= kept, "all of them have kept something"
     assert holding(mounted) == TRUE
     assert "task rests" in stream.getvalue()
     assert SECRET not in stream.getvalue()

@@ -1,14 +1,20 @@
 """What a request says of itself beside its words: where it comes from and why, and that it is to be forgotten."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
+
+from fleetwright_agent.memory.schema import FILE
 
 CAT = "My cat is called Tom."
 
 
 def remembered(mounted):
-    return "".join(path.read_text() for path in (mounted.layout.memory / "sessions").glob("*/*.json"))
+    """What is told of each conversation, by its name."""
+    with closing(sqlite3.connect(mounted.layout.memory / FILE)) as db:
+        return {name: json.loads(body) for name, body in db.execute("SELECT context, body FROM sessions")}
 
 
 def answer(task):
@@ -44,8 +50,7 @@ async def test_a_session_says_what_was_done_for_its_newest_answer_and_later_ones
         asked["metadata"] = {"a2a.trace": {"traceId": trace, "spanId": "00f067aa0ba902b7"}}
         await guest.call("SendMessage", asked)
         await guest.say("What did you do?", contextId="c2")
-    (path,) = (mounted.layout.memory / "sessions").glob("*/c%3A1.json")
-    session = json.loads(path.read_text())
+    session = remembered(mounted)["c:1"]
     calls = session["tool_calls"]
     assert [(call["name"], call["args"]) for call in calls] == [
         ("house__book_table", '{"guests": 4}'), ("house__charge_card", '{"amount": 30}')
@@ -62,7 +67,7 @@ async def test_what_was_begun_incognito_stays_so_whatever_its_answers_say(agent,
         task = await guest.say("Ask the human about dessert", metadata={"incognito": True})
         done = await guest.say("Cake", taskId=task["id"], metadata={"incognito": False})
         assert "Cake" in answer(done)
-    assert remembered(mounted) == ""
+    assert remembered(mounted) == {}
 
 
 async def test_the_trail_and_the_log_say_where_a_request_comes_from_and_why(agent, message, mounted, caplog):

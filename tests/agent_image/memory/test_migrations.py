@@ -11,6 +11,7 @@ from fleetwright_agent.memory.database import Database, MemoryUnusable
 from fleetwright_agent.memory.knowledge import SCHEMA as FACTS
 from fleetwright_agent.memory.learned_skills import SCHEMA as SKILLS
 from fleetwright_agent.memory.schema import FILE, SCHEMA
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.memory.threads import conversation
 
 BEFORE = """
@@ -60,6 +61,14 @@ async def test_a_file_is_brought_up_to_date_once(before):
         await database.check()
         assert (database.problem, await database.run(_version)) == (None, len(SCHEMA))
         await database.aclose()
+
+
+async def test_a_file_of_the_version_before_this_one_keeps_sessions_from_now_on(tmp_path):
+    await _made(tmp_path / FILE, SCHEMA[:-1])
+    database = Database(tmp_path / FILE, SCHEMA)
+    await Sessions(database, redact=str).put("client:a", "ctx", asked="Who?", answered="Ada.")
+    assert "Ada." in await Sessions(database, redact=str).prior("client:a", "new")
+    await database.aclose()
 
 
 async def test_a_file_of_before_gives_room_back_from_its_first_cleaning_on(before):

@@ -66,7 +66,7 @@ class House:
         self.log = MemoryTaskLog()
         self.gate = Gate()
         self.metrics = Metrics(CollectorRegistry())
-        self.sessions = Sessions(folder / "sessions", redact=str, clock=lambda: self.now)
+        self.sessions = Sessions(self.database, redact=str, clock=lambda: self.now)
         self.retention = Retention(
             policy,
             volume=Volume(folder, most_bytes=policy.max_bytes, space=lambda _: self.space),
@@ -137,14 +137,11 @@ async def test_what_was_set_aside_lately_keeps_its_conversation(open_house):
 
 async def test_what_is_told_of_old_conversations_goes_with_them(open_house):
     house = open_house(conversationRetentionSeconds=3600)
-    house.sessions.record("client:a", "old", asked="Who?", answered="Ada.")
+    await house.sessions.put("client:a", "old", asked="Who?", answered="Ada.")
     house.now += 3601
-    house.sessions.record("client:a", "young", asked="Who?", answered="Bob.")
-    (house.folder / "sessions" / "x").mkdir()
-    (house.folder / "sessions" / "x" / "damaged.json").write_text("{")
+    await house.sessions.put("client:a", "young", asked="Who?", answered="Bob.")
     await house.retention.expire()
-    assert [session.context_id for session in house.sessions.of("client:a")] == ["young"]
-    assert not list((house.folder / "sessions" / "x").iterdir())
+    assert [session.context_id for session in await house.sessions.of("client:a")] == ["young"]
 
 
 async def test_an_owner_with_too_many_loses_its_oldest_and_others_none(open_house):
@@ -210,13 +207,13 @@ async def test_a_part_of_the_disk_is_reserved_for_what_is_under_way(open_house, 
 
 
 def test_files_are_counted_by_what_they_are_for(tmp_path):
-    files = ("tasks.db", "tasks.db-wal", "conversations.db", "knowledge/a.db", "sessions/x/c.json", "audit/audit.jsonl")
+    files = ("tasks.db", "tasks.db-wal", "conversations.db", "knowledge/a.db", "audit/audit.jsonl")
     for n, name in enumerate((*files, "lost+found/y", "skills/a.db"), start=1):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * n)
     parts = Volume(tmp_path, most_bytes=1).sizes().parts
-    assert parts == {"tasks": 3, "conversations": 3, "knowledge": 4, "sessions": 5, "skills": 8, "audit": 6, "other": 7}
+    assert parts == {"tasks": 3, "conversations": 3, "knowledge": 4, "audit": 5, "other": 6, "skills": 7}
 
 
 def test_an_owner_that_is_being_erased_is_kept_out_and_nobody_else():

@@ -117,7 +117,7 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
 def _turn(supplies: Supplies, *, lasting: bool) -> GraphTurn:
     """As the assembly has it, with another model and a tool."""
     config, metrics = supplies.config, supplies.metrics
-    remembered = memories(supplies.conversations, supplies.layout.memory, redact=Redactor().text)
+    remembered = memories(supplies.conversations, redact=Redactor().text)
     remembered = remembered if lasting else held(remembered)
     enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = Auditor(supplies.trail, config.audit.mode)

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Collection
 from typing import Final
 
-from fleetwright_agent.memory import threads
+from fleetwright_agent.memory import sessions, threads
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.erasures import Target
 from fleetwright_agent.memory.ledger import disown
@@ -27,6 +27,8 @@ async def counted(database: Database, target: Target) -> dict[str, int]:
             "messages": f"SELECT count(*) FROM messages WHERE {threads.BELOW}",  # noqa: S608 - names are ours
         }
         counts = {store: int(db.execute(query, values).fetchone()[0]) for store, query in found.items()}
+        query = "SELECT count(*) FROM sessions WHERE owner = ? AND ? IN ('', context)"
+        counts["sessions"] = int(db.execute(query, (target.owner, target.context_id)).fetchone()[0])
         if not target.context_id:
             query = "SELECT count(*) FROM ledger WHERE caller = ?"
             counts["costs"] = int(db.execute(query, (target.owner,)).fetchone()[0])
@@ -47,6 +49,7 @@ async def erase(database: Database, target: Target, *, tasks: Collection[str]) -
         else:
             threads.delete_owner(db, target.owner)
             disown(db, target.owner)
+        sessions.erase(db, target.owner, target.context_id)
         db.execute(_FORGET_QUESTIONS, {"owner": target.owner, "context": target.context_id})
         db.executemany("DELETE FROM spent WHERE owner = ? AND task = ?", [(target.owner, task) for task in tasks])
 

@@ -1,13 +1,12 @@
-"""Everything a turn remembers, on one database and one folder. Refuses: opening or closing either."""
+"""Everything a turn remembers, on one database. Refuses: opening or closing it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from fleetwright_agent.memory.checkpoints import ConversationSaver
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.journal import Journal
-from fleetwright_agent.memory.sessions import FOLDER, Sessions
+from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.memory.spending import Spending
 from fleetwright_agent.memory.views import Views
 
@@ -21,12 +20,12 @@ class Memories:
     views: Views
 
 
-def memories(conversations: Database, folder: Path, *, redact: Callable[[str], str]) -> Memories:
-    """`folder` is the agent's memory; `redact` takes secrets out of what comes back in every prompt."""
+def memories(conversations: Database, *, redact: Callable[[str], str]) -> Memories:
+    """`redact` takes secrets out of what comes back in every prompt."""
     return Memories(
         saver=ConversationSaver(conversations),
         journal=Journal(conversations),
         spending=Spending(conversations),
-        sessions=Sessions(folder / FOLDER, redact=redact),
+        sessions=Sessions(conversations, redact=redact),
         views=Views(conversations),
     )

@@ -48,4 +48,11 @@ CREATE TABLE erasures (
   found TEXT, receipt TEXT);
 """
 """When a conversation was used last, and what is being erased; what was stored before counts as used now."""
-SCHEMA: Final = (_FIRST, _USED)
+_TOLD: Final = """
+CREATE TABLE sessions (
+  owner TEXT NOT NULL, context TEXT NOT NULL, updated REAL NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (owner, context)) WITHOUT ROWID;
+CREATE INDEX sessions_by_time ON sessions (owner, updated);
+"""
+"""What later conversations are told of earlier ones."""
+SCHEMA: Final = (_FIRST, _USED, _TOLD)

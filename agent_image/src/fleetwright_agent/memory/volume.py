@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-PARTS: Final = ("tasks", "conversations", "sessions", "knowledge", "skills", "audit", "other")
-"""`conversations` holds the archive too, and the ledger of costs."""
+PARTS: Final = ("tasks", "conversations", "knowledge", "skills", "audit", "other")
+"""`conversations` holds the archive too, the ledger of costs, and what is told of earlier sessions."""
 _RESERVE: Final = 32 * 1024 * 1024
 """That stays free for what is under way."""
 _RESERVED_PART: Final = 20

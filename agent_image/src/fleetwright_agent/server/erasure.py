@@ -111,12 +111,10 @@ class Erasure:
     async def _found(self, target: Target) -> dict[str, int]:
         owner, context_id = target.owner, target.context_id
         forgotten = await self._stores.log.counted(owner, context_id)
-        sessions = await asyncio.to_thread(self._stores.sessions.of, owner, context_id)
         return {
             "tasks": forgotten.tasks,
             "pushConfigs": forgotten.registrations,
             **await belongings.counted(self._stores.conversations, target),
-            "sessions": len(sessions),
             "facts": len(await self._stores.knowledge.facts(owner, context_id)),
             "skills": len(await self._stores.skills.skills(owner, context_id=context_id)),
             "auditLines": len(await self._stores.trail.of(owner, context_id)),
@@ -131,7 +129,6 @@ class Erasure:
         await belongings.erase(stores.conversations, begun.target, tasks=[key.task_id for key in keys])
         await stores.log.forget(owner, context_id)
         self._tasks.forget(keys)
-        await asyncio.to_thread(stores.sessions.erase, owner, context_id)
         await stores.knowledge.erase(owner, context_id)
         await stores.skills.erase(owner, context_id)
         await stores.trail.erase(owner, context_id)

@@ -52,7 +52,7 @@ async def _conversations(stores: Stores, target: Target) -> AsyncIterator[Line]:
 
 
 async def _sessions(stores: Stores, target: Target) -> AsyncIterator[Line]:
-    for session in await asyncio.to_thread(stores.sessions.of, target.owner, target.context_id):
+    for session in await stores.sessions.of(target.owner, target.context_id):
         yield {"kind": "session", **asdict(session)}
 
 

@@ -71,7 +71,7 @@ class Retention:
         before = self._clock.now() - self._policy.conversation_retention_seconds
         old = idle(found, before=before, busy=busy)
         await self._forget(old, "idle")
-        await asyncio.to_thread(self._sessions.expire, before)
+        await self._sessions.expire(before)
         left = [each for each in found if each.place not in set(old)]
         await self._forget(beyond(left, most=self._policy.max_conversations_per_caller, busy=busy), "count")
 

@@ -154,7 +154,7 @@ class GraphTurn:
         context.recall = self._toolbox.recall(thread)
         entry = begin.entry
         if isinstance(entry, dict) and not stored.values and self._knows_sessions(request):
-            prior = await asyncio.to_thread(self._sessions.prior, request.owner, request.context_id)
+            prior = await self._sessions.prior(request.owner, request.context_id)
             entry = {**entry, "prior_sessions": prior}
         steps = STEPS_PER_CALL * (self._limits.most_model_calls + 5)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
@@ -171,29 +171,23 @@ class GraphTurn:
         answer = messages[-1].text
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
-        kept = self._threads.close(request, thread)
         if self._knows_sessions(request):
-            await asyncio.gather(kept, self._remember(request, messages))
-        else:
-            await kept
+            self._remember(request, messages)
+        await self._threads.close(request, thread)
         return Done(answer)
 
     def _knows_sessions(self, request: TurnRequest) -> bool:
         return self._tells_sessions and is_remembered(request)
 
-    async def _remember(self, request: TurnRequest, messages: Sequence[AnyMessage]) -> None:
-        trace = {**trace_of(request.metadata), **here()}.get("traceId", "")
-        about: dict[str, Any] = {
-            "asked": request.text,
-            "answered": messages[-1].text,
-            "calls": made(messages),
-            "trace_id": trace,
-        }
-        try:
-            await asyncio.to_thread(self._sessions.record, request.owner, request.context_id, **about)
-        except OSError:
-            # The conversation itself is stored; a lost summary of it must not take the answer away.
-            _log.exception("the session could not be remembered")
+    def _remember(self, request: TurnRequest, messages: Sequence[AnyMessage]) -> None:
+        self._sessions.put(
+            request.owner,
+            request.context_id,
+            asked=request.text,
+            answered=messages[-1].text,
+            calls=made(messages),
+            trace_id={**trace_of(request.metadata), **here()}.get("traceId", ""),
+        )
 
     async def aclose(self) -> None:
         await self._toolbox.aclose()
