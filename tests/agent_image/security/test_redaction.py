@@ -83,6 +83,31 @@ def test_what_has_the_shape_of_a_secret_is_taken_out_wherever_it_stands(text: st
         assert REDACTED in scrubbed
 
 
+_BEGINNINGS = [
+    *("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "AIza", "ya29.", "GOCSPX-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    *("github_pat_", "glpat-", "npm_", "pypi-", "hf_", "dop_v1_", "xoxb-", "xoxp-", "xapp-"),
+    *("bearer ", "BEARER ", "Basic ", "BASIC ", "?sig=", "&SIG=", "?Signature=", "&X-Amz-Signature="),
+    *(
+        "https://hooks.slack.com/services/",
+        "https://discord.com/api/webhooks/",
+        "https://ptb.discordapp.com/api/webhooks/",
+    ),
+    *("HTTPS://", "http://u:"),
+]
+
+
+@pytest.mark.parametrize("beginning", _BEGINNINGS)
+def test_what_begins_like_a_credential_is_taken_out_of_words_that_hold_nothing_else(beginning: str) -> None:
+    tail = "0a1b2c3d4e5f60718293a4b5c6d7e8f9" * 2
+    end = "@host/x" if beginning.lower().startswith("http") and beginning.endswith(("//", ":")) else ""
+    assert tail not in Redactor().text(f"it is {beginning}{tail}{end} and no more")
+
+
+@pytest.mark.parametrize("beginning", ["AKIA", "ASIA", "ABIA", "ACCA"])
+def test_a_key_id_of_aws_is_taken_out(beginning: str) -> None:
+    assert Redactor().text(f"with {beginning}IOSFODNN7EXAMPLE") == f"with {REDACTED}"
+
+
 @pytest.mark.parametrize(
     "value",
     [
