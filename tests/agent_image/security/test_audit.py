@@ -234,16 +234,36 @@ async def test_two_writers_of_one_trail_are_one_chain_also_over_the_change_of_fi
 async def test_a_trail_that_another_process_does_not_let_go_of_is_told_and_tried_again(tmp_path: Path) -> None:
     failures: list[int] = []
     opened = AuditTrail(
-        tmp_path, redact=Redactor(), now_ns=lambda: 0, on_failure=lambda: failures.append(1), patience=0.05
+        tmp_path, redact=Redactor(), now_ns=lambda: 0, on_failure=lambda: failures.append(1), patience=0.5
     )
+    await opened.record("tool_call", {"tool": "t"})
     with (tmp_path / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
+        waiting = asyncio.create_task(opened.record("tool_call", {"tool": "t"}))
+        others = 0
+        while not waiting.done():
+            await asyncio.sleep(0.01)
+            others += 1
         with pytest.raises(AuditFailed, match="another process holds it"):
-            await opened.record("tool_call", {"tool": "t"})
+            await waiting
     assert len(failures) == 1
+    assert others > 5, "who waits keeps nobody else waiting"
     await opened.restore()
     await opened.aclose()
-    assert (opened.problem, verify(tmp_path).lines) == (None, 1)
+    assert (opened.problem, verify(tmp_path).lines) == (None, 2)
+
+
+async def test_lines_stand_in_the_order_of_their_calls_however_long_they_are(tmp_path: Path) -> None:
+    opened = trail(tmp_path)
+    texts = ["short", "long" * 2000, "short", "short", "long" * 2000, "short"] * 5
+    lines = [{"tool": str(n), **call_line({"text": text}, text)} for n, text in enumerate(texts)]
+    await asyncio.gather(*(opened.record("tool_call", line) for line in lines))
+    for line in lines:
+        await opened.record("tool_call", line)
+    await opened.aclose()
+    told = [json.loads(line)["tool"] for line in (tmp_path / FILE).read_text().splitlines()]
+    assert told == [line["tool"] for line in lines] * 2
+    assert verify(tmp_path).broken == ()
 
 
 async def test_half_a_line_of_another_writer_that_died_is_chained_too(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ Every line holds the hash of the line before it, across the change of files as w
 the middle shows, and `/status` tells the newest hash, so that a cut end shows too. A process that dies while it
 writes leaves half a line, which stays as it is and is chained like any other. A command beside the agent may add to the
 same trail: whoever writes has it alone, and goes on from where it ends. What a line tells of a call can be taken
-out of it later, and shows as taken out. Refuses: secrets, and whole arguments or results.
+out of it later, and shows as taken out. A short line that nothing is in the way of the event loop writes itself: to
+wake a thread takes longer than the line. Refuses: secrets, and whole arguments or results.
 """
 
 import asyncio
@@ -15,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from fleetwright_agent.security.audit_appending import alone, append, end_half, end_of, last_line, replace
+from fleetwright_agent.security.audit_appending import Held, alone, append, end_half, end_of, last_line, replace
 from fleetwright_agent.security.audit_content import chained, encoded, is_removable, with_digest, without
 from fleetwright_agent.security.audit_files import FILE, Head, backup_of, files_of, following, lines_of, parsed
 
@@ -27,6 +28,9 @@ _ARGUMENT: Final = 500
 _RESULT: Final = 200
 _MARGIN: Final = 8192
 """Characters behind what is kept: half a secret could not be told from a word."""
+_SHORT: Final = 4096
+"""Characters of arguments and result together, which are redacted within a fraction of a millisecond."""
+T = TypeVar("T")
 
 
 class AuditFailed(Exception):  # noqa: N818 - states what became of a line
@@ -55,6 +59,8 @@ class AuditTrail:
         self._most_bytes = most_bytes
         self._patience = patience
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
+        self._handed = 0
+        """Pieces of work that the thread has and that are not over."""
         self._head: Head | None = None
         self._end: tuple[int, int] | None = None
         """The file and its size behind the newest line of this process."""
@@ -71,7 +77,9 @@ class AuditTrail:
         Raises:
             AuditFailed: It is not on disk.
         """
-        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._write, event, dict(about))
+        if self._handed == 0 and _is_short(about) and self._write_here(event, about):
+            return
+        writing = self._on_thread(self._write, event, dict(about))
         await asyncio.shield(writing)  # Who cancels a call must not take its line away.
 
     async def restore(self) -> None:
@@ -80,11 +88,11 @@ class AuditTrail:
         Where all is well, looks for lines of other processes.
         """
         look = self._catch_up if self.problem is None else self._try_again
-        await asyncio.get_running_loop().run_in_executor(self._thread, look)
+        await self._on_thread(look)
 
     async def of(self, owner: str, session_id: str = "") -> list[dict[str, Any]]:
         """The lines that tell what was done for an owner, or in one conversation of it, and still tell how."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._found, owner, session_id)
+        return await self._on_thread(self._found, owner, session_id)
 
     async def erase(self, owner: str, session_id: str = "") -> None:
         """Takes out of those lines how it was done; that it was, when and by whom, stays, and so does the chain.
@@ -92,7 +100,16 @@ class AuditTrail:
         Raises:
             OSError: A file cannot be read or written; it is as it was.
         """
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._erase, owner, session_id)
+        await self._on_thread(self._erase, owner, session_id)
+
+    def _on_thread(self, work: Callable[..., T], *about: Any) -> "asyncio.Future[T]":
+        self._handed += 1
+        done = asyncio.get_running_loop().run_in_executor(self._thread, work, *about)
+        done.add_done_callback(self._over)
+        return done
+
+    def _over(self, _: "asyncio.Future[Any]") -> None:
+        self._handed -= 1
 
     def _found(self, owner: str, session_id: str) -> list[dict[str, Any]]:
         lines = (parsed(data) for path in files_of(self._path) for data in lines_of(path))
@@ -114,6 +131,22 @@ class AuditTrail:
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)
+
+    def _write_here(self, event: str, about: Mapping[str, Any]) -> bool:
+        """Adds the line, unless it would have to wait, or to read what others have added. Failing tells the thread."""
+        if self._head is None:
+            return False
+        try:
+            with alone(self._path.parent, 0):
+                if self._end != end_of(self._path):
+                    return False
+                self._head, self._end = self._added(event, about), end_of(self._path)
+        except Held:
+            return False
+        except Exception:
+            self._head = None  # Part of the line may be there.
+            return False
+        return True
 
     def _write(self, event: str, about: Mapping[str, Any]) -> None:
         try:
@@ -141,7 +174,7 @@ class AuditTrail:
         except Exception as error:
             why = (error.strerror or str(error)) if isinstance(error, OSError) else "a line broke; see the log"
             self.problem = f"the audit trail cannot be written: {why}"
-            self._head = None  # part of the line may be there
+            self._head = None  # Part of the line may be there.
             raise
         self.problem = None
 
@@ -181,6 +214,12 @@ class AuditTrail:
 
 def _tells(line: Mapping[str, Any], owner: str, session_id: str) -> bool:
     return is_removable(line) and line.get("owner") == owner and session_id in ("", line.get("session_id"))
+
+
+def _is_short(about: Mapping[str, Any]) -> bool:
+    told = (*about.get("args", {}).values(), about.get("result_summary", ""))
+    plain = all(value is None or isinstance(value, str | int | float) for value in told)
+    return plain and sum(len(value) for value in told if isinstance(value, str)) <= _SHORT
 
 
 def _unexpected(error: Exception) -> Exception | None:

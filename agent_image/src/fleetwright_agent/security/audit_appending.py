@@ -16,12 +16,16 @@ _LOCK: Final = ".lock"
 _WAIT: Final = 0.01
 
 
+class Held(OSError):  # noqa: N818 - states a fact about the trail
+    """Another process writes it."""
+
+
 @contextmanager
 def alone(folder: Path, patience: float) -> Iterator[None]:
     """No other process writes the trail meanwhile; one that dies lets go of it.
 
     Raises:
-        OSError: Another one has held it for `patience` seconds.
+        Held: Another one has had it for `patience` seconds.
     """
     with os.fdopen(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)) as file:
         _lock(file, patience)
@@ -35,7 +39,7 @@ def _lock(file: IO[str], patience: float) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                raise OSError(errno.EBUSY, "another process holds it") from None
+                raise Held(errno.EBUSY, "another process holds it") from None
             time.sleep(_WAIT)
         else:
             return
