@@ -45,16 +45,19 @@ def skill_elsewhere(name: str, space: str, **source: Any) -> Object:
 
 
 def server_elsewhere(name: str, space: str) -> Object:
-    return _custom("McpServer", name, space, {"remote": {"url": "https://tools.example.com/mcp"}})
+    headers = [{"name": "X-Api-Key", "secretKeyRef": {"name": "far-key", "key": "api-key"}}]
+    return _custom(
+        "McpServer", name, space, {"remote": {"url": "https://tools.example.com/mcp", "headersFrom": headers}}
+    )
 
 
 def server(name: str, space: str, **workload: Any) -> Object:
     return _custom("McpServer", name, space, {"workload": {"image": "docker.io/example/tools:1", **workload}})
 
 
-def key(space: str, text: str) -> Object:
-    metadata = {"name": "key", "namespace": space}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"api-key": text}}
+def key(space: str, text: str, *, name: str = "key", entry: str = "api-key") -> Object:
+    metadata = {"name": name, "namespace": space}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {entry: text}}
 
 
 _DIGEST = f"sha256:{'b' * 64}"
@@ -110,10 +113,22 @@ async def _rotate(client: Client, space: str) -> None:
 
 async def _create_elsewhere(client: Client, space: str) -> None:
     """What probes look at: a server and skills that lie outside the cluster."""
+    await _apply_keys_elsewhere(client, space, "one")
     await client.apply(server_elsewhere("far", space))
-    commit = {"url": "https://git.example.com/team/skills.git", "commit": "a" * 40}
+    commit = {"url": "https://git.example.com/team/skills.git", "commit": "a" * 40, "secretRef": {"name": "lore-key"}}
     await client.apply(skill_elsewhere("lore", space, git=commit))
     await client.apply(skill_elsewhere("saga", space, image={"reference": f"registry.example.com/saga@{_DIGEST}"}))
+
+
+async def _apply_keys_elsewhere(client: Client, space: str, text: str) -> None:
+    await client.apply(key(space, text, name="far-key"))
+    await client.apply(key(space, text, name="lore-key", entry="token"))
+
+
+async def _renew(client: Client, space: str) -> None:
+    """What lies elsewhere is reached with other keys; and a token is due."""
+    await _apply_keys_elsewhere(client, space, "two")
+    await _age_token(client, space)
 
 
 async def _age_token(client: Client, space: str) -> None:
@@ -152,7 +167,7 @@ STEPS = (
     Step("rollout by a skill", _roll_out_skill),
     Step("rotation", _rotate),
     Step("create what lies elsewhere", _create_elsewhere),
-    Step("a token is due", _age_token),
+    Step("keys of what lies elsewhere, and a token that is due", _renew),
     Step("delete an agent", _delete_agent),
     Step("delete the rest", _delete_rest),
 )
