@@ -80,6 +80,9 @@ class Metrics:
         self.llm_estimated_calls = make.counter(
             "llm_estimated_calls_total", "Calls whose tokens were estimated, because they were cut.", "model"
         )
+        self.llm_cut_answers = make.counter(
+            "llm_cut_answers_total", "Answers that end where they were as long as they may be.", "model"
+        )
         self.llm_unpriced_calls = make.counter("llm_unpriced_calls_total", "Calls of a model without a price.", "model")
         self.model_fallbacks = make.counter(
             "model_fallbacks_total", "Calls that another model took over.", "from", "to", "reason"

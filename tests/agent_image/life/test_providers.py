@@ -38,6 +38,25 @@ async def test_it_answers_calls_tools_and_remembers(agent, claude, house):
     assert sorted(house.ledger) == ["charged 5", "table for 2", "table for 3"]
 
 
+_TRUNCATED = "https://fleetwright.dev/a2a/truncated/v1"
+
+
+@pytest.mark.parametrize("openai", [False, True])
+async def test_an_answer_that_has_no_room_for_its_end_says_so(agent, claude, model, openai):
+    document = model[1] if openai else claude
+    async with agent(model=document) as guest:
+        name = document["name"]
+        said = f"Hello {name} of {claude['provider']} [[fail:length*1]]"
+        cut, whole = await guest.say(said), await guest.say(said)
+        assert await guest.metric(f'llm_cut_answers_total{{model="{name}"}}') == 1
+    assert answer(whole).startswith(answer(cut))
+    assert len(answer(cut)) < len(answer(whole))
+    (half,), (all_of_it,) = cut["artifacts"], whole["artifacts"]
+    assert half["metadata"][_TRUNCATED] is True
+    assert _TRUNCATED in half["extensions"]
+    assert _TRUNCATED not in all_of_it["metadata"]
+
+
 async def test_its_words_are_streamed_and_its_thoughts_are_told_where_that_is_wanted(agent, claude, message):
     async with agent(model=claude, extensions={"reasoning": True}) as guest:
         asked = message("Tell me a story [[think:3]] [[long:60]] [[pause:0.02]]")

@@ -81,6 +81,11 @@ def _cut(said: Artifact | Message, room: int) -> None:
             said.parts.append(part)
             said.parts[-1].text = part.text.encode()[:left].decode(errors="ignore")
         break
+    mark_cut(said)
+
+
+def mark_cut(said: Artifact | Message) -> None:
+    """Not all of it is there."""
     said.metadata[TRUNCATED] = True
     if TRUNCATED not in said.extensions:
         said.extensions.append(TRUNCATED)

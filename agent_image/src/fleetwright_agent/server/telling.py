@@ -18,6 +18,7 @@ from fleetwright_agent.server.events import Event, agent_message, status_event
 from fleetwright_agent.server.extensions import Bill, cost, model_fallback, skill_artifact, tool_call
 from fleetwright_agent.server.last_compaction import LastCompaction
 from fleetwright_agent.server.pauses import ask_message
+from fleetwright_agent.server.sizes import mark_cut
 from fleetwright_agent.server.work import Emit, Job
 from fleetwright_agent.turn.frames import (
     Ask,
@@ -68,6 +69,7 @@ class Telling:
         self._spoken = GrowingAnswer(job.task_id, job.context_id, emit)
         self._thought = ""
         self._whole: str | None = None
+        self._cut = False
         self._ask: Ask | None = None
         self._result: Result | None = None
         self._learned: list[Learned] = []
@@ -133,8 +135,8 @@ class Telling:
                 self._spoken.take_back()
             case Usage() | PeerCost():
                 self.owe(frame)
-            case Done(text):
-                self._whole = text
+            case Done(text, cut):
+                self._whole, self._cut = text, cut
             case Ask():
                 self._ask = frame
             case Result():
@@ -194,6 +196,8 @@ class Telling:
         piece = self._spoken.whole(text)
         if self._result is not None:
             piece.artifact.parts.append(typed_part(self._result.data, self._result.media_type))
+        if self._cut:
+            mark_cut(piece.artifact)
         attach(piece.artifact, COST, self.cost(success=success), as_part=self._told.data_parts)
         return [piece]
 

@@ -150,6 +150,8 @@ class Done:
     """The whole answer, said once, last."""
 
     text: str
+    cut: bool = False
+    """It ends where it was as long as it may be, and not where the model had said all."""
 
 
 Frame = (

@@ -31,6 +31,7 @@ from fleetwright_agent.turn.loop import build_loop
 from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner
 from fleetwright_agent.turn.models import Chat
 from fleetwright_agent.turn.people import is_remembered
+from fleetwright_agent.turn.providers.ends import End, end_of
 from fleetwright_agent.turn.resumption import Start, Threads, asked, is_answered
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL
 from fleetwright_agent.turn.toolbox import Toolbox
@@ -174,7 +175,7 @@ class GraphTurn:
         if self._knows_sessions(request):
             self._remember(request, messages)
         await self._threads.close(request, thread)
-        return Done(answer)
+        return Done(answer, cut=end_of(messages[-1].response_metadata) is End.LIMIT)
 
     def _knows_sessions(self, request: TurnRequest) -> bool:
         return self._tells_sessions and is_remembered(request)

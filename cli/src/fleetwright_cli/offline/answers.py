@@ -55,6 +55,12 @@ def thinking(asked: str, reply: Answer) -> Answer:
     return replace(reply, thought=" ".join(f"thought{i}" for i in range(int(found.group(1))))) if found else reply
 
 
+def halved(reply: Answer) -> Answer:
+    """As much of it as there is room for."""
+    words = reply.text.split(" ")
+    return replace(reply, text=" ".join(words[: -(-len(words) // 2)]))
+
+
 def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Answer:
     """The reply to a chat-completions request."""
     said_at = newest_said(messages)

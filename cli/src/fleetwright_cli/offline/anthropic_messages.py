@@ -93,7 +93,7 @@ def whole(frame: Mapping[str, Any], reply: Answer, usage: Mapping[str, Any], *, 
     calls = calls_of(reply, kind)
     blocks: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text and not calls else []
     blocks += [{**_started(call), "input": json.loads(call["function"]["arguments"])} for call in calls]
-    return {**_message(frame), "content": blocks, "stop_reason": _stop(calls), "usage": _usage(usage)}
+    return {**_message(frame), "content": blocks, "stop_reason": _stop(calls, kind), "usage": _usage(usage)}
 
 
 def _message(frame: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def _started(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {}}
 
 
-def _stop(calls: Sequence[object]) -> str:
-    return "tool_use" if calls else "end_turn"
+def _stop(calls: Sequence[object], kind: str | None) -> str:
+    return "tool_use" if calls else "max_tokens" if kind == "length" else "end_turn"
 
 
 async def stream(
@@ -135,7 +135,7 @@ async def stream(
             if wait:
                 await asyncio.sleep(wait)
         yield _event("content_block_stop", index=index)
-    yield _event("message_delta", delta={"stop_reason": _stop(calls), "stop_sequence": None}, usage=used)
+    yield _event("message_delta", delta={"stop_reason": _stop(calls, kind), "stop_sequence": None}, usage=used)
     yield _event("message_stop")
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -45,7 +45,11 @@ def whole(frame: Mapping[str, Any], reply: Answer, usage: Mapping[str, Any], *, 
 def _choice(reply: Answer, kind: str | None) -> dict[str, Any]:
     calls = calls_of(reply, kind)
     message = {"role": "assistant", "content": reply.text or None, **({"tool_calls": calls} if calls else {})}
-    return {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    return {"index": 0, "message": message, "finish_reason": _finish(calls, kind)}
+
+
+def _finish(calls: Sequence[object], kind: str | None) -> str:
+    return "tool_calls" if calls else "length" if kind == "length" else "stop"
 
 
 async def stream(
@@ -69,7 +73,7 @@ async def stream(
         yield event({"content": word if index == 0 else f" {word}"})
         if wait:
             await asyncio.sleep(wait)
-    yield event({}, "tool_calls" if calls else "stop")
+    yield event({}, _finish(calls, kind))
     if usage is not None:
         yield f"data: {json.dumps({**frame, 'object': 'chat.completion.chunk', 'choices': [], 'usage': usage})}\n\n"
     yield "data: [DONE]\n\n"

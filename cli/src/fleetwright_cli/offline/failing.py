@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from fleetwright_cli.offline.words import own
 
-KINDS = ("401", "403", "404", "429", "500", "503", "hang", "overflow", "refused", "malformed", "cut", "empty")
+KINDS = ("401", "403", "404", "429", "500", "503", "hang", "overflow", "refused", "malformed", "cut", "empty", "length")
 _FAIL = re.compile(rf"\[\[fail:({'|'.join(KINDS)})(?:\*(\d+))?(?:@([\w.-]+))?\]\]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _REFUSE = "[[refuse]]"

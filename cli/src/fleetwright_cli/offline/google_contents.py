@@ -85,7 +85,11 @@ def error(kind: str) -> Response:
 
 
 def whole(frame: Mapping[str, Any], reply: Answer, usage: Mapping[str, Any], *, kind: str | None) -> dict[str, Any]:
-    return {**_chunk(frame, [part for part, _ in _parts(reply, kind)], "STOP"), "usageMetadata": _usage(usage)}
+    return {**_chunk(frame, [part for part, _ in _parts(reply, kind)], _finish(kind)), "usageMetadata": _usage(usage)}
+
+
+def _finish(kind: str | None) -> str:
+    return "MAX_TOKENS" if kind == "length" else "STOP"
 
 
 def _chunk(frame: Mapping[str, Any], parts: Sequence[Mapping[str, Any]], finish: str | None = None) -> dict[str, Any]:
@@ -131,7 +135,7 @@ async def stream(
         yield _event(_chunk(frame, [part]))
         if wait:
             await asyncio.sleep(wait)
-    yield _event({**_chunk(frame, [{"text": ""}], "STOP"), "usageMetadata": _usage(usage or {})})
+    yield _event({**_chunk(frame, [{"text": ""}], _finish(kind)), "usageMetadata": _usage(usage or {})})
 
 
 def _event(chunk: Mapping[str, Any]) -> str:

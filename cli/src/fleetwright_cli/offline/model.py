@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fleetwright_cli.offline import anthropic_messages, chat_completions, google_contents
-from fleetwright_cli.offline.answers import Answer, answer, newest_said, submission, text_of, thinking
+from fleetwright_cli.offline.answers import Answer, answer, halved, newest_said, submission, text_of, thinking
 from fleetwright_cli.offline.failing import STATUS, Failing, offends, pause
 
 _PROMPTS_REMEMBERED = 64
@@ -108,6 +108,8 @@ class OfflineModel:
         if kind == "hang":
             await asyncio.sleep(_HANG_SECONDS)
         reply = Answer() if kind == "empty" else thinking(asked, _reply(body))
+        if kind == "length":
+            reply = halved(reply)
         usage = self._usage(body, reply)
         frame = {"id": f"chatcmpl-{_digest(body)}", "created": 0, "model": str(body.get("model", "offline"))}
         if body.get("stream"):

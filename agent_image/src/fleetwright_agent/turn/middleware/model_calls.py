@@ -27,6 +27,7 @@ from fleetwright_agent.turn.middleware.budgeted import refuse
 from fleetwright_agent.turn.middleware.chat_span import traced
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.models import Chat
+from fleetwright_agent.turn.providers.ends import End, end_of
 
 T = TypeVar("T")
 _OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
@@ -180,6 +181,8 @@ class ModelCalls:
         message = answer_of(reply)
         if message is None:
             return reply
+        if end_of(message.response_metadata) is End.LIMIT:
+            self._metrics.llm_cut_answers.labels(account.model).inc()
         if not message.usage_metadata and self._books.has_budgets:
             self._charge_estimate(_size(request), account, context, len(message.text))
         else:

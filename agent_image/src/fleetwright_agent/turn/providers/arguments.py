@@ -2,28 +2,23 @@
 
 import json
 import math
-from enum import Enum
 from typing import Any, Final, NoReturn
 
 from langchain_core.messages import AIMessage
 
 from fleetwright_agent.turn.characters import is_whole
 from fleetwright_agent.turn.failures import MalformedToolCall
+from fleetwright_agent.turn.providers.ends import End
 
 _MOST_DEPTH: Final = 24
 """What asks a person or answers in a shape must fit into the protocol's messages."""
 
 
-class End(Enum):
-    """How the answer ended that a call stands in."""
-
-    OWN = "the model had said all"
-    LIMIT = "it had as many tokens as it may"
-    NONE = "it broke off"
-
-
 def require_object(text: str, spent: AIMessage, *, end: End = End.OWN) -> None:
-    """Raises: MalformedToolCall, with what was `spent` on it."""
+    """Args: `end` is that of the answer in which the call stands.
+
+    Raises: MalformedToolCall, with what was `spent` on it.
+    """
     if end is not End.OWN and not text.strip():
         # Where the model had said all, this is a call without arguments.
         raise MalformedToolCall("a tool call ends before its arguments", spent, at_limit=end is End.LIMIT)

@@ -6,7 +6,7 @@ The stock clients repair truncated JSON while streaming, and the repaired call w
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
@@ -16,10 +16,10 @@ from pydantic import Field
 
 from fleetwright_agent.config.model import Endpoint
 from fleetwright_agent.turn.characters import Whole
-from fleetwright_agent.turn.providers.arguments import End, require_object
+from fleetwright_agent.turn.providers.arguments import require_object
+from fleetwright_agent.turn.providers.ends import End, end_of
 
 T = TypeVar("T")
-_AT_LIMIT: Final = {"length", "max_tokens", "MAX_TOKENS"}
 
 
 class Spoken(BaseChatModel):
@@ -44,13 +44,14 @@ class Spoken(BaseChatModel):
         arguments: dict[int, list[str]] = {}
         whole = Whole()
         used: UsageMetadata | None = None
-        ended = ""
+        end = End.NONE
         # Whoever stops listening lets go of the connection at once, and not when somebody tidies up.
         async with aclosing(cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))) as source:
             async for spoken in _in_time(source, self.endpoint.timeout_seconds):
                 chunk = _with(spoken, whole)
                 message = chunk.message
-                ended = _ended(chunk) or ended
+                ended = end_of({**(chunk.generation_info or {}), **message.response_metadata})
+                end = end if ended is End.NONE else ended
                 if isinstance(message, AIMessageChunk):
                     used = add_usage(used, message.usage_metadata) if message.usage_metadata else used
                     for part in message.tool_call_chunks:
@@ -62,7 +63,6 @@ class Spoken(BaseChatModel):
                     await asyncio.sleep(0)
                 yield chunk
         for pieces in arguments.values():
-            end = End.LIMIT if ended in _AT_LIMIT else End.OWN if ended else End.NONE
             require_object("".join(pieces), AIMessage("", usage_metadata=used), end=end)
 
 
@@ -80,12 +80,6 @@ async def _in_time(source: AsyncIterator[T], seconds: float) -> AsyncIterator[T]
             except StopAsyncIteration:
                 return
         yield piece
-
-
-def _ended(chunk: ChatGenerationChunk) -> str:
-    """Why the answer has ended, in the provider's words; nothing where it goes on."""
-    about = {**(chunk.generation_info or {}), **chunk.message.response_metadata}
-    return str(about.get("finish_reason") or about.get("stop_reason") or "")
 
 
 def thought_of(message: object) -> str:
