@@ -1,6 +1,7 @@
 """What the rules of the CRD say is said again where they were absent, and every address is judged."""
 
 import ipaddress
+import json
 from dataclasses import replace
 
 import pytest
@@ -204,6 +205,19 @@ INVALID = [
         "spec.subAgents[helper].model.contextWindow is 100 and must be above spec.model.maxOutputTokens",
         id="a sub-agent whose model has no room for an answer",
     ),
+    pytest.param(
+        {"memory": {"storage": {"size": "64Mi"}}, "audit": {"maxBytes": 52428800}},
+        "AuditTooLarge",
+        "spec.audit.maxBytes is 52428800, and two files of it are more than half of spec.memory.maxBytes, which is"
+        " 53687091 (four fifths of spec.memory.storage.size): lower spec.audit.maxBytes to 13421772 or less",
+        id="a trail that would fill a small volume",
+    ),
+    pytest.param(
+        {"memory": {"maxBytes": "16Mi"}, "audit": {"mode": "Required", "maxBytes": 4194305}},
+        "AuditTooLarge",
+        "which is 16777216: lower spec.audit.maxBytes to 4194304 or less, or raise spec.memory.maxBytes",
+        id="a trail that would fill the room that is stated",
+    ),
     pytest.param({"peers": [{"name": "poet"}]}, "PeerIsSelf", "names the agent itself", id="its own peer"),
 ]
 
@@ -218,6 +232,38 @@ async def test_an_invalid_spec_that_slipped_in_is_a_condition_and_no_loop(world,
     assert says in message
     assert not api.has("Deployment", "poet")
     assert sum(write.startswith("status Agent") for write in api.writes) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        pytest.param({}, None, id="nothing, where a trail of the runtime's own size fits"),
+        pytest.param({"memory": {"storage": {"size": "64Mi"}}}, {"maxBytes": 13421772}, id="less, in a small volume"),
+        pytest.param(
+            {"memory": {"maxBytes": "40Mi"}, "audit": {"mode": "Required"}},
+            {"mode": "Required", "maxBytes": 10485760},
+            id="less, where little room is stated",
+        ),
+        pytest.param(
+            {"memory": {"maxBytes": "16Mi"}, "audit": {"maxBytes": 4194304}},
+            {"maxBytes": 4194304},
+            id="what the spec says, up to a quarter of the room",
+        ),
+        pytest.param(
+            {"memory": {"maxBytes": "16Mi"}, "audit": {"mode": "Off", "maxBytes": 52428800}},
+            {"mode": "Off", "maxBytes": 52428800},
+            id="any size of a trail that is off",
+        ),
+    ],
+)
+async def test_what_the_runtime_is_told_of_its_trail(world, api, objects, spec, told):
+    api.put(objects.agent(**spec))
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Accepted"][0] == "True"
+    volumes = api.find("Deployment", "poet")["spec"]["template"]["spec"]["volumes"]
+    name = next(each["configMap"]["name"] for each in volumes if each["name"] == "config")
+    assert json.loads(api.find("ConfigMap", name)["data"]["agent.json"]).get("audit") == told
 
 
 SERVERS = [

@@ -12,6 +12,7 @@ from fleetwright_operator.checking import Check
 from fleetwright_operator.desired.additions import range_problems
 from fleetwright_operator.desired.deployment import agent_template
 from fleetwright_operator.desired.manifest import owner_of
+from fleetwright_operator.desired.memory import largest_trail, most_bytes
 from fleetwright_operator.desired.models import base_url, declared_models, other_model, price_of, priced_models
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.push import push_range_problems, receivers
@@ -87,6 +88,20 @@ def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
             if "usd" in budget and price_of(model, settings.catalog) is None:
                 text = f"{place}.usd needs the price of {model['name']!r}: set {field}.price, or use tokens"
                 yield Violation("BudgetUnpriced", text)
+
+
+def trail_leaves_room(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    """It lies in the memory volume, in two files, and nothing of it makes way for conversations."""
+    spec = seen.agent["spec"]
+    audit, most = spec.get("audit", {}), largest_trail(seen.agent)
+    if audit.get("mode") != "Off" and audit.get("maxBytes", 0) > most:
+        derived = "" if "maxBytes" in spec.get("memory", {}) else " (four fifths of spec.memory.storage.size)"
+        yield Violation(
+            "AuditTooLarge",
+            f"spec.audit.maxBytes is {audit['maxBytes']}, and two files of it are more than half of"
+            f" spec.memory.maxBytes, which is {most_bytes(seen.agent)}{derived}: lower spec.audit.maxBytes to {most}"
+            " or less, or raise spec.memory.maxBytes and spec.memory.storage.size",
+        )
 
 
 def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -179,6 +194,7 @@ ACCEPTED: tuple[Check, ...] = (
     models_are_usable,
     sub_agents_have_room,
     learning_has_a_source,
+    trail_leaves_room,
     durations_are_durations,
     callers_can_be_judged,
     additions_are_harmless,

@@ -181,6 +181,29 @@ async def test_where_nothing_can_make_way_no_task_begins_until_there_is_room(ope
     house.gate.admit("client:a", begins=True)
 
 
+@pytest.mark.parametrize(
+    ("part", "remedy"),
+    [
+        pytest.param("audit", "move audit/audit.jsonl.1 off the volume", id="a trail that is too large"),
+        pytest.param("tasks", "lower memory.taskRetention", id="a task log that is"),
+        pytest.param("knowledge", "raise memory.maxBytes and memory.storage.size", id="facts that are too many"),
+    ],
+)
+async def test_no_conversation_goes_where_the_rest_is_too_large_by_itself_and_it_is_said_once(
+    open_house, caplog, part, remedy
+):
+    house = open_house(maxBytes=16 * MIB)
+    for n in range(3):
+        await house.talk(f"c{n}", ago=100 - n, size=MIB)
+    (house.folder / part).write_bytes(b"x" * 17 * MIB)
+    await house.retention.look()
+    await house.retention.look()
+    assert (await house.left(), house.gate.full) == (["c0", "c1", "c2"], True)
+    (said,) = [each.getMessage() for each in caplog.records if "the memory is full" in each.getMessage()]
+    assert f"most of it is {part}, {17 * MIB} of the {16 * MIB} bytes of memory.maxBytes" in said
+    assert remedy in said
+
+
 async def test_a_disk_that_others_filled_refuses_tasks_and_costs_no_conversation(open_house):
     house = open_house(space=Space(free=MIB, capacity=1000 * MIB))
     await house.talk("c", ago=1)

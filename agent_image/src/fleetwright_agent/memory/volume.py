@@ -66,6 +66,11 @@ class Volume:
         """Bytes that are more than may be."""
         return max(0, sizes.used - self.most_bytes)
 
+    def overgrown(self, sizes: Sizes) -> str | None:
+        """The largest of the parts that no conversation makes way for, where they have no room by themselves."""
+        others = {part: size for part, size in sizes.parts.items() if part != "conversations"}
+        return max(others, key=lambda part: others[part]) if sum(others.values()) > self.most_bytes else None
+
     def is_full(self, sizes: Sizes) -> bool:
         """Whether nothing new may begin: also where others have filled the disk, whom nothing of ours makes way for."""
         return self.over(sizes) > 0 or sizes.free < min(_RESERVE, sizes.capacity // _RESERVED_PART)

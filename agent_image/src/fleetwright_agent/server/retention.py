@@ -1,6 +1,7 @@
 """Keeps the memory within its time and its room: old conversations go, and where that is not enough nothing new begins.
 
-A conversation whose task runs or waits is kept, however old. Refuses: tasks, which the task log forgets by itself.
+A conversation whose task runs or waits is kept, however old. Where what else is in the volume is too much by itself,
+every one is: it would go for nothing. Refuses: tasks, which the task log forgets by itself.
 """
 
 import asyncio
@@ -21,6 +22,11 @@ from fleetwright_agent.server.log import TaskLog
 _logger = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
 _SCRUB_SECONDS: Final = 3600.0
+_GROW: Final = "raise memory.maxBytes and memory.storage.size"
+_REMEDIES: Final = {
+    "tasks": f"{_GROW}, or lower memory.taskRetention",
+    "audit": f"{_GROW}, or move audit/audit.jsonl.1 off the volume and lower audit.maxBytes",
+}
 
 
 class Retention:
@@ -58,7 +64,7 @@ class Retention:
             sizes = await self._make_room(sizes)
         full = self._volume.is_full(sizes)
         if full and not self._gate.full:
-            _logger.warning("the memory is full: no new task begins", extra={"bytes": sizes.used, "free": sizes.free})
+            self._tell(sizes)
         self._gate.full = full
         self._metrics.memory_full.set(full)
 
@@ -75,6 +81,19 @@ class Retention:
         left = [each for each in found if each.place not in set(old)]
         await self._forget(beyond(left, most=self._policy.max_conversations_per_caller, busy=busy), "count")
 
+    def _tell(self, sizes: Sizes) -> None:
+        seen = {"bytes": sizes.used, "free": sizes.free}
+        part = self._volume.overgrown(sizes)
+        if part is None:
+            _logger.warning("the memory is full: no new task begins", extra=seen)
+            return
+        _logger.warning(
+            "the memory is full: no new task begins, and no conversation makes way, for the rest is too large without"
+            " them; most of it is %s, %d of the %d bytes of memory.maxBytes: %s",
+            *(part, sizes.parts[part], self._volume.most_bytes, _REMEDIES.get(part, _GROW)),
+            extra=seen,
+        )
+
     async def _measured(self) -> Sizes:
         sizes = await asyncio.to_thread(self._volume.sizes)
         for part, size in sizes.parts.items():
@@ -90,7 +109,7 @@ class Retention:
             await self._log.scrub()
             await self._database.shrink()
             sizes = await self._measured()
-        while self._volume.over(sizes):
+        while self._volume.over(sizes) and not self._volume.overgrown(sizes):
             busy = await self._log.held()
             places = [each.place for each in await conversations(self._database) if each.place not in busy]
             if not places:

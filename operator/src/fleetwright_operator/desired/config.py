@@ -8,7 +8,7 @@ from typing import Any
 
 from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog
-from fleetwright_operator.desired.memory import memory_config
+from fleetwright_operator.desired.memory import audit_config, memory_config
 from fleetwright_operator.desired.models import models_config, other_model
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.push import push_config
@@ -63,7 +63,7 @@ def agent_config(
         **_given({"subAgents": sub_agents_config(spec, settings.catalog)}, "subAgents"),
         **_given({"budgets": [_budget(each, settings.catalog) for each in spec.get("budgets", ())]}, "budgets"),
         **_given({"enforcement": _enforcement(spec.get("enforcement", {}))}, "enforcement"),
-        **_given(spec, "audit"),
+        **_given({"audit": audit_config(agent)}, "audit"),
         **_given(spec.get("a2a", {}), "extensions"),
         **_given({"callerChoices": sorted(spec.get("a2a", {}).get("callerChoices", ()))}, "callerChoices"),
         **_given({"results": _results(spec)}, "results"),

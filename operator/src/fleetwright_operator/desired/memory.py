@@ -1,16 +1,21 @@
-"""What an agent remembers, as the runtime is told it: only what the spec says, and how much fits the volume."""
+"""What an agent remembers, as the runtime is told it: only what the spec says, and how much fits the volume.
+
+The audit trail lies in the same volume and never makes way, so it may have half of it at most.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from fleetwright_operator import durations
 from fleetwright_operator.desired.quantity import amount
-from fleetwright_operator.desired.volume import storage
+from fleetwright_operator.desired.volume import DEFAULT_SIZE, storage
 from fleetwright_operator.edges import Agent
 
 _PART: Final = 0.8
 """Of the volume, where the spec says nothing: the rest is for files that are written anew."""
 _LEAST: Final = 16 * 1024 * 1024
+_TRAIL: Final = 50 * 1024 * 1024
+"""Of the trail's file, where nothing is said of it; the runtime's own."""
 _SAME: Final = ("maxConversationsPerCaller", "sessions", "knowledge")
 _TIMES: Final = ("interval", "halfLife")
 
@@ -36,7 +41,25 @@ def _skills(skills: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _most_bytes(agent: Agent, stated: str | None) -> dict[str, int]:
+    return {"maxBytes": most_bytes(agent)} if stated is not None or "size" in storage(agent) else {}
+
+
+def most_bytes(agent: Agent) -> int:
+    """Of everything that the agent remembers, its trail included."""
+    stated = agent["spec"].get("memory", {}).get("maxBytes")
     if stated is not None:
-        return {"maxBytes": int(amount(stated))}
-    size = storage(agent).get("size")
-    return {"maxBytes": max(_LEAST, int(amount(size) * _PART))} if size else {}
+        return int(amount(stated))
+    return max(_LEAST, int(amount(storage(agent).get("size", DEFAULT_SIZE)) * _PART))
+
+
+def largest_trail(agent: Agent) -> int:
+    """That `audit.maxBytes` may be: there are two files of it."""
+    return most_bytes(agent) // 4
+
+
+def audit_config(agent: Agent) -> dict[str, Any]:
+    """A trail of which nothing is said is as small as the volume needs it."""
+    audit, most = agent["spec"].get("audit", {}), largest_trail(agent)
+    if "maxBytes" in audit or audit.get("mode") == "Off" or most >= _TRAIL:
+        return dict(audit)
+    return {**audit, "maxBytes": most}
