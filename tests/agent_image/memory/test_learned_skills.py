@@ -1,6 +1,7 @@
 """Learned skills: each owner's own, found by their words, one under each name, and data wherever they are shown."""
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -124,10 +125,10 @@ def test_what_is_told_fits_its_room_and_loses_the_least_fitting_first():
 
 
 def test_skill_v1_says_what_it_is_declared_to_say():
-    assert skill_v1(skill(1, "Book a table. For four, at noon.", "house__book_table")) == {
-        "name": "cook-book-a-table",
-        "description": "Book a table.",
-        "prompt_template": "Book a table. For four, at noon.",
+    assert skill_v1(skill(1, "Book a table quickly. For four, at noon.", "house__book_table")) == {
+        "name": "cook-book-a-table-quickly",
+        "description": "Book a table quickly.",
+        "prompt_template": "Book a table quickly. For four, at noon.",
         "tools_used": ["house__book_table"],
         "created_at": "1970-01-01T00:00:00Z",
         "source_session_id": "ctx",
@@ -137,10 +138,23 @@ def test_skill_v1_says_what_it_is_declared_to_say():
 @pytest.mark.parametrize(
     ("task", "name", "description"),
     [
-        pytest.param("Boil eggs", "cook-boil-eggs", "Boil eggs", id="a short task"),
-        pytest.param("Büro\nmore", "cook-buro", "Büro", id="one line of it, without accents in the name"),
-        pytest.param("煮蛋", "cook-7d39a8af", "煮蛋", id="letters that no name has"),
+        pytest.param("Boil two eggs", "cook-boil-two-eggs", "Boil two eggs", id="a short task"),
+        pytest.param("Boil eggs", "cook-boil-eggs-6f2e9008", "Boil eggs", id="words too few to tell it from another"),
+        pytest.param(
+            "Räume das Büro auf\nmore",
+            "cook-raume-das-buro-auf",
+            "Räume das Büro auf",
+            id="one line of it, without accents in the name",
+        ),
+        pytest.param("煮蛋", "cook-ae7577dd", "煮蛋", id="letters that no name has"),
         pytest.param("word " * 90, "cook" + "-word" * 8, ("word " * 40)[:199] + "…", id="a long one is cut"),
+        pytest.param(
+            "# Task\n\n**To do:**\nTranslate the letter. Quickly.",
+            "cook-translate-the-letter-quickly",
+            "Translate the letter. Quickly.",
+            id="without headings",
+        ),
+        pytest.param("Steps:", "cook-steps-21860b68", "Steps:", id="of headings only"),
     ],
 )
 def test_what_is_written_down_of_a_task(task, name, description):
@@ -148,3 +162,29 @@ def test_what_is_written_down_of_a_task(task, name, description):
     assert (found.description, found.prompt_template) == (description, task.strip())
     assert found.name == name
     assert len(found.name) <= 64
+
+
+@pytest.mark.parametrize(
+    ("sub_agent", "one", "other"),
+    [
+        pytest.param("cook", "Task:\nCompare carriers", "# Task\nTranslate a letter", id="under a heading"),
+        pytest.param("cook", "Найди заказ A-1002", "Отмени заказ A-1002", id="with letters that no name has"),
+        pytest.param(
+            "cook", "Dr. Smith wants a table", "Dr. Jones's invoice is late", id="with a short sentence first"
+        ),
+        pytest.param("cook", "Book it.", "Book it!\nNow.", id="with few words"),
+        pytest.param("c" * 63, "Book a table for four", "Boil the eggs for five minutes", id="of a long name"),
+        pytest.param("cook", f"Send it to {'a' * 60}", f"Send it to {'b' * 60}", id="with a long word"),
+        pytest.param("cook", "x" * 4500, f"{'x' * 4500}y", id="that no name has room for"),
+    ],
+)
+def test_different_tasks_are_different_skills_and_the_same_task_is_the_same_one(sub_agent, one, other):
+    names = [drafted(sub_agent, task, ("t",)).name for task in (one, other, f" {one}\n")]
+    assert names[0] == names[2] != names[1]
+    assert all(re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", name) and len(name) <= 64 for name in names)
+
+
+def test_sub_agents_whose_names_begin_alike_share_no_skill():
+    assert draft("Boil the eggs").name == draft("boil  the EGGS").name
+    names = {drafted(f"{'c' * 40}-{which}", "Book a table for four", ("t",)).name for which in "ab"}
+    assert len(names) == 2

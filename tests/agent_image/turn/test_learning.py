@@ -53,7 +53,7 @@ async def test_a_task_tells_what_it_has_taught_and_no_other(skills):
     teacher = learning(skills)
     await teacher.finished(finished(), lambda _: None)
     (told,) = await teacher.learned(finished().request)
-    assert (told.skill["name"], told.skill["source_session_id"]) == ("cook-boil-eggs", "ctx")
+    assert (told.skill["name"], told.skill["source_session_id"]) == ("cook-boil-eggs-6f2e9008", "ctx")
     assert await teacher.learned(TurnRequest("client:a", "ctx", "another", "x")) == []
     assert await teacher.learned(TurnRequest("client:b", "ctx", "task", "x")) == []
 
