@@ -56,3 +56,18 @@ async def test_what_a_skill_allows_holds_after_a_kill(agent_process, dining, hou
         assert states(done) == "completed"
         assert "not allowed while the skill dining is followed" in answer(done)
     assert house.ledger == []
+
+
+async def test_the_fence_is_neither_walked_around_nor_lifted_where_the_skill_cannot_be_read(
+    agent, dining, house, mounted, states
+):
+    async with agent(**dining) as guest:
+        told = answer(await guest.say('Read skill file "SKILL.md" of dining'))
+        assert "use load_skill" in told
+        assert "Book a table first" not in told
+        task = await guest.say("Load skill dining, then ask the human about soup, then charge card 30")
+        assert states(task) == "input-required"
+        (mounted.layout.skill("dining") / "SKILL.md").unlink()
+        done = await guest.say("pumpkin", taskId=task["id"])
+        assert "not allowed while the skill dining is followed; it allows no tool" in answer(done)
+    assert house.ledger == []

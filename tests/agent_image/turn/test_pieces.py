@@ -146,9 +146,12 @@ def skill_folder(tmp_path):
     (version / "references").mkdir(parents=True)
     (version / "SKILL.md").write_text("the guide")
     (version / "references" / "more.md").write_text("more of it")
+    (version / "manual.md").symlink_to("SKILL.md")
+    (version / "long.md").write_text("a" * 50_002 + "z")
     (folder / "..data").symlink_to(version.name)
     (folder / "SKILL.md").symlink_to("..data/SKILL.md")
-    (folder / "references").symlink_to("..data/references")
+    for name in ("references", "manual.md", "long.md"):
+        (folder / name).symlink_to(f"..data/{name}")
     (tmp_path / "outside.txt").write_text("secret")
     (version / "link.md").symlink_to(tmp_path / "outside.txt")
     skills = [Skill.model_validate({"name": "guide", "description": "d", "digest": "x"})]
@@ -158,7 +161,7 @@ def skill_folder(tmp_path):
 async def test_a_skill_as_the_kubelet_mounts_it_is_read_with_its_files(skill_folder):
     loaded = await skill_folder["load_skill"].run(_call(name="guide"))
     assert "the guide" in loaded
-    assert "Files:\nreferences/more.md\n" in loaded
+    assert "Files:\nlong.md\nmanual.md\nreferences/more.md\n" in loaded
     assert await skill_folder["read_skill_file"].run(_call(name="guide", path="references/more.md")) == "more of it"
 
 
@@ -173,6 +176,41 @@ async def test_a_skill_as_the_kubelet_mounts_it_is_read_with_its_files(skill_fol
 async def test_a_path_out_of_the_skill_is_refused(skill_folder, path):
     with pytest.raises(ToolError, match="leads out"):
         await skill_folder["read_skill_file"].run(_call(name="guide", path=path))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("SKILL.md", id="by their name"),
+        pytest.param("./references/../SKILL.md", id="by another path"),
+        pytest.param("..data/SKILL.md", id="through a link of the kubelet"),
+        pytest.param("manual.md", id="through a link of the skill's own"),
+    ],
+)
+async def test_instructions_are_no_file_among_others(skill_folder, path):
+    with pytest.raises(ToolError, match="use load_skill"):
+        await skill_folder["read_skill_file"].run(_call(name="guide", path=path))
+
+
+async def test_what_is_long_is_read_piece_by_piece(skill_folder):
+    async def read(tool: str, **about: object) -> str:
+        return await skill_folder[tool].run(_call(name="guide", **about))
+
+    first = await read("read_skill_file", path="long.md")
+    assert first == "a" * 50_000 + "\n[cut: 50003 characters in all; go on with offset 50000]"
+    assert await read("read_skill_file", path="long.md", offset=50_000) == "aaz"
+    with pytest.raises(ToolError, match="50003 characters"):
+        await read("read_skill_file", path="long.md", offset=50_003)
+    assert ">\nguide\n" in await read("load_skill", offset=4)
+    schema = skill_folder["read_skill_file"].parameters
+    assert (schema["required"], schema["properties"]["offset"]["minimum"]) == (["name", "path"], 0)
+
+
+async def test_a_file_that_cannot_be_read_is_an_error_in_words(tmp_path, skill_folder):
+    broken = Layout(root=tmp_path).skill("guide") / "loop.md"
+    broken.symlink_to("x" * 300)
+    with pytest.raises(ToolError, match="cannot be read just now: File name too long"):
+        await skill_folder["read_skill_file"].run(_call(name="guide", path="loop.md"))
 
 
 async def test_a_file_that_is_not_there_is_said(skill_folder):

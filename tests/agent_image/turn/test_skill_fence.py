@@ -45,14 +45,17 @@ HELLO = HumanMessage("Hello")
         pytest.param([HELLO, *load("strict"), HELLO], "orders__refund", False, id="until the caller's next message"),
         pytest.param([HELLO, *load("gone")], "orders__refund", False, id="a skill that is no longer mounted"),
         pytest.param([HELLO, *load("broken")], "orders__refund", True, id="fields that cannot be read allow nothing"),
+        pytest.param([HELLO, *load("unreadable")], "orders__refund", True, id="nor does a file that cannot be"),
     ],
 )
 def test_a_loaded_skill_allows(messages, tool, blocked):
-    assert (SkillFence(MOUNTED.get).refusal(tool, messages) is not None) is blocked
+    assert (SkillFence(MOUNTED.get, mounted=[*MOUNTED, "unreadable"]).refusal(tool, messages) is not None) is blocked
 
 
 def test_what_is_shut_says_which_skill_and_what_it_allows():
-    refusal = SkillFence(MOUNTED.get).refusal("orders__refund", [HELLO, *load("strict")])
+    refusal = SkillFence(MOUNTED.get, mounted=[*MOUNTED, "unreadable"]).refusal(
+        "orders__refund", [HELLO, *load("strict")]
+    )
     assert str(refusal) == "orders__refund is not allowed while the skill strict is followed; it allows orders__look_up"
 
 

@@ -47,7 +47,7 @@ async def _run(tool, database, *, policy=Policy(), trail=None, mode=AuditMode.OF
         Metrics(CollectorRegistry()),
         Journal(database),
         enforcement=Enforcement(policy, CallWindows(database, now_ns=time.time_ns)),
-        fence=SkillFence(lambda _: None),
+        fence=SkillFence(lambda _: None, mounted=()),
         auditor=Auditor(trail, mode),
     )
     state = {"messages": [AIMessage("", id="asked")]}

@@ -132,7 +132,7 @@ def _turn(supplies: Supplies, *, lasting: bool) -> GraphTurn:
             metrics,
             remembered.journal,
             enforcement=enforcement,
-            fence=SkillFence(lambda _: None),
+            fence=SkillFence(lambda _: None, mounted=()),
             auditor=auditor,
         ),
         memories=remembered,

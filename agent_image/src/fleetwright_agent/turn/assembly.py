@@ -65,7 +65,7 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
     peers = _peers(supplies, peers_client)
     enforcement = Enforcement(config.enforcement, CallWindows(supplies.conversations, now_ns=time.time_ns))
     auditor = Auditor(supplies.trail, config.audit.mode)
-    fence = SkillFence(skill_reader(config.skills, layout))
+    fence = SkillFence(skill_reader(config.skills, layout), mounted=[skill.name for skill in config.skills])
     calls = ModelCalls(config.model, metrics, books=supplies.books, sleep=sleep, tracing=supplies.tracing)
     tools = ToolCalls(config.limits, metrics, remembered.journal, enforcement=enforcement, fence=fence, auditor=auditor)
     runner = TracedTools(_ingesting(tools, supplies, redact), supplies.tracing)

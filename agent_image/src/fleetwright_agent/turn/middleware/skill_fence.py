@@ -1,8 +1,8 @@
 """Holds a turn to what its skills allow: once one is loaded that names `allowed-tools`, nothing else is called (T-41).
 
 It holds until the next message of the caller, and is read from the conversation, so that it outlives a restart. Of
-several such skills each adds its tools; a skill that names none adds none and lifts nothing. Refuses: what only reads
-skills, or asks the caller, is never shut.
+several such skills each adds its tools; a skill that names none adds none and lifts nothing; one whose file cannot be
+read allows nothing. Refuses: what only reads skills, or asks the caller, is never shut.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -21,9 +21,13 @@ _OPEN: Final = frozenset({"load_skill", "read_skill_file", "search_tools", "ask_
 
 
 class SkillFence:
-    def __init__(self, read_skill: Callable[[str], str | None]) -> None:
-        """Args: `read_skill` gives SKILL.md by the skill's name; nothing where it is not mounted any more."""
+    def __init__(self, read_skill: Callable[[str], str | None], *, mounted: Collection[str]) -> None:
+        """Args:
+        read_skill: Gives SKILL.md by the skill's name; nothing where it cannot be read.
+        mounted: The skills that there are. One that was loaded and is no longer among them holds nothing.
+        """
         self._read = read_skill
+        self._mounted = frozenset(mounted)
 
     def refusal(self, tool: str, messages: Sequence[AnyMessage]) -> ToolBlocked | None:
         if tool in _OPEN:
@@ -39,8 +43,10 @@ class SkillFence:
         )
 
     def _allowed(self, name: str) -> frozenset[str] | None:
+        if name not in self._mounted:
+            return None
         text = self._read(name)
-        return None if text is None else allowed_tools(text)
+        return frozenset() if text is None else allowed_tools(text)
 
 
 def _fits(tool: str, allowed: Collection[str]) -> bool:
