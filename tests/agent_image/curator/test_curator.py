@@ -113,14 +113,14 @@ async def test_what_is_used_does_not_fade(desk):
     await learn(desk.skills, EGGS)
     for _ in range(4):
         desk.time.at += 100 * DAY
-        await desk.skills.recall("client:a", "boil eggs", most=5)
+        await desk.skills.told("client:a", await desk.skills.recall("client:a", "boil eggs", most=5))
         await desk.curator.look()
     assert await names(desk) == [EGGS]
 
 
 async def test_the_uses_of_what_was_merged_are_those_of_what_stays(desk):
     await learn(desk.skills, EGGS, NEAR)
-    await desk.skills.recall("client:a", "boil eggs", most=5)
+    await desk.skills.told("client:a", await desk.skills.recall("client:a", "boil eggs", most=5))
     await desk.curator.curate(by="test")
     (left,) = await desk.skills.skills("client:a")
     assert left.uses == 2

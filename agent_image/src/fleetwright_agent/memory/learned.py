@@ -54,16 +54,15 @@ def skill_v1(skill: LearnedSkill) -> dict[str, Any]:
     }
 
 
-def told(skills: Sequence[LearnedSkill], *, tokens: int) -> str:
-    """As many as fit into so many tokens, the best first; nothing where none does (PA-101)."""
+def fitting(skills: Sequence[LearnedSkill], *, tokens: int) -> Sequence[LearnedSkill]:
+    """As many as can be told in so many tokens, the first first (PA-101)."""
     room = tokens * _CHARACTERS_PER_TOKEN
-    lines: list[str] = []
-    for line in map(_line, skills):
-        text = fence(LEARNED, _NOTE, "\n".join([*lines, line]))
-        if len(text) > room:
-            break
-        lines.append(line)
-    return fence(LEARNED, _NOTE, "\n".join(lines)) if lines else ""
+    beyond = (n for n in range(len(skills)) if len(told(skills[: n + 1])) > room)
+    return skills[: next(beyond, len(skills))]
+
+
+def told(skills: Sequence[LearnedSkill]) -> str:
+    return fence(LEARNED, _NOTE, "\n".join(map(_line, skills))) if skills else ""
 
 
 def _line(skill: LearnedSkill) -> str:

@@ -72,11 +72,17 @@ class LearnedSkills:
         return await (await self._files.of(owner)).run(lambda db: _learn(db, draft, source, now, most))
 
     async def recall(self, owner: str, question: str, *, most: int) -> list[LearnedSkill]:
-        """Those that fit the question best, the best first; each counts as used."""
+        """Those that fit the question best, the best first."""
         if not self._files.has(owner):
             return []
-        now = self._now()
-        return await (await self._files.of(owner)).run(lambda db: _recall(db, question, most, now))
+        return await (await self._files.of(owner)).read(lambda db: _recall(db, question, most))
+
+    async def told(self, owner: str, skills: Sequence[LearnedSkill]) -> None:
+        """Those that a model was told count as used."""
+        if not skills or not self._files.has(owner):
+            return
+        uses = [(self._now(), skill.n) for skill in skills]
+        await (await self._files.of(owner)).run(lambda db: _use(db, uses))
 
     async def skills(self, owner: str, *, context_id: str = "", task_id: str = "") -> list[LearnedSkill]:
         """All of them, or those that were learned in one conversation or task, in their order."""
@@ -144,14 +150,16 @@ def _learn(db: sqlite3.Connection, draft: SkillDraft, source: Source, now: float
     return True
 
 
-def _recall(db: sqlite3.Connection, question: str, most: int, now: float) -> list[LearnedSkill]:
+def _recall(db: sqlite3.Connection, question: str, most: int) -> list[LearnedSkill]:
     asked = words(question)
     telling = [word for word in asked if len(word) >= _SHORT] or asked
     if not telling:
         return []
-    found = _found(db, _RANKED, (" OR ".join(quoted(telling[:MOST])), most))
-    db.executemany("UPDATE skills SET used = ?, uses = uses + 1 WHERE n = ?", [(now, skill.n) for skill in found])
-    return found
+    return _found(db, _RANKED, (" OR ".join(quoted(telling[:MOST])), most))
+
+
+def _use(db: sqlite3.Connection, uses: Sequence[tuple[float, int]]) -> None:
+    db.executemany("UPDATE skills SET used = ?, uses = uses + 1 WHERE n = ?", uses)
 
 
 def _erase(db: sqlite3.Connection, context_id: str) -> None:

@@ -40,7 +40,7 @@ def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
 def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
     """Those that fit the message, within their room (PA-101); a short one says little without what was said before.
 
-    Args: `recalled` counts them.
+    Args: `recalled` counts those that are told.
     """
 
     async def found(turn: TurnRequest, before: str) -> str:
@@ -49,8 +49,10 @@ def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Ca
         asked = turn.text[:_ASKED]
         if len(words(asked)) <= _FEW:
             asked = f"{asked}\n{before[:_ASKED]}"
-        fitting = await skills.recall(turn.owner, asked, most=policy.top_k)
+        best = await skills.recall(turn.owner, asked, most=policy.top_k)
+        fitting = learned.fitting(best, tokens=policy.max_tokens)
+        await skills.told(turn.owner, fitting)
         recalled(len(fitting))
-        return learned.told(fitting, tokens=policy.max_tokens)
+        return learned.told(fitting)
 
     return found
