@@ -75,7 +75,7 @@ async def test_a_conversation_is_erased_and_the_others_of_its_owner_stay(agent, 
         assert (receipt["contextId"], receipt["erased"]["tasks"], receipt["erased"]["facts"]) == ("ctx-a", 1, 1)
         assert holding(mounted.layout.memory, SECRET) == []
         kinds = [line["kind"] for line in await export(admin, owner="client:other")]
-        assert kinds == ["task", "conversation", "session", "fact", "auditLine", "end"]
+        assert kinds == ["task", "conversation", "session", "fact", "cost", "auditLine", "end"]
 
 
 async def test_the_same_erasure_again_gives_the_same_receipt_until_there_is_something_new(agent):
@@ -113,11 +113,14 @@ async def test_an_agent_without_a_trail_begins_none_for_an_erasure(agent, mounte
 async def test_an_export_tells_everything_that_is_kept(agent):
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
-        task, conversation, session, fact, line, end = await export(admin, owner="client:other")
+        task, conversation, session, fact, cost, line, end = await export(admin, owner="client:other")
         assert SECRET in json.dumps(task["task"]["history"])
         assert [message["role"] for message in conversation["messages"]] == ["human", "ai", "tool", "ai"]
         assert (session["context_id"], fact["source"]["said_by"]) == ("ctx-a", "client:other")
-        assert (line["line"]["tool"], end) == ("remember", {"kind": "end", "lines": 5})
+        assert (cost["kind"], cost["purpose"], cost["calls"]) == ("cost", "answer", 2)
+        assert (cost["hour"][-7:], cost["inputTokens"] > 0, float(cost["usd"]) > 0) == (":00:00Z", True, True)
+        assert "cost" not in {line["kind"] for line in await export(admin, owner="client:other", contextId="ctx-a")}
+        assert (line["line"]["tool"], end) == ("remember", {"kind": "end", "lines": 6})
 
 
 async def test_what_runs_is_cancelled_before_it_is_erased(agent, states, house, mounted):

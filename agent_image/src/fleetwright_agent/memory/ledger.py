@@ -57,6 +57,17 @@ class Sum:
     usd: Decimal = Decimal(0)
 
 
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What one caller's calls of a model came to within an hour, for one purpose."""
+
+    hour: float
+    """When it began; seconds since the epoch."""
+    model: str
+    purpose: str
+    sum: Sum
+
+
 class Ledger:
     def __init__(self, database: Database, *, now: Callable[[], float]) -> None:
         """`now` is in seconds since the epoch."""
@@ -130,6 +141,13 @@ _ADD: Final = (
 def _sum(row: tuple[int, ...]) -> Sum:
     calls, tokens_in, tokens_out, read, written, unpriced, picos = row
     return Sum(calls, tokens_in, tokens_out, read, written, unpriced, Decimal(picos) / _PICO)
+
+
+async def costs_of(database: Database, caller: str) -> list[Costs]:
+    """Row by row, the oldest first; each process life has its own."""
+    query = f"SELECT hour, model, purpose, {', '.join(_AMOUNTS)} FROM ledger WHERE caller = ? ORDER BY hour, life"  # noqa: S608 - names are ours
+    rows = await database.read(lambda db: db.execute(query, (caller,)).fetchall())
+    return [Costs(float(hour * _HOUR), model, purpose, _sum(tuple(row))) for hour, model, purpose, *row in rows]
 
 
 NOBODY: Final = "(erased)"

@@ -6,6 +6,7 @@ before it, so that an export that was cut shows. Refuses: secrets of receivers.
 
 import asyncio
 import importlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any, Final
@@ -15,6 +16,7 @@ from google.protobuf.json_format import MessageToDict
 from fleetwright_agent.memory.conversations import conversations
 from fleetwright_agent.memory.erasures import Target
 from fleetwright_agent.memory.learned import skill_v1
+from fleetwright_agent.memory.ledger import costs_of
 from fleetwright_agent.server.erasure import Stores
 
 Line = dict[str, Any]
@@ -24,7 +26,7 @@ _TRANSCRIPTS: Final = "fleetwright_agent.memory.transcripts"
 async def exported(stores: Stores, target: Target) -> AsyncIterator[Line]:
     """Raises: LogUnusable, MemoryUnusable, OSError."""
     number = 0
-    for store in (_tasks, _conversations, _sessions, _facts, _skills, _audit_lines):
+    for store in (_tasks, _conversations, _sessions, _facts, _skills, _costs, _audit_lines):
         async for line in store(stores, target):
             number += 1
             yield line
@@ -64,6 +66,25 @@ async def _facts(stores: Stores, target: Target) -> AsyncIterator[Line]:
 async def _skills(stores: Stores, target: Target) -> AsyncIterator[Line]:
     for skill in await stores.skills.skills(target.owner, context_id=target.context_id):
         yield {"kind": "skill", "usedAt": skill.used, "uses": skill.uses, **skill_v1(skill)}
+
+
+async def _costs(stores: Stores, target: Target) -> AsyncIterator[Line]:
+    """Of the whole owner: the ledger knows no conversations."""
+    for costs in [] if target.context_id else await costs_of(stores.conversations, target.owner):
+        amounts = costs.sum
+        yield {
+            "kind": "cost",
+            "hour": time.strftime("%Y-%m-%dT%H:00:00Z", time.gmtime(costs.hour)),
+            "model": costs.model,
+            "purpose": costs.purpose,
+            "calls": amounts.calls,
+            "inputTokens": amounts.input_tokens,
+            "outputTokens": amounts.output_tokens,
+            "cacheReadTokens": amounts.cache_read_tokens,
+            "cacheWriteTokens": amounts.cache_write_tokens,
+            "unpricedCalls": amounts.unpriced,
+            "usd": f"{amounts.usd:f}",
+        }
 
 
 async def _audit_lines(stores: Stores, target: Target) -> AsyncIterator[Line]:
