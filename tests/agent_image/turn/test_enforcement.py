@@ -97,6 +97,30 @@ async def test_a_window_slides_and_outlives_the_process(tmp_path: Path):
     await database.aclose()
 
 
+async def test_of_two_limits_of_one_tool_each_counts_its_own_window(database):
+    hour, day = ({"tool": "a", "max": most, "windowSeconds": seconds} for most, seconds in ((2, 3600), (3, 86_400)))
+    clock = [100_000]
+    enforced = enforcement({"limits": [hour, day]}, database, clock)
+    for _ in range(2):
+        assert await enforced.admit("a") is None
+    assert "(2 calls in 3600 s); there is room in 3600 s" in str(await enforced.admit("a"))
+    clock[0] += 3600
+    assert await enforced.admit("a") is None
+    assert "(3 calls in 86400 s); there is room in 82800 s" in str(await enforced.admit("a"))
+    clock[0] += 82_800
+    assert await enforced.admit("a") is None
+
+
+async def test_a_limit_that_was_lowered_has_room_when_enough_calls_have_left_it(database):
+    clock = [1000]
+    former = enforcement({"limits": [{"tool": "a", "max": 3, "windowSeconds": 60}]}, database, clock)
+    for _ in range(3):
+        assert await former.admit("a") is None
+        clock[0] += 10
+    enforced = enforcement({"limits": [{"tool": "a", "max": 1, "windowSeconds": 60}]}, database, clock)
+    assert "there is room in 50 s" in str(await enforced.admit("a"))
+
+
 async def test_a_limit_of_all_tools_counts_them_together(database):
     policy = {"limits": [{"tool": "*", "max": 2, "windowSeconds": 60}, {"tool": "a", "max": 1, "windowSeconds": 60}]}
     enforced = enforcement(policy, database, [0])

@@ -28,17 +28,25 @@ class CallWindows:
 
 
 def _admit(db: sqlite3.Connection, windows: Sequence[Window], now: int) -> tuple[Window, float] | None:
+    longest = {window.key: window for window in sorted(windows, key=lambda each: each.seconds)}
+    for window in longest.values():
+        # A clock that was set back must not shut a tool for as long as it went back.
+        begins = now - _span(window)
+        db.execute("DELETE FROM call_times WHERE key=? AND (at<=? OR at>?)", (window.key, begins, now))
     for window in windows:
         wait = _wait(db, window, now)
         if wait is not None:
             return window, wait
-    db.executemany("INSERT INTO call_times (key, at) VALUES (?,?)", [(key, now) for key in {w.key for w in windows}])
+    db.executemany("INSERT INTO call_times (key, at) VALUES (?,?)", [(key, now) for key in longest])
     return None
 
 
 def _wait(db: sqlite3.Connection, window: Window, now: int) -> float | None:
-    span = window.seconds * 1_000_000_000
-    # A clock that was set back must not shut a tool for as long as it went back.
-    db.execute("DELETE FROM call_times WHERE key=? AND (at<=? OR at>?)", (window.key, now - span, now))
-    count, oldest = db.execute("SELECT count(*), min(at) FROM call_times WHERE key=?", (window.key,)).fetchone()
-    return max(0.0, float(oldest + span - now) / 1e9) if count >= window.most else None
+    """Until the call leaves the window that fills it."""
+    query = "SELECT at FROM call_times WHERE key=? AND at>? ORDER BY at DESC LIMIT 1 OFFSET ?"
+    found = db.execute(query, (window.key, now - _span(window), window.most - 1)).fetchone()
+    return None if found is None else (found[0] + _span(window) - now) / 1e9
+
+
+def _span(window: Window) -> int:
+    return window.seconds * 1_000_000_000
