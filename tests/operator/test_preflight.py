@@ -261,6 +261,68 @@ async def test_what_does_not_serve_is_replaced_at_once(world, api, objects, serv
     assert revision_of_deployment(api) != serving
 
 
+def falls_over(api):
+    """What serves is away for a moment: its readiness failed, or its node went."""
+    api.set_status("Deployment", "poet", {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1})
+
+
+async def test_a_refused_revision_does_not_take_over_when_what_served_is_away(world, make_world, api, objects, serving):
+    api.put(objects.agent(instructions="Other."))
+    await world.settle()
+    (pod,) = preflights(api)
+    ended(api, pod, 2, "fleetwright-agent: skill 'haiku' is not mounted\n")
+    await world.settle()
+    falls_over(api)
+    await world.settle()
+    told = world.conditions("Agent", "poet")["Programmed"]
+    assert told[:2] == ("False", "PreflightFailed")
+    assert told[2].endswith("cannot start: skill 'haiku' is not mounted")
+    assert revision_of_deployment(api) == serving
+
+    await world.stop()
+    second = make_world(api)
+    await second.start()
+    await second.settle()
+    assert revision_of_deployment(api) == serving, "its pod tells another operator"
+
+    api.put(objects.agent(instructions="Mended."))
+    await second.settle()
+    assert revision_of_deployment(api) != serving, "nothing was begun of this one, and nothing serves"
+    assert preflights(api) == []
+    await second.stop()
+
+
+async def test_a_revision_that_is_being_tried_is_tried_to_its_end(world, api, objects, serving):
+    api.put(objects.agent(instructions="Other."))
+    await world.settle()
+    (pod,) = preflights(api)
+    falls_over(api)
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight"
+    assert [each["metadata"]["uid"] for each in preflights(api)] == [pod["metadata"]["uid"]]
+    assert revision_of_deployment(api) == serving
+    ended(api, pod, 0)
+    await world.settle()
+    assert revision_of_deployment(api) != serving
+
+
+async def test_a_lost_preflight_is_made_again_also_where_what_served_is_away(world, api, objects, serving):
+    api.put(objects.agent(instructions="Other."))
+    await world.settle()
+    evicted(api)
+    await world.settle()
+    assert preflights(api) == []
+    falls_over(api)
+    await world.settle()
+    assert revision_of_deployment(api) == serving
+    await world.later(10)
+    (again,) = preflights(api)
+    assert revision_of_deployment(api) == serving
+    ended(api, again, 0)
+    await world.settle()
+    assert revision_of_deployment(api) != serving
+
+
 async def test_scaling_and_suspending_prove_nothing(world, api, objects, serving):
     api.put(objects.agent(suspend=True))
     await world.settle()

@@ -54,12 +54,16 @@ class Lost:
 Verdict = Pending | Proven | Refused | Lost
 
 
-def must_be_proven(deployment: Entry | None, *, template: str, suspended: bool) -> bool:
-    """Whether something serves that another template would replace. `template` is the hash of the wanted one."""
-    if deployment is None or suspended or not deployment.facts["status"].get("availableReplicas"):
+def replaces(deployment: Entry | None, *, template: str, suspended: bool) -> bool:
+    """Whether a pod of another template would take the place of what is there. `template` is the hash of the wanted."""
+    if deployment is None or suspended:
         return False
     # A Deployment of an operator that wrote no such hash tells nothing.
     return deployment.annotations.get(names.TEMPLATE_ANNOTATION, template) != template
+
+
+def serves(deployment: Entry | None) -> bool:
+    return deployment is not None and bool(deployment.facts["status"].get("availableReplicas"))
 
 
 def verdict(pod: Entry | None) -> Verdict:
