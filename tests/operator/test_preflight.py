@@ -209,6 +209,25 @@ async def test_a_preflight_that_the_cluster_lost_is_made_again_after_pauses_that
     assert revision_of_deployment(api) != serving
 
 
+async def test_a_git_server_that_is_down_for_a_while_refuses_no_revision(world, api, objects, serving):
+    api.put(objects.agent(instructions="Other."))
+    await world.settle()
+    (pod,) = preflights(api)
+    says = "fleetwright-agent: https://git.example.com/skills.git cannot be reached\n"
+    terminated = {"exitCode": 75, "reason": "Error", "message": says}
+    fetching = {"name": "skill-haiku", "state": {"terminated": terminated}}
+    api.set_status("Pod", pod["metadata"]["name"], {"phase": "Failed", "initContainerStatuses": [fetching]})
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "poet")["Programmed"]
+    assert (status, reason) == ("False", "Preflight")
+    assert "https://git.example.com/skills.git cannot be reached; it is tried again at " in message
+    await world.later(10)
+    (again,) = preflights(api)
+    ended(api, again, 0)
+    await world.settle()
+    assert revision_of_deployment(api) != serving
+
+
 async def test_a_preflight_that_did_not_end_in_its_time_says_what_kept_it(world, api, objects, serving):
     api.put(objects.agent(image="registry.example.com/missing:1"))
     await world.settle()
@@ -348,6 +367,21 @@ VERDICTS = [
         {"phase": "Failed", "containerStatuses": [{**container(3), "name": "fetch"}]},
         Refused("the container ended with exit code 3 (Error): ah"),
         id="what goes before it ended badly",
+    ),
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [{**container(2), "name": "fetch"}]},
+        Refused("ah"),
+        id="what goes before it refused",
+    ),
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [{**container(75), "name": "fetch"}]},
+        Lost("ah"),
+        id="what goes before it could not be had just now",
+    ),
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [container(75)]},
+        Refused("the container ended with exit code 75 (Error): ah"),
+        id="the agent itself has no such excuse",
     ),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [{**container(2), "name": "mesh"}, container(1)]},

@@ -69,6 +69,11 @@ PODS = [
         id="a program that refused is quoted by its last line",
     ),
     pytest.param(
+        ended("Failed", code=75, message="fleetwright-agent: https://git.example.com/s cannot be reached\n"),
+        Failure("Unavailable", "https://git.example.com/s cannot be reached"),
+        id="a program that could not look says what kept it",
+    ),
+    pytest.param(
         ended("Running", code=2, message="fleetwright-agent: no such file\n"),
         Failure("Refused", "no such file"),
         id="a program that refused is heard before its pod's phase follows",

@@ -337,6 +337,11 @@ ANSWERS = [
         id="the probe refuses",
     ),
     pytest.param(
+        {"refuses": "https://git.example.com/s cannot be reached", "code": 75},
+        ("ReferencesResolved", "SourceUnusable", "https://git.example.com/s cannot be reached"),
+        id="the probe could not look",
+    ),
+    pytest.param(
         {"says": json.dumps({**REPORT, "head": "---\nname: other\ndescription: x\n---"})},
         ("Accepted", "InvalidSkill", "SKILL.md: name is 'other' and must equal the name of the Skill object, 'haiku'"),
         id="the files are another skill",

@@ -12,7 +12,7 @@ from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.deployment import CONTAINER
 from fleetwright_operator.desired.preflight import SECONDS
 from fleetwright_operator.moments import moment
-from fleetwright_operator.probes import REFUSED, Failure, last_words, unreported
+from fleetwright_operator.probes import REFUSED, UNAVAILABLE, Failure, last_words, unreported
 from fleetwright_operator.rollout import CRASH, crash, pod_causes
 
 TRYING = "Preflight"
@@ -120,5 +120,7 @@ def _refused(pod: Entry, ended: Mapping[str, Any]) -> Refused | Lost:
     said = unreported(pod)
     if isinstance(said, Failure) and said.reason == REFUSED:
         return Refused(said.message)
+    if isinstance(said, Failure) and said.reason == UNAVAILABLE:
+        return Lost(said.message)
     cause = next((cause for cause in pod_causes(pod) if cause.reason == CRASH), None)
     return Refused(cause.message) if cause else Lost("its pod failed")
