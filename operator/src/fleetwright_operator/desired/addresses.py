@@ -2,8 +2,8 @@
 
 A network policy sees pods, not names. A host that is a Service (`name`, `name.namespace`,
 `name.namespace.svc[.domain]`) becomes its pods on their target port, because policies are enforced after the
-Service's address was translated. `name.namespace` is a Service only where one exists: it may also be a domain. Where
-the operator cannot look, only https says that it is one.
+Service's address was translated; on the port of the URL where it is headless. `name.namespace` is a Service only
+where one exists: it may also be a domain. Where the operator cannot look, only https says that it is one.
 """
 
 import ipaddress
@@ -47,6 +47,8 @@ class ServiceFacts:
 
     selector: Mapping[str, str]
     ports: Mapping[int, int | str]
+    headless: bool = False
+    """Its name leads to the pods themselves, so nothing translates a port, and none needs to be listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +141,10 @@ def _pods_of(address: Address, service: tuple[str, str], facts: ServiceFacts) ->
     namespace, name = service
     if not facts.selector:
         return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed: {_BY_HOST}"
-    if address.port not in facts.ports:
+    if address.port not in facts.ports and not facts.headless:
         known = ", ".join(str(port) for port in sorted(facts.ports)) or "none"
         return f"Service {name!r} of namespace {namespace!r} has no TCP port {address.port}; it has {known}"
-    port = facts.ports[address.port]
+    port = address.port if facts.headless else facts.ports[address.port]
     return Destination(
         text=f"pods of Service {names.qualified(namespace, name)}, port {port}",
         peers=(pods(facts.selector, namespace=namespace),),
