@@ -342,6 +342,31 @@ async def test_a_lost_preflight_is_made_again_also_where_what_served_is_away(wor
     assert revision_of_deployment(api) != serving
 
 
+async def test_where_other_policies_say_where_the_agent_goes_they_say_it_for_its_preflight(world, api, objects):
+    network = {"network": {"policy": "None"}}
+    api.put(objects.agent(**network))
+    await world.start()
+    await world.settle()
+    api.roll_out("poet")
+    await world.settle()
+    api.put(objects.agent(instructions="Other.", **network))
+    await world.settle()
+    (pod,) = preflights(api)
+    policy = api.find("NetworkPolicy", pod["metadata"]["name"])["spec"]
+    assert (policy["policyTypes"], policy.get("egress")) == (["Ingress"], None), "nobody comes in"
+    own = policy["podSelector"]["matchLabels"]
+    assert own.items() <= pod["metadata"]["labels"].items()
+    assert own["fleetwright.dev/probed-agent"] == "poet"
+    assert "fleetwright.dev/agent" not in pod["metadata"]["labels"], "policies of the agent's label leave it alone"
+    ended(api, pod, 0)
+    await world.settle()
+    assert preflights(api) == []
+    assert api.has("NetworkPolicy", pod["metadata"]["name"]), "its turn lasts until the next pod serves"
+    api.roll_out("poet")
+    await world.settle()
+    assert not api.has("NetworkPolicy", pod["metadata"]["name"])
+
+
 async def test_scaling_and_suspending_prove_nothing(world, api, objects, serving):
     api.put(objects.agent(suspend=True))
     await world.settle()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fleetwright_operator import preflights
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.desired.additions import is_managed
 from fleetwright_operator.desired.agent import AgentChildren
 from fleetwright_operator.desired.deployment import is_suspended
 from fleetwright_operator.desired.manifest import owner_of
@@ -38,7 +39,8 @@ class Proving:
         if not replaces(deployment, template=children.template_hash, suspended=is_suspended(seen.agent)):
             return None
         owner = owner_of(seen.agent)
-        wanted = preflight(owner, children.template, routes=children.routes, referenced=seen.referenced_versions)
+        routes = children.routes if is_managed(seen.agent) else None
+        wanted = preflight(owner, children.template, routes=routes, referenced=seen.referenced_versions)
         if not serves(deployment) and not self._has_begun(seen.entry, wanted):
             return None
         await clear(self.cluster, seen.entry, keep=wanted.name)
