@@ -86,6 +86,18 @@ def read_head(name: str, head: str, paths: Sequence[str]) -> str:
     return _check({path: head if path == DOCUMENT else "" for path in paths}, name)
 
 
+def files_of(config_map: Mapping[str, Any]) -> dict[str, str]:
+    """What a ConfigMap holds as files.
+
+    Raises:
+        InvalidSkill: Not all of it is text.
+    """
+    if binary := sorted(config_map.get("binaryData") or ()):
+        remedy = "files from a ConfigMap are UTF-8 text; keep others in git or in an image"
+        raise InvalidSkill(f"{key_to_path(binary[0])!r} is binary data of its ConfigMap: {remedy}")
+    return {key_to_path(key): text for key, text in (config_map.get("data") or {}).items()}
+
+
 def path_to_key(path: str) -> str:
     """A ConfigMap key cannot hold a slash; two dots stand for it, which no valid path contains."""
     return path.replace("/", "..")
