@@ -226,7 +226,8 @@ def test_every_setting_of_the_operator_is_a_value_of_the_chart_and_none_besides(
     asked = Asked({**ours, "FLEETWRIGHT_CATALOG_FILE": ""})
     settings = settings_from(asked)
     assert (settings.rollouts, settings.drain_seconds, settings.workers, settings.resync_seconds) == (3, 7, 2, 60)
-    fixed = {"FLEETWRIGHT_OPS_PORT", "POD_IPS", "POD_NAME", "POD_NAMESPACE"}
+    # The kubelet sets the last one in every pod.
+    fixed = {"FLEETWRIGHT_OPS_PORT", "POD_IPS", "POD_NAME", "POD_NAMESPACE", "KUBERNETES_SERVICE_HOST"}
     assert asked.names - fixed - patience == set(ours) - {"FLEETWRIGHT_LOG_LEVEL"}
 
 

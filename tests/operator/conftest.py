@@ -135,9 +135,9 @@ class MemoryApi:
         counts = dict.fromkeys(("replicas", "updatedReplicas", "availableReplicas"), 1)
         self.set_status("Deployment", name, {**counts, "observedGeneration": generation}, namespace=namespace)
 
-    def end_pod(self, name: str, *, says: str = "", refuses: str = "", namespace: str = "shop") -> None:
+    def end_pod(self, name: str, *, says: str = "", refuses: str = "", code: int = 2, namespace: str = "shop") -> None:
         """What a kubelet reports of a pod that ended: with a report as its log, or with last words."""
-        ended = {"exitCode": 2 if refuses else 0, "reason": "Error" if refuses else "Completed", "message": refuses}
+        ended = {"exitCode": code if refuses else 0, "reason": "Error" if refuses else "Completed", "message": refuses}
         container = {"name": "probe", "image": "img", "state": {"terminated": ended}}
         self.logs[name] = says
         phase = "Failed" if refuses else "Succeeded"

@@ -19,6 +19,7 @@ from fleetwright_operator.settings import Settings
 SERVICES = {
     ("shop", "llm"): ServiceFacts(selector={"app": "llm"}, ports={80: "http", 9000: 9001}),
     ("models", "llm"): ServiceFacts(selector={"app": "big"}, ports={443: 8443}),
+    ("shop", "each"): ServiceFacts(selector={"app": "each"}, ports={80: 8080}, headless=True),
     ("shop", "outside"): ServiceFacts(selector={}, ports={80: 80}),
 }
 
@@ -33,6 +34,8 @@ def find(url: str, **given: Any) -> Destination | str:
     [
         pytest.param("http://llm/v1", "shop", "llm", "http", id="a bare name is a service of the same namespace"),
         pytest.param("http://llm:9000/v1", "shop", "llm", 9001, id="the target port counts, not the service's"),
+        pytest.param("http://each:80/v1", "shop", "each", 80, id="nothing translates the port of a headless one"),
+        pytest.param("http://each:8080/v1", "shop", "each", 8080, id="nor need a headless one list it"),
         pytest.param("https://llm.models/v1", "models", "big", 8443, id="name and namespace"),
         pytest.param("https://llm.models.svc/v1", "models", "big", 8443, id="with svc"),
         pytest.param("https://LLM.models.svc.cluster.local./v1", "models", "big", 8443, id="the full name, any case"),
@@ -150,6 +153,19 @@ def test_of_a_service_the_tcp_ports_count(ports, wanted):
     metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
     service = entry_of("Service", {"metadata": metadata, "spec": {"selector": {"app": "llm"}, "ports": ports}})
     assert service.facts["ports"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        pytest.param({"clusterIP": "None"}, True, id="without an address of its own"),
+        pytest.param({"clusterIP": "10.96.1.2"}, False, id="with one"),
+        pytest.param({}, False, id="with none yet"),
+    ],
+)
+def test_a_service_without_an_address_of_its_own_is_headless(given, wanted):
+    metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
+    assert entry_of("Service", {"metadata": metadata, "spec": given}).facts["headless"] is wanted
 
 
 def test_an_address_is_allowed_exactly_as_written():

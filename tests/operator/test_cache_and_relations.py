@@ -127,6 +127,25 @@ def test_a_service_concerns_whoever_names_it_and_whoever_has_its_name(cache, rel
     assert affected == {("Agent", "shop", "poet"), ("Agent", "models", "llm"), ("McpServer", "models", "llm")}
 
 
+NAMED = [
+    pytest.param({"a2a": {"push": {"allowedHosts": ["far.models:8443"]}}}, id="a receiver of push notifications"),
+    pytest.param({"telemetry": {"otlp": {"endpoint": "http://far.models.svc:4318"}}}, id="the collector of traces"),
+    pytest.param({"model": {"name": "m", "baseURL": "http://far.models/v1"}}, id="a model"),
+    pytest.param(
+        {"model": {"name": "m", "baseURL": "https://example.com/v1", "proxyURL": "http://far.models:3128"}},
+        id="the proxy of a model",
+    ),
+]
+
+
+@pytest.mark.parametrize("spec", NAMED)
+def test_whoever_reaches_a_service_hears_of_it(cache, relations, objects, spec):
+    cache.put("Agent", versioned(objects.agent(**spec), 1))
+    body = {"metadata": {"name": "far", "namespace": "models", "uid": "u"}, "spec": {}}
+    change = cache.put("Service", versioned(body, 2))
+    assert ("Agent", "shop", "poet") in relations.affected(change, cache)
+
+
 def test_a_peer_that_is_dropped_hears_of_it_too(cache, relations, objects):
     cache.put("Agent", versioned(objects.agent("helper"), 1))
     cache.put("Agent", versioned(objects.agent(**POET), 2))

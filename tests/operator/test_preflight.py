@@ -209,6 +209,25 @@ async def test_a_preflight_that_the_cluster_lost_is_made_again_after_pauses_that
     assert revision_of_deployment(api) != serving
 
 
+async def test_a_git_server_that_is_down_for_a_while_refuses_no_revision(world, api, objects, serving):
+    api.put(objects.agent(instructions="Other."))
+    await world.settle()
+    (pod,) = preflights(api)
+    says = "fleetwright-agent: https://git.example.com/skills.git cannot be reached\n"
+    terminated = {"exitCode": 75, "reason": "Error", "message": says}
+    fetching = {"name": "skill-haiku", "state": {"terminated": terminated}}
+    api.set_status("Pod", pod["metadata"]["name"], {"phase": "Failed", "initContainerStatuses": [fetching]})
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "poet")["Programmed"]
+    assert (status, reason) == ("False", "Preflight")
+    assert "https://git.example.com/skills.git cannot be reached; it is tried again at " in message
+    await world.later(10)
+    (again,) = preflights(api)
+    ended(api, again, 0)
+    await world.settle()
+    assert revision_of_deployment(api) != serving
+
+
 async def test_a_preflight_that_did_not_end_in_its_time_says_what_kept_it(world, api, objects, serving):
     api.put(objects.agent(image="registry.example.com/missing:1"))
     await world.settle()
@@ -261,6 +280,93 @@ async def test_what_does_not_serve_is_replaced_at_once(world, api, objects, serv
     assert revision_of_deployment(api) != serving
 
 
+def falls_over(api):
+    """What serves is away for a moment: its readiness failed, or its node went."""
+    api.set_status("Deployment", "poet", {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1})
+
+
+async def test_a_refused_revision_does_not_take_over_when_what_served_is_away(world, make_world, api, objects, serving):
+    api.put(objects.agent(instructions="Other."))
+    await world.settle()
+    (pod,) = preflights(api)
+    ended(api, pod, 2, "fleetwright-agent: skill 'haiku' is not mounted\n")
+    await world.settle()
+    falls_over(api)
+    await world.settle()
+    told = world.conditions("Agent", "poet")["Programmed"]
+    assert told[:2] == ("False", "PreflightFailed")
+    assert told[2].endswith("cannot start: skill 'haiku' is not mounted")
+    assert revision_of_deployment(api) == serving
+
+    await world.stop()
+    second = make_world(api)
+    await second.start()
+    await second.settle()
+    assert revision_of_deployment(api) == serving, "its pod tells another operator"
+
+    api.put(objects.agent(instructions="Mended."))
+    await second.settle()
+    assert revision_of_deployment(api) != serving, "nothing was begun of this one, and nothing serves"
+    assert preflights(api) == []
+    await second.stop()
+
+
+async def test_a_revision_that_is_being_tried_is_tried_to_its_end(world, api, objects, serving):
+    api.put(objects.agent(instructions="Other."))
+    await world.settle()
+    (pod,) = preflights(api)
+    falls_over(api)
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight"
+    assert [each["metadata"]["uid"] for each in preflights(api)] == [pod["metadata"]["uid"]]
+    assert revision_of_deployment(api) == serving
+    ended(api, pod, 0)
+    await world.settle()
+    assert revision_of_deployment(api) != serving
+
+
+async def test_a_lost_preflight_is_made_again_also_where_what_served_is_away(world, api, objects, serving):
+    api.put(objects.agent(instructions="Other."))
+    await world.settle()
+    evicted(api)
+    await world.settle()
+    assert preflights(api) == []
+    falls_over(api)
+    await world.settle()
+    assert revision_of_deployment(api) == serving
+    await world.later(10)
+    (again,) = preflights(api)
+    assert revision_of_deployment(api) == serving
+    ended(api, again, 0)
+    await world.settle()
+    assert revision_of_deployment(api) != serving
+
+
+async def test_where_other_policies_say_where_the_agent_goes_they_say_it_for_its_preflight(world, api, objects):
+    network = {"network": {"policy": "None"}}
+    api.put(objects.agent(**network))
+    await world.start()
+    await world.settle()
+    api.roll_out("poet")
+    await world.settle()
+    api.put(objects.agent(instructions="Other.", **network))
+    await world.settle()
+    (pod,) = preflights(api)
+    policy = api.find("NetworkPolicy", pod["metadata"]["name"])["spec"]
+    assert (policy["policyTypes"], policy.get("egress")) == (["Ingress"], None), "nobody comes in"
+    own = policy["podSelector"]["matchLabels"]
+    assert own.items() <= pod["metadata"]["labels"].items()
+    assert own["fleetwright.dev/probed-agent"] == "poet"
+    assert "fleetwright.dev/agent" not in pod["metadata"]["labels"], "policies of the agent's label leave it alone"
+    ended(api, pod, 0)
+    await world.settle()
+    assert preflights(api) == []
+    assert api.has("NetworkPolicy", pod["metadata"]["name"]), "its turn lasts until the next pod serves"
+    api.roll_out("poet")
+    await world.settle()
+    assert not api.has("NetworkPolicy", pod["metadata"]["name"])
+
+
 async def test_scaling_and_suspending_prove_nothing(world, api, objects, serving):
     api.put(objects.agent(suspend=True))
     await world.settle()
@@ -286,6 +392,21 @@ VERDICTS = [
         {"phase": "Failed", "containerStatuses": [{**container(3), "name": "fetch"}]},
         Refused("the container ended with exit code 3 (Error): ah"),
         id="what goes before it ended badly",
+    ),
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [{**container(2), "name": "fetch"}]},
+        Refused("ah"),
+        id="what goes before it refused",
+    ),
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [{**container(75), "name": "fetch"}]},
+        Lost("ah"),
+        id="what goes before it could not be had just now",
+    ),
+    pytest.param(
+        {"phase": "Failed", "containerStatuses": [container(75)]},
+        Refused("the container ended with exit code 75 (Error): ah"),
+        id="the agent itself has no such excuse",
     ),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [{**container(2), "name": "mesh"}, container(1)]},

@@ -30,6 +30,19 @@ def test_a_probe_as_it_is_written(probe, settings, golden):
     golden("probe", probe_manifests(replace(probe, pod=private)))
 
 
+WAYS = [
+    pytest.param([], ["Ingress", "Egress"], id="nowhere"),
+    pytest.param(None, ["Ingress"], id="where other policies say"),
+]
+
+
+@pytest.mark.parametrize(("routes", "types"), WAYS)
+def test_an_empty_list_is_left_out_for_the_api_server_keeps_none(probe, routes, types):
+    policy, _ = probe_manifests(replace(probe, routes=routes))
+    assert policy["spec"]["policyTypes"] == types
+    assert set(policy["spec"]) == {"podSelector", "policyTypes"}
+
+
 def test_no_selector_of_its_owner_finds_a_probe(probe):
     for manifest in probe_manifests(probe):
         assert not probe.owner.selector.items() <= manifest["metadata"]["labels"].items()
@@ -67,6 +80,11 @@ PODS = [
         ended("Failed", code=2, message="noise\nfleetwright-agent: no such file\n"),
         Failure("Refused", "no such file"),
         id="a program that refused is quoted by its last line",
+    ),
+    pytest.param(
+        ended("Failed", code=75, message="fleetwright-agent: https://git.example.com/s cannot be reached\n"),
+        Failure("Unavailable", "https://git.example.com/s cannot be reached"),
+        id="a program that could not look says what kept it",
     ),
     pytest.param(
         ended("Running", code=2, message="fleetwright-agent: no such file\n"),

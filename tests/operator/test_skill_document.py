@@ -16,6 +16,10 @@ def test_a_skill_is_read_with_its_digest():
     assert content.digest != read_skill("haiku", {"SKILL.md": GOOD, "scripts/count.py": "print(2)"}).digest
 
 
+def with_field(text: str) -> dict[str, str]:
+    return {"SKILL.md": GOOD.replace("\n---\nBody", f"\n{text}\n---\nBody")}
+
+
 BAD = [
     pytest.param({"README.md": GOOD}, "SKILL.md is missing", id="the document is there"),
     pytest.param({"SKILL.md": "name: haiku"}, "must start with a line '---'", id="the fields are fenced"),
@@ -41,6 +45,20 @@ BAD = [
         "allowed-tools must be a text",
         id="allowed tools are one text",
     ),
+    pytest.param(with_field("metadata:\n  reviewed: 2024-02-30"), "metadata has a value", id="no date is made up"),
+    pytest.param(with_field("license: !!bool x"), "license has a value", id="a type is what it says"),
+    pytest.param(with_field("license: !!timestamp x"), "license has a value", id="a time is one"),
+    pytest.param(with_field("license: !!float x"), "license has a value", id="a number is one"),
+    pytest.param(with_field(f"license: {'9' * 5000}"), "license has a value", id="a number has an end"),
+    pytest.param(with_field("extra:\n  ? {a: b}\n  : c"), "extra has a value", id="a field is called by a text"),
+    pytest.param(with_field(f"metadata: {'[' * 1500}{']' * 1500}"), "16 parts deep", id="brackets are few"),
+    pytest.param(with_field(f"metadata: {'{' * 1500}"), "16 parts deep", id="braces are few"),
+    pytest.param(with_field(f"metadata: {'[' * 20}{']' * 20}"), "16 parts deep", id="no part lies very deep"),
+    pytest.param(with_field(f"metadata:\n  {'- ' * 3000}"), "16 parts deep", id="no list lies very deep"),
+    pytest.param(with_field("a: &a {b: c}\nmetadata: {<<: *a}"), "stands for another", id="no part is used twice"),
+    pytest.param(
+        with_field("\n".join(f"f{n}: v" for n in range(6000))), "more than 8192 letters", id="the fields have an end"
+    ),
     pytest.param({"SKILL.md": GOOD, "../x": ""}, "no usable path", id="no path climbs"),
     pytest.param({"SKILL.md": GOOD, "/etc/x": ""}, "no usable path", id="no path is absolute"),
     pytest.param({"SKILL.md": GOOD, "a b": ""}, "no usable path", id="no path has spaces"),
@@ -53,6 +71,20 @@ BAD = [
 def test_a_broken_rule_is_named(files, says):
     with pytest.raises(InvalidSkill, match=says):
         read_skill("haiku", files)
+
+
+GOOD_FIELDS = [
+    pytest.param("license: '[MIT](https://example.com/{a}[0])'", id="brackets in a text"),
+    pytest.param("metadata:\n  reviewed: '2024-02-30'\n  version: \"1.0\"", id="dates and numbers in quotes"),
+    pytest.param("hooks:\n  before:\n  - {run: [a, {b: c}], when: 2024-02-28}", id="fields of somebody else"),
+    pytest.param("1: one\nyes: two", id="fields that are called by a number"),
+    pytest.param(f"note: {'x' * 8000}", id="long fields"),
+]
+
+
+@pytest.mark.parametrize("field", GOOD_FIELDS)
+def test_fields_that_may_stand_there(field):
+    assert read_skill("haiku", with_field(field)).description == "Writes haiku."
 
 
 SEGMENT = st.from_regex(r"\A[A-Za-z0-9._-]{0,8}[A-Za-z0-9_-]\Z").filter(lambda text: ".." not in text)

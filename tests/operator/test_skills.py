@@ -289,7 +289,7 @@ async def test_agents_get_what_a_probe_looked_at(world, api, objects, poet, gold
     await world.until(lambda: api.probes("haiku") != [])
     (name,) = api.probes("haiku")
     probe = api.find("Pod", name)["spec"]
-    ways = api.find("NetworkPolicy", name)["spec"]["egress"]
+    ways = api.find("NetworkPolicy", name)["spec"].get("egress", [])
     assert world.conditions("Skill", "haiku")["ReferencesResolved"][1] == "SourcePending"
     await look(world, api, says=json.dumps(REPORT))
     status = api.find("Skill", "haiku")["status"]
@@ -335,6 +335,11 @@ ANSWERS = [
         {"refuses": "the repository has no such commit"},
         ("ReferencesResolved", "SourceUnusable", "the repository has no such commit"),
         id="the probe refuses",
+    ),
+    pytest.param(
+        {"refuses": "https://git.example.com/s cannot be reached", "code": 75},
+        ("ReferencesResolved", "SourceUnusable", "https://git.example.com/s cannot be reached"),
+        id="the probe could not look",
     ),
     pytest.param(
         {"says": json.dumps({**REPORT, "head": "---\nname: other\ndescription: x\n---"})},
@@ -451,3 +456,20 @@ async def test_files_of_config_maps_are_kept_in_memory_for_the_skills_that_use_t
     api.remove("Skill", "haiku")
     await world.settle()
     assert read() == {}
+
+
+async def test_binary_data_of_a_config_map_is_refused_by_its_name_and_not_left_out(world, api, objects):
+    document = objects.skill()["spec"]["source"]["inline"]["files"]["SKILL.md"]
+    metadata = {"name": "files", "namespace": "shop"}
+    files = {"kind": "ConfigMap", "metadata": metadata, "data": {"SKILL.md": document}}
+    api.put({**files, "binaryData": {"assets..logo.png": "iVBORw=="}})
+    api.put(objects.custom("Skill", "haiku", {"source": {"configMap": {"name": "files"}}}))
+    await world.start()
+    await world.settle()
+    status, reason, message = world.conditions("Skill", "haiku")["Accepted"]
+    assert (status, reason) == ("False", "InvalidSkill")
+    assert message.startswith("'assets/logo.png' is binary data of its ConfigMap")
+    assert snapshots(api) == []
+    api.put(files)
+    await world.settle()
+    assert world.conditions("Skill", "haiku")["Ready"][0] == "True"

@@ -150,6 +150,21 @@ async def test_the_generation_of_an_agent_that_waits_is_seen(fleet, api, objects
     assert conditions["Ready"]["observedGeneration"] == found["metadata"]["generation"]
 
 
+async def test_one_that_waits_keeps_its_place_when_what_served_is_away(fleet, api, objects):
+    world, (first, second) = await fleet(2, rollouts=1)
+    for name in (first, second):
+        api.put(objects.agent(name, instructions="Other.", skills=[{"name": "haiku"}]))
+        await world.settle()
+    before = api.find("Deployment", second)["spec"]
+    api.set_status("Deployment", second, {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1})
+    await world.settle()
+    assert "waits for its turn" in world.conditions("Agent", second)["Programmed"][2]
+    assert api.find("Deployment", second)["spec"] == before
+    prove(api, first, code=1)
+    await world.until(lambda: second in tried(api), seconds=5)
+    assert api.find("Deployment", second)["spec"] == before
+
+
 async def test_a_token_that_turns_while_its_agent_waits_reaches_the_pod(fleet, api, objects):
     world, (first, second) = await fleet(2, rollouts=1)
     labels = {**names.labels(names.AGENT, second), names.COMPONENT: "agent"}

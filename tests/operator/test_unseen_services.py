@@ -123,3 +123,27 @@ async def test_other_hosts_are_outside_as_everywhere(some_namespaces, api, objec
     agent = objects.agent(model={"name": "m", "baseURL": url})
     assert (await resolved(some_namespaces, api, agent))[0] == "True"
     assert way in [way["to"] for way in api.find("Agent", "poet")["status"]["egress"]]
+
+
+LATE = [
+    pytest.param({"telemetry": {"otlp": {"endpoint": "http://llm/v1"}}}, id="a collector of traces"),
+    pytest.param({"a2a": {"push": {"allowedHosts": ["llm:80"]}}}, id="a receiver of push notifications"),
+]
+
+
+@pytest.mark.parametrize("spec", LATE)
+async def test_who_waits_for_a_service_goes_on_when_it_is_made_and_follows_it(world, api, objects, spec):
+    assert (await resolved(world, api, objects.agent(**spec)))[1] == "ServiceNotFound"
+    for port in (8080, 9090):
+        api.put(service(selector={"app": "llm"}, ports=[{"port": 80, "targetPort": port}]))
+        await world.settle()
+        assert world.conditions("Agent", "poet")["ReferencesResolved"][0] == "True"
+        ways = [way["to"] for way in api.find("Agent", "poet")["status"]["egress"]]
+        assert f"pods of Service shop/llm, port {port}" in ways
+
+
+async def test_a_headless_service_is_reached_on_the_port_of_the_address(world, api, objects):
+    api.put(service(clusterIP="None", selector={"app": "llm"}, ports=[{"port": 80, "targetPort": 8080}]))
+    model = {"model": {"name": "m", "baseURL": "http://llm:8080/v1"}}
+    assert (await resolved(world, api, objects.agent(**model)))[0] == "True"
+    assert "pods of Service shop/llm, port 8080" in [way["to"] for way in api.find("Agent", "poet")["status"]["egress"]]

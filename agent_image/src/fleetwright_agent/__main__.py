@@ -1,8 +1,9 @@
 """The command of the agent image, `fleetwright-agent`: `serve`, `probe` (looks that end), `audit`, `bridge`, `curate`,
 `fetch`.
 
-Exit codes: 0 after a clean end, 2 when what was mounted or asked for cannot work; then one line says what and why, on
-standard error and where Kubernetes looks for last words. Refuses: starting half.
+Exit codes: 0 after a clean end, 2 when what was mounted or asked for cannot work, 75 (EX_TEMPFAIL) when something that
+was to be fetched cannot be had just now; then one line says what and why, on standard error and where Kubernetes looks
+for last words. Refuses: starting half.
 """
 
 import argparse
@@ -21,12 +22,13 @@ from fleetwright_agent.curator import command as curator
 from fleetwright_agent.fetch import command as fetch
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.logs import LEVELS, configure
-from fleetwright_agent.mounted import ConfigurationError, check_addresses, check_memory, load
+from fleetwright_agent.mounted import ConfigurationError, Unavailable, check_addresses, check_memory, load
 from fleetwright_agent.probe import command as probe
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.trail import redactor
 
 BAD_CONFIGURATION: Final = 2
+TEMPORARY_FAILURE: Final = 75
 _TERMINATION_LOG: Final = Path("/dev/termination-log")
 
 
@@ -37,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigurationError as error:
         last_words(str(error), termination_log=_TERMINATION_LOG)
         return BAD_CONFIGURATION
+    except Unavailable as error:
+        last_words(str(error), termination_log=_TERMINATION_LOG)
+        return TEMPORARY_FAILURE
     return 0
 
 

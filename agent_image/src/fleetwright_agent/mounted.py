@@ -17,6 +17,10 @@ class ConfigurationError(Exception):
     """What was mounted or asked for cannot work; the text names it and the remedy."""
 
 
+class Unavailable(Exception):  # noqa: N818 - named by what somebody else is
+    """Something elsewhere does not answer as it should; the same may work later. The text names it."""
+
+
 def load(layout: Layout) -> AgentConfig:
     """Raises: ConfigurationError."""
     file = layout.config_file

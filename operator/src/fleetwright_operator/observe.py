@@ -197,7 +197,7 @@ def observe_services(cache: Cache, addresses: Iterable[Address]) -> dict[tuple[s
     wanted = {address.service for address in addresses if address.service}
     found = {service: cache.get("Service", *service) for service in wanted}
     return {
-        service: ServiceFacts(selector=entry.facts["selector"], ports=entry.facts["ports"])
+        service: ServiceFacts(**entry.facts)
         for service, entry in found.items()
         if entry is not None and not entry.deleting
     }

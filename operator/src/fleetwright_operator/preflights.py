@@ -12,7 +12,7 @@ from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.deployment import CONTAINER
 from fleetwright_operator.desired.preflight import SECONDS
 from fleetwright_operator.moments import moment
-from fleetwright_operator.probes import REFUSED, Failure, last_words, unreported
+from fleetwright_operator.probes import REFUSED, UNAVAILABLE, Failure, last_words, unreported
 from fleetwright_operator.rollout import CRASH, crash, pod_causes
 
 TRYING = "Preflight"
@@ -54,12 +54,16 @@ class Lost:
 Verdict = Pending | Proven | Refused | Lost
 
 
-def must_be_proven(deployment: Entry | None, *, template: str, suspended: bool) -> bool:
-    """Whether something serves that another template would replace. `template` is the hash of the wanted one."""
-    if deployment is None or suspended or not deployment.facts["status"].get("availableReplicas"):
+def replaces(deployment: Entry | None, *, template: str, suspended: bool) -> bool:
+    """Whether a pod of another template would take the place of what is there. `template` is the hash of the wanted."""
+    if deployment is None or suspended:
         return False
     # A Deployment of an operator that wrote no such hash tells nothing.
     return deployment.annotations.get(names.TEMPLATE_ANNOTATION, template) != template
+
+
+def serves(deployment: Entry | None) -> bool:
+    return deployment is not None and bool(deployment.facts["status"].get("availableReplicas"))
 
 
 def verdict(pod: Entry | None) -> Verdict:
@@ -116,5 +120,7 @@ def _refused(pod: Entry, ended: Mapping[str, Any]) -> Refused | Lost:
     said = unreported(pod)
     if isinstance(said, Failure) and said.reason == REFUSED:
         return Refused(said.message)
+    if isinstance(said, Failure) and said.reason == UNAVAILABLE:
+        return Lost(said.message)
     cause = next((cause for cause in pod_causes(pod) if cause.reason == CRASH), None)
     return Refused(cause.message) if cause else Lost("its pod failed")

@@ -11,8 +11,12 @@ from fleetwright_operator.rollout import Health, pod_causes
 
 REFUSED = "Refused"
 """The program looked and said why not; every other reason is the pod's or the cluster's."""
+UNAVAILABLE = "Unavailable"
+"""The program could not look, for something elsewhere does not answer as it should."""
 REPORT_LIMIT = 64 * 1024
 _WORDS_LIMIT = 800
+_SPOKEN = {2: REFUSED, 75: UNAVAILABLE}
+"""By exit code: the ends at which our program says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,8 @@ def unreported(pod: Entry | None) -> Pending | Failure | None:
         ended = container.get("state", {}).get("terminated", {})
         # Nothing starts the program again, while a sidecar may be: that one counts when the pod is over.
         final = phase == "Failed" or container.get("name") == CONTAINER
-        if final and ended.get("exitCode") == 2:
-            return Failure(REFUSED, last_words(ended))
+        if final and ended.get("exitCode") in _SPOKEN:
+            return Failure(_SPOKEN[ended["exitCode"]], last_words(ended))
     return _failed(pod) if phase == "Failed" else Pending(next(pod_causes(pod), None))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fleetwright_operator import preflights
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.desired.additions import is_managed
 from fleetwright_operator.desired.agent import AgentChildren
 from fleetwright_operator.desired.deployment import is_suspended
 from fleetwright_operator.desired.manifest import owner_of
@@ -16,7 +17,7 @@ from fleetwright_operator.desired.preflight import preflight
 from fleetwright_operator.desired.probe import Probe, probe_manifests
 from fleetwright_operator.moments import moment, written
 from fleetwright_operator.observe import ObservedAgent
-from fleetwright_operator.preflights import ENDED, Lost, Pending, Proven, Refused, must_be_proven, verdict
+from fleetwright_operator.preflights import ENDED, Lost, Pending, Proven, Refused, replaces, serves, verdict
 from fleetwright_operator.probing import clear
 from fleetwright_operator.relations import Key
 from fleetwright_operator.rollout import is_rolling
@@ -35,10 +36,13 @@ class Proving:
     async def prove(self, seen: ObservedAgent, children: AgentChildren, *, serving: str) -> Violation | None:
         """Why this revision may not take over yet; None when it may. `serving` says what goes on meanwhile."""
         deployment = seen.child("Deployment", seen.entry.name)
-        if not must_be_proven(deployment, template=children.template_hash, suspended=is_suspended(seen.agent)):
+        if not replaces(deployment, template=children.template_hash, suspended=is_suspended(seen.agent)):
             return None
         owner = owner_of(seen.agent)
-        wanted = preflight(owner, children.template, routes=children.routes, referenced=seen.referenced_versions)
+        routes = children.routes if is_managed(seen.agent) else None
+        wanted = preflight(owner, children.template, routes=routes, referenced=seen.referenced_versions)
+        if not serves(deployment) and not self._has_begun(seen.entry, wanted):
+            return None
         await clear(self.cluster, seen.entry, keep=wanted.name)
         stopped = await self._go_on(seen.entry, wanted)
         if stopped is None or stopped.reason not in preflights.REASONS:
@@ -69,6 +73,14 @@ class Proving:
         self.tries.forget(agent)
         self.turns.leave(agent)
         self.turns.passed(agent)
+
+    def _has_begun(self, entry: Entry, wanted: Probe) -> bool:
+        """What was begun is tried to its end, for what serves may be away for a moment only.
+
+        An operator that starts knows it by the pod alone: what waits without one is nothing that is known to be bad.
+        """
+        pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
+        return pod is not None or self.tries.is_trying(entry.id, wanted.name)
 
     async def _go_on(self, entry: Entry, wanted: Probe) -> Violation | None:
         pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)

@@ -11,8 +11,10 @@ from fleetwright_operator.desired.addresses import UnusableAddress, parse_addres
 from fleetwright_operator.desired.manifest import Owner, owner_of
 from fleetwright_operator.desired.mcpserver import environment_sources
 from fleetwright_operator.desired.models import declared_models, destination
+from fleetwright_operator.desired.push import receivers
 from fleetwright_operator.desired.references import file_references
 from fleetwright_operator.desired.skill_source import source_secret
+from fleetwright_operator.desired.telemetry import collector
 from fleetwright_operator.desired.template_sources import environment_places, volume_places
 from fleetwright_operator.desired.tool_access import credential_keys
 from fleetwright_operator.edges import peers_of, selects_namespaces
@@ -130,8 +132,10 @@ class Relations:
             yield ("mounts", reference.kind, space, reference.name)
         for kind, name in [*environment_places(agent), *volume_places(agent)]:
             yield ("mounts", kind, space, name)
-        for _, model in declared_models(agent["spec"]):
-            yield from self._reaches(entry, destination(model, self._settings.catalog))
+        collectors = [url] if (url := collector(agent)) else []
+        models = [destination(model, self._settings.catalog) for _, model in declared_models(agent["spec"])]
+        for url in [*models, *(url for _, url in receivers(agent)), *collectors]:
+            yield from self._reaches(entry, url)
 
     def _server_terms(self, entry: Entry) -> Iterator[Term]:
         server = entry.facts

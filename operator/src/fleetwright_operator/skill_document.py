@@ -15,6 +15,13 @@ from fleetwright_operator.canonical import digest
 
 DOCUMENT = "SKILL.md"
 MAX_FILES = 200
+LONGEST_HEAD = 8192
+"""Of the document, up to the line that closes its fields; as `fetch/folder.py` of the runtime has it."""
+_DEEPEST = 16
+_MOST_OPEN = 64
+"""Brackets in a text are no parts, so there may be more of them."""
+_TOO_DEEP = f"{DOCUMENT}: the fields between the '---' lines go more than {_DEEPEST} parts deep: write them flat"
+_BRACKETS = re.compile(r"[\[\]{}]")
 _NAME = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
 _SEGMENT = re.compile(r"^[A-Za-z0-9._-]*[A-Za-z0-9_-]$")
 _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\r?\n---[ \t]*(\r?\n|\Z)", re.DOTALL)
@@ -79,6 +86,18 @@ def read_head(name: str, head: str, paths: Sequence[str]) -> str:
     return _check({path: head if path == DOCUMENT else "" for path in paths}, name)
 
 
+def files_of(config_map: Mapping[str, Any]) -> dict[str, str]:
+    """What a ConfigMap holds as files.
+
+    Raises:
+        InvalidSkill: Not all of it is text.
+    """
+    if binary := sorted(config_map.get("binaryData") or ()):
+        remedy = "files from a ConfigMap are UTF-8 text; keep others in git or in an image"
+        raise InvalidSkill(f"{key_to_path(binary[0])!r} is binary data of its ConfigMap: {remedy}")
+    return {key_to_path(key): text for key, text in (config_map.get("data") or {}).items()}
+
+
 def path_to_key(path: str) -> str:
     """A ConfigMap key cannot hold a slash; two dots stand for it, which no valid path contains."""
     return path.replace("/", "..")
@@ -101,15 +120,56 @@ def _front_matter(text: str) -> Mapping[str, Any]:
     match = _FRONT_MATTER.match(text)
     if match is None:
         raise InvalidSkill(f"{DOCUMENT} must start with a line '---', YAML fields, and a closing line '---'")
+    if len(match[0].rstrip()) > LONGEST_HEAD:
+        raise InvalidSkill(f"{DOCUMENT}: the fields between the '---' lines have more than {LONGEST_HEAD} letters")
+    _check_brackets(match[1])
     try:
-        front = yaml.safe_load(match[1])
+        reader = _Fields(match[1])
+        node = reader.get_single_node()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 2}" if mark else ""
         raise InvalidSkill(f"{DOCUMENT}: the fields between the '---' lines are not valid YAML{place}") from None
-    if not isinstance(front, Mapping):
+    if not isinstance(node, yaml.MappingNode):
         raise InvalidSkill(f"{DOCUMENT}: between the '---' lines stand fields such as 'name: {{…}}'")
-    return front
+    return {str(key.value): _value(reader, str(key.value), value) for key, value in node.value}
+
+
+class _Fields(yaml.SafeLoader):
+    """Reads no more than fields need, so that a short text is never a long work: a name for a part may be used again
+    and again, and a part within a part has no end.
+    """
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise InvalidSkill(
+                f"{DOCUMENT}: a value that begins with '*' stands for another: write it out, or in quotes"
+            )
+        if self._depth == _DEEPEST:
+            raise InvalidSkill(_TOO_DEEP)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+def _check_brackets(text: str) -> None:
+    """Of a line with many that are open, the parser looks at all for each word, before it says a thing."""
+    depth = 0
+    for bracket in _BRACKETS.findall(text):
+        depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
+        if depth > _MOST_OPEN:
+            raise InvalidSkill(_TOO_DEEP)
+
+
+def _value(reader: yaml.SafeLoader, field: str, node: yaml.Node) -> Any:
+    try:
+        return reader.construct_object(node, deep=True)
+    except Exception:  # it raises whatever it meets: a day that no month has, a type that the text is not of
+        remedy = "write texts, dates and numbers in quotes, and no type such as '!!bool' before them"
+        raise InvalidSkill(f"{DOCUMENT}: {field} has a value that cannot be read: {remedy}") from None
 
 
 def _check_name(front: Mapping[str, Any], *, expected: str) -> None:

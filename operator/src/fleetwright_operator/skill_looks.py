@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleetwright_operator.desired.permissions import stated
-from fleetwright_operator.probes import REFUSED, Answer, Failure, Pending
+from fleetwright_operator.probes import REFUSED, UNAVAILABLE, Answer, Failure, Pending
 from fleetwright_operator.rollout import IMAGE_PULL
 from fleetwright_operator.skill_document import InvalidSkill, read_head
 from fleetwright_operator.status import Outcome
@@ -65,7 +65,7 @@ def look_outcome(skill: Mapping[str, Any], question: str, facts: Mapping[str, An
         return Outcome(resolved=(), written="nothing to write: its agents get the files themselves", facts=known)
     if failure["reason"] == _INVALID:
         return Outcome(accepted=[Violation(_INVALID, failure["message"])], facts=facts)
-    reason = "SourceUnusable" if failure["reason"] == REFUSED else "ProbeFailed"
+    reason = "SourceUnusable" if failure["reason"] in (REFUSED, UNAVAILABLE) else "ProbeFailed"
     return Outcome(resolved=[Violation(reason, failure["message"])], facts=facts)
 
 

@@ -22,7 +22,7 @@ from fleetwright_operator.probing import ask, clear
 from fleetwright_operator.relations import Key, holders_of_snapshot, users_of_skill
 from fleetwright_operator.rounds import Rounds
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.skill_document import InvalidSkill, SkillContent, key_to_path, read_skill
+from fleetwright_operator.skill_document import InvalidSkill, SkillContent, files_of, read_skill
 from fleetwright_operator.skill_looks import SOURCE_PENDING, answered, has_failed, look_outcome, looked_at, unpullable
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
@@ -78,10 +78,10 @@ class SkillPass:
             return Outcome(accepted=[Violation("InvalidPermission", problem) for problem in problems])
         if source := foreign_source(entry.facts["spec"]):
             return await self._look(entry, source)
-        files = await self._files(entry)
-        if isinstance(files, Violation):
-            return Outcome(resolved=[files])
         try:
+            files = await self._files(entry)
+            if isinstance(files, Violation):
+                return Outcome(resolved=[files])
             content = read_skill(entry.name, files, permissions=permissions)
         except InvalidSkill as invalid:
             return Outcome(accepted=[Violation("InvalidSkill", str(invalid))])
@@ -119,6 +119,7 @@ class SkillPass:
         return look_outcome(skill, probe.question, facts, answer if isinstance(answer, Pending) else None)
 
     async def _files(self, entry: Entry) -> Files | Violation:
+        """Raises InvalidSkill."""
         source = entry.facts["spec"]["source"]
         if "inline" in source:
             inline: Files = source["inline"]["files"]
@@ -136,7 +137,7 @@ class SkillPass:
             body = await self.cluster.read("ConfigMap", entry.namespace, name)
         except Missing:
             return missing
-        files = {key_to_path(key): text for key, text in body.get("data", {}).items()}
+        files = files_of(body)
         metadata = body["metadata"]
         self.read_before[entry.id] = (metadata["uid"], int(metadata["resourceVersion"]), files)
         return files

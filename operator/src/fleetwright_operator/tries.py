@@ -38,6 +38,11 @@ class Tries:
         known.pod = pod or known.pod
         known.obstacle = obstacle or known.obstacle
 
+    def is_trying(self, agent: Key, question: str) -> bool:
+        """Whether it is this question that was begun: it runs, was answered, or waits for its turn or its next try."""
+        known = self._tries.get(agent)
+        return known is not None and known.question == question
+
     def misses(self, agent: Key) -> bool:
         """Whether a pod was seen whose end was not."""
         return self._tries[agent].pod != self._tries[agent].counted

@@ -152,6 +152,24 @@ def test_a_folder_that_is_mounted_has_the_same_digest_as_the_commit(repository, 
     assert probe(capsys, f"--folder={repository / 'haiku'}")[1] == fetched
 
 
+def _garbled(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/x-git-upload-pack-advertisement")
+    handler.send_header("Content-Encoding", "gzip")
+    handler.send_header("Content-Length", "7")
+    handler.end_headers()
+    handler.wfile.write(b"no gzip")
+
+
+def _cut_short(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/x-git-upload-pack-advertisement")
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b"001e# service=git-")
+    handler.close_connection = True
+
+
 REFUSED = [
     pytest.param("HEAD", "nowhere", "has no folder 'nowhere'", id="a folder that is not there"),
     pytest.param("HEAD", "haiku/SKILL.md", "has no folder", id="a file instead of a folder"),
@@ -171,5 +189,27 @@ def test_what_is_no_skill_is_refused_in_words(repository, server, capsys, commit
 
 def test_a_server_that_is_not_there_is_named(capsys):
     code, _, says = probe(capsys, *source("http://127.0.0.1:9/skills", "a" * 40))
-    assert code == 2
+    assert code == 75
     assert "cannot be reached" in says
+
+
+@pytest.mark.parametrize(
+    ("failure", "says"),
+    [
+        pytest.param(
+            lambda handler: handler.send_error(503), "does not answer as a git server", id="it says that it is down"
+        ),
+        pytest.param(lambda handler: handler.connection.close(), "cannot be reached", id="it hangs up"),
+        pytest.param(_garbled, "cannot be reached", id="what comes is garbled on its way"),
+        pytest.param(_cut_short, "cannot be reached", id="it hangs up in the middle of an answer"),
+    ],
+)
+def test_a_server_that_fails_for_a_while_is_no_refusal(repository, server, capsys, tmp_path, failure, says):
+    server[0].do_GET = failure
+    commit = git(repository, "rev-parse", "HEAD")
+    code, _, said = probe(capsys, *source(server[1], commit))
+    assert (code, says in said) == (75, True)
+    into = tmp_path / "mounted"
+    into.mkdir()
+    assert main(["fetch", "skill", *source(server[1], commit), f"--into={into}", f"--digest=sha256:{'0' * 64}"]) == 75
+    assert says in capsys.readouterr().err

@@ -27,7 +27,7 @@ def add_source(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def fetch_into(options: argparse.Namespace, folder: Path) -> None:
-    """Raises: ConfigurationError."""
+    """Raises: ConfigurationError, Unavailable."""
     from fleetwright_agent.fetch.git import Source, fetch
 
     source = Source(url=options.url, commit=options.commit, path=options.path, credentials=options.credentials)
@@ -35,7 +35,7 @@ def fetch_into(options: argparse.Namespace, folder: Path) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Raises: ConfigurationError."""
+    """Raises: ConfigurationError, Unavailable."""
     if any(options.into.iterdir()):
         if _is_whole(options.into, options.digest):
             return

@@ -20,7 +20,7 @@ from dulwich.repo import Repo
 from urllib3.exceptions import HTTPError
 
 from fleetwright_agent.fetch.folder import MOST_BYTES, MOST_FILES
-from fleetwright_agent.mounted import ConfigurationError
+from fleetwright_agent.mounted import ConfigurationError, Unavailable
 
 _TIMEOUT_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
@@ -44,7 +44,8 @@ def fetch(source: Source, into: Path, *, patience: float) -> None:
     """`patience` is for how many seconds a server that cannot be reached is tried again: a new pod's way may take some.
 
     Raises:
-        ConfigurationError: There is no such commit or path, or the server cannot be spoken to.
+        ConfigurationError: There is no such commit or path, or the server does not let us in.
+        Unavailable: The server cannot be reached, or fails.
     """
     started = time.monotonic()
     while True:
@@ -55,7 +56,7 @@ def fetch(source: Source, into: Path, *, patience: float) -> None:
             return
         except _Unreachable as error:
             if time.monotonic() - started >= patience:
-                raise ConfigurationError(f"{source.url} cannot be reached") from error
+                raise Unavailable(f"{source.url} cannot be reached") from error
         time.sleep(_PAUSE_SECONDS)
 
 
@@ -70,11 +71,13 @@ def _download(source: Source, repo: Repo) -> None:
     except HTTPUnauthorized:
         remedy = "check the Secret" if source.credentials else "name a Secret in source.git.secretRef"
         raise ConfigurationError(f"{source.url} asks for other credentials; {remedy}") from None
+    except HTTPError as error:
+        raise _Unreachable from error  # The library wraps only some of those that befall an answer on its way.
     except NotGitRepository:
         raise ConfigurationError(f"{source.url} is no git repository that can be read") from None
     except (GitProtocolError, HangupException) as error:
         _raise_unreachable(error)
-        raise ConfigurationError(f"{source.url} does not answer as a git server: {type(error).__name__}") from error
+        raise Unavailable(f"{source.url} does not answer as a git server: {type(error).__name__}") from error
 
 
 def _raise_unreachable(error: Exception) -> None:

@@ -1,1 +1,1 @@
-"""Short looks at one thing, each a command that ends: a report on standard output, or exit code 2 and a reason."""
+"""Short looks at one thing, each a command that ends: a report on standard output, or an exit code and a reason."""

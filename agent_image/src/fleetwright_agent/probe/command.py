@@ -26,7 +26,7 @@ def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def run(options: argparse.Namespace) -> None:
-    """Raises: ConfigurationError: there is nothing good to report."""
+    """Raises: ConfigurationError, Unavailable: there is nothing good to report."""
     configure("warning", stream=sys.stderr)
     report = json.dumps(asyncio.run(options.look_at(options)), separators=(",", ":"))
     if len(report.encode()) >= REPORT_LIMIT:

@@ -183,7 +183,7 @@ def _service(body: Object) -> dict[str, Any]:
     # HTTP is TCP, and a number may stand for a UDP port as well.
     tcp = [port for port in spec.get("ports", ()) if port.get("protocol", "TCP") == "TCP"]
     ports = {port["port"]: port.get("targetPort", port["port"]) for port in tcp}
-    return {"selector": spec.get("selector", {}), "ports": ports}
+    return {"selector": spec.get("selector", {}), "ports": ports, "headless": spec.get("clusterIP") == "None"}
 
 
 def _claim(body: Object) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 A network policy sees pods, not names. A host that is a Service (`name`, `name.namespace`,
 `name.namespace.svc[.domain]`) becomes its pods on their target port, because policies are enforced after the
-Service's address was translated. `name.namespace` is a Service only where one exists: it may also be a domain. Where
-the operator cannot look, only https says that it is one.
+Service's address was translated; on the port of the URL where it is headless. `name.namespace` is a Service only
+where one exists: it may also be a domain. Where the operator cannot look, only https says that it is one.
 """
 
 import ipaddress
@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fleetwright_operator import names
-from fleetwright_operator.address_space import METADATA, Ip, embedded, holds, outside
+from fleetwright_operator.address_space import METADATA, Ip, embedded, holds, listening, outside
 from fleetwright_operator.settings import Settings
 
 _NUMBER = re.compile("[0-9]+|0x[0-9a-f]*")
@@ -47,6 +47,8 @@ class ServiceFacts:
 
     selector: Mapping[str, str]
     ports: Mapping[int, int | str]
+    headless: bool = False
+    """Its name leads to the pods themselves, so nothing translates a port, and none needs to be listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,8 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
         _refuse_local(ip)
         if found := holds(settings.denied_ranges, ip):
             raise UnusableAddress(f"{ip} lies in {found}, which no agent of this installation may reach")
+        if {ip, embedded(ip)} & listening(settings.api_server, {port}):
+            raise UnusableAddress(f"{ip} port {port} is the API server, which no agent of this installation may reach")
         return Address(host=host, port=port, ip=str(ip))
     if host == "localhost" or host.endswith(".localhost"):
         raise UnusableAddress(f"{host} is the agent's own pod: name a Service or a host that others can reach")
@@ -139,10 +143,10 @@ def _pods_of(address: Address, service: tuple[str, str], facts: ServiceFacts) ->
     namespace, name = service
     if not facts.selector:
         return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed: {_BY_HOST}"
-    if address.port not in facts.ports:
+    if address.port not in facts.ports and not facts.headless:
         known = ", ".join(str(port) for port in sorted(facts.ports)) or "none"
         return f"Service {name!r} of namespace {namespace!r} has no TCP port {address.port}; it has {known}"
-    port = facts.ports[address.port]
+    port = address.port if facts.headless else facts.ports[address.port]
     return Destination(
         text=f"pods of Service {names.qualified(namespace, name)}, port {port}",
         peers=(pods(facts.selector, namespace=namespace),),

@@ -25,9 +25,12 @@ _NEVER = f"{names.GROUP}/serves"
 
 
 def preflight(
-    owner: Owner, template: Mapping[str, Any], *, routes: Sequence[Route], referenced: Sequence[str]
+    owner: Owner, template: Mapping[str, Any], *, routes: Sequence[Route] | None, referenced: Sequence[str]
 ) -> Probe:
-    """`referenced` are the versions of the files that it mounts: a mended one is another question."""
+    """`routes` are None where the agent's policies are somebody else's, as those of the pod that will serve are.
+
+    `referenced` are the versions of the files that it mounts: a mended one is another question.
+    """
     return Probe(
         owner=owner,
         pod=_pod(template["spec"]),

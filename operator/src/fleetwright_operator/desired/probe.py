@@ -27,8 +27,8 @@ class Probe:
 
     owner: Owner
     pod: Mapping[str, Any]
-    routes: Sequence[Route]
-    """All that it may reach."""
+    routes: Sequence[Route] | None
+    """All that it may reach; None where that is a matter of other policies."""
     seconds: int = 60
     """Its life; then it has failed."""
     about: Sequence[str] = ()
@@ -39,7 +39,7 @@ class Probe:
 
     @property
     def question(self) -> str:
-        rules = policy_rules(list(self.routes))
+        rules = policy_rules(list(self.routes or ()))
         asked = [self.owner.kind, self.owner.uid, dict(self.pod), rules, self.seconds, list(self.about)]
         metadata = [dict(self.labels), dict(self.annotations)]
         # Without metadata the question is the one that was asked before there was any: its answer stands.
@@ -104,12 +104,15 @@ def _pod(probe: Probe) -> Manifest:
 
 
 def _policy(probe: Probe) -> Manifest:
+    """Nobody comes in, and it goes where its routes lead. There is one in any case: it stands for the turn."""
+    rules = policy_rules(list(probe.routes or ()))
     return {
         **_head("networking.k8s.io/v1", "NetworkPolicy", probe),
         "spec": {
             "podSelector": {"matchLabels": _own_labels(probe)},
-            "policyTypes": ["Ingress", "Egress"],
-            "egress": policy_rules(list(probe.routes)),
+            "policyTypes": ["Ingress", *([] if probe.routes is None else ["Egress"])],
+            # The API server does not keep an empty list; none at all closes as well.
+            **({"egress": rules} if rules else {}),
         },
     }
 

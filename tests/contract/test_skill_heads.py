@@ -1,0 +1,30 @@
+"""How long the fields of a SKILL.md may be is said by the runtime and by the operator, and both mean the same."""
+
+import pytest
+
+from fleetwright_agent.fetch.folder import read_folder
+from fleetwright_agent.mounted import ConfigurationError
+from fleetwright_operator.skill_document import LONGEST_HEAD, InvalidSkill, read_head, read_skill
+
+SHORT = "---\nname: haiku\ndescription: Writes haiku.\nnote: {}\n---"
+
+
+def of(length: int) -> str:
+    return SHORT.format("x" * (length - len(SHORT) + 2))
+
+
+def test_the_longest_head_is_taken_by_both(tmp_path):
+    head = of(LONGEST_HEAD)
+    (tmp_path / "SKILL.md").write_text(f"{head}\nThree lines.\n")
+    assert read_head("haiku", read_folder(tmp_path).head, ["SKILL.md"]) == "Writes haiku."
+    assert read_skill("haiku", {"SKILL.md": f"{head}\nThree lines.\n"}).description == "Writes haiku."
+
+
+def test_a_longer_one_is_refused_by_both_in_the_same_words(tmp_path):
+    text = f"{of(LONGEST_HEAD + 1)}\nThree lines.\n"
+    (tmp_path / "SKILL.md").write_text(text)
+    with pytest.raises(ConfigurationError) as runtime:
+        read_folder(tmp_path)
+    with pytest.raises(InvalidSkill) as operator:
+        read_skill("haiku", {"SKILL.md": text})
+    assert str(runtime.value) == str(operator.value)
