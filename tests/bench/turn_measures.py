@@ -7,6 +7,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import accumulate
@@ -16,6 +17,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from tests.bench.compaction import fixtures, summarisers
 from tests.bench.compaction.measures import SEED
+from tests.bench.compaction.ours import Ours
 from tests.bench.compaction.ours import ours as compacting
 from tests.bench.compaction.provider import Provider
 from tests.bench.compaction.scripted import Script
@@ -84,7 +86,7 @@ def _at(took: dict[str, list[list[Took]]], turn: str, last: int) -> list[Row]:
     wall = {name: _median_ms(rounds, last) for name, rounds in took.items()}
     cpu = {name: _median_ms(rounds, last, of="cpu") for name, rounds in took.items()}
     return [
-        Row(f"{_OURS}, at turn {turn}", wall[_OURS], "ms"),
+        Row(f"{_OURS}, at turn {turn}, beside the one in memory", wall[_OURS], "ms", reference=wall[_FORGETFUL]),
         Row(f"… {_FORGETFUL}", wall[_FORGETFUL], "ms"),
         Row("… what durability adds", wall[_OURS] - wall[_FORGETFUL], "ms", 4.0),
         Row("… of that, time of the processor", cpu[_OURS] - cpu[_FORGETFUL], "ms"),
@@ -255,25 +257,34 @@ _SUMMARY_SECONDS = 0.25
 
 
 class _Timed(Script):
-    """Knows how long its summaries took."""
+    """Knows how long its summaries took, and what all that it said has cost of the processor."""
 
     summarising: float = 0.0
+    worked: float = 0.0
 
-    def summary(self, messages: list[BaseMessage], tools: list[Any]) -> AIMessage:  # type: ignore[override]  # as it is called
-        began = time.perf_counter()
+    def answer(self, messages: Sequence[BaseMessage], tools: Sequence[Any]) -> AIMessage:
+        began = time.thread_time()
+        try:
+            return super().answer(messages, tools)
+        finally:
+            self.worked += time.thread_time() - began
+
+    def summary(self, messages: Sequence[BaseMessage], tools: Sequence[Any]) -> AIMessage:
+        began, worked = time.perf_counter(), time.thread_time()
         try:
             return super().summary(messages, tools)
         finally:
             self.summarising += time.perf_counter() - began
+            self.worked += time.thread_time() - worked
 
 
 async def compaction(_: Path) -> list[Row]:
     """A thousand messages: a call in which nothing is due, and the one more that puts a summary in their place.
 
     The summary takes a model's time, in which this process has nothing else to do, as it has beside a provider; what is
-    read meanwhile is told apart.
+    read meanwhile is told apart, and the processor's time has it in.
     """
-    idle, due, beside = [], [], []
+    idle, due, beside = list[Took](), list[Took](), []
     for number in range(3):
         script = _Timed(
             fixtures.work(SEED + number, turns=90, calls=6), Provider(), summarisers.brief, delay=_SUMMARY_SECONDS
@@ -281,22 +292,34 @@ async def compaction(_: Path) -> list[Row]:
         policy = {"trigger": {"messages": 1000, "tokens": 10_000_000}, "prune": {"overChars": 100_000_000}}
         async with compacting(script, policy, window=10_000_000) as system:
             while not system.compactions():
-                before, seconds, summarising = script.provider.calls, system.seconds, script.summarising
+                before, began = script.provider.calls, _taken(system, script)
                 await system.play(1)
-                passed = system.seconds - seconds - (script.summarising - summarising)
-                calls = script.provider.calls - before
-                idle.append(passed / calls)
+                ended, calls = _taken(system, script), script.provider.calls - before
+                passed = Took(ended.wall - began.wall, ended.cpu - began.cpu)
+                idle.append(Took(passed.wall / calls, passed.cpu / calls))
             idle.pop()
+            usual = _middle(idle[-10:])
             # One of those calls wrote the summary, and one was the first that was shown it.
-            due.append(passed - _SUMMARY_SECONDS - (calls - 2) * statistics.median(idle[-10:]))
-            began = time.perf_counter()
+            wall = passed.wall - _SUMMARY_SECONDS - (calls - 2) * usual.wall
+            due.append(Took(wall, passed.cpu - (calls - 1) * usual.cpu))
+            began_beside = time.perf_counter()
             Reading().read(system.stored, behind=0)
-            beside.append(time.perf_counter() - began)
+            beside.append(time.perf_counter() - began_beside)
     return [
-        Row("compaction of 1,000 messages, the model aside", statistics.median(due) * 1000, "ms", 20.0),
+        Row("compaction of 1,000 messages, the model aside", _middle(due).wall * 1000, "ms", 20.0),
+        Row("… time of the processor, beyond that of a call in which nothing is due", _middle(due).cpu * 1000, "ms"),
         Row("… read of them while the model writes, at most", statistics.median(beside) * 1000, "ms"),
-        Row("… a call of the model before that", statistics.median(idle[-10:]) * 1000, "ms"),
+        Row("… a call of the model before that", _middle(idle[-10:]).wall * 1000, "ms"),
     ]
+
+
+def _taken(system: Ours, script: _Timed) -> Took:
+    """So far, the script's own part aside."""
+    return Took(system.seconds - script.summarising, time.process_time() - script.worked)
+
+
+def _middle(took: Sequence[Took]) -> Took:
+    return Took(statistics.median(each.wall for each in took), statistics.median(each.cpu for each in took))
 
 
 async def memory(folder: Path) -> list[Row]:
@@ -306,4 +329,7 @@ async def memory(folder: Path) -> list[Row]:
         await _heard(wire)
         await asyncio.sleep(1.0)
         after = agent.pss_kib()
-    return [Row("memory when idle", before / 1024, "MiB"), Row("… after the first task", after / 1024, "MiB", 150.0)]
+    return [
+        Row("memory when idle, as PSS", before / 1024, "MiB"),
+        Row("… after the first task, as PSS", after / 1024, "MiB", 150.0),
+    ]

@@ -151,6 +151,32 @@ def test_every_alert_fires_when_it_should_and_is_silent_otherwise(groups, check,
     check("test", "rules", tmp_path / "cases.yaml")
 
 
+def beginning_at_zero(cases: dict[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Series of the cases, without the labels that a scrape adds."""
+    for test in cases["tests"]:
+        for each in test["input_series"]:
+            name, _, braces = each["series"].rstrip("}").partition("{")
+            if each["values"].startswith("0"):
+                yield name, frozenset(pair for pair in braces.split(",") if pair.partition("=")[0] not in TARGET)
+
+
+def test_a_counter_in_the_cases_begins_as_it_really_does():
+    """At 0 only where it is there before its first event; else with nothing, and then with what was counted."""
+    agent, operator = CollectorRegistry(), CollectorRegistry()
+    AgentMetrics(agent).declare(["m", "n"], lines=[("m", "n")], periods=["Day"])
+    OperatorMetrics(operator)
+    families = [family for registry in (agent, operator) for family in registry.collect()]
+    counters = {f"{family.name}_total" for family in families if family.type == "counter"}
+    counters |= {f"{family.name}_count" for family in families if family.type == "histogram"}
+    there = {
+        (sample.name, frozenset(f'{label}="{value}"' for label, value in sample.labels.items()))
+        for family in families
+        for sample in family.samples
+    }
+    begun = {series for series in beginning_at_zero(yaml.safe_load(CASES.read_text())) if series[0] in counters}
+    assert begun <= there
+
+
 def test_pod_monitors_find_the_pods_and_give_the_labels_that_alerts_use(render):
     documents = render(prometheus={"podMonitors": {"enabled": True, "labels": {"release": "kps"}}}, namespaces=["a"])
     operator, agents = (found for found in documents if found["kind"] == "PodMonitor")

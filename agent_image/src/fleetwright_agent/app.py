@@ -175,7 +175,11 @@ def _tracing(config: AgentConfig, layout: Layout, metrics: Metrics) -> Tracing:
 
 
 def _declared(config: AgentConfig, metrics: Metrics) -> Metrics:
-    metrics.declare(*(model.name for model in config.models))
+    metrics.declare(
+        [model.name for model in config.models],
+        lines=config.lines,
+        periods=[budget.period.value for budget in config.budgets],
+    )
     metrics.agent_info.labels(config.name, config.namespace, config.revision).set(1)
     return metrics
 

@@ -3,12 +3,45 @@
 No label ever holds a task or a conversation: their number has no bound. Callers stand in one, which bounds them.
 """
 
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+from typing import Final
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _WAITS = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600)
 _TOKENS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 3e7, 1e8)
 _FILL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_PASSED_ON: Final = (
+    "model_ca_unusable",
+    "model_error",
+    "model_forbidden",
+    "model_key_missing",
+    "model_malformed_tool_call",
+    "model_not_found",
+    "model_rate_limited",
+    "model_timeout",
+    "model_unauthorized",
+    "model_unreachable",
+)
+"""Why a call of a model fails that another one may answer."""
+_NOT_PASSED_ON: Final = ("model_context_overflow", "model_refused_request")
+_NOT_SHORTENED: Final = (
+    "budget",
+    "empty",
+    "inflated",
+    "model_error",
+    "no_gain",
+    "nothing_to_cut",
+    "open_fence",
+    "pins_lost",
+    "request_lost",
+    "timeout",
+    "too_long",
+    "torn_pair",
+)
+"""Why a compaction changes nothing."""
 
 
 class _Made:
@@ -167,21 +200,36 @@ class Metrics:
             "context_fill_ratio", "Part of the window a model call filled.", buckets=_FILL
         )
 
-    def declare(self, *models: str) -> None:
-        """Starts their counters at zero: a series that begins with its first event hides it from `increase()`."""
-        for outcome in ("delivered", "retried", "dead", "dropped"):
-            self.push_deliveries.labels(outcome)
-        for reason in ("idle", "count", "room"):
-            self.conversations_forgotten.labels(reason)
-        for outcome in ("new", "again"):
-            self.skills_learned.labels(outcome)
-        for outcome in ("merged", "pruned"):
-            self.skills_curated.labels(outcome)
-        for outcome in ("nudged", "ended"):
-            self.repeated_calls.labels(outcome)
+    def declare(
+        self, models: Iterable[str], *, lines: Iterable[Sequence[str]] = (), periods: Iterable[str] = ()
+    ) -> None:
+        """Starts counters at zero: a series that begins with its first event hides it from `increase()`.
+
+        Args: `lines` are models of which each may take over from each; `periods` are those of the budgets.
+        """
+        for counter, values in (
+            (self.push_deliveries, ("delivered", "retried", "dead", "dropped")),
+            (self.conversations_forgotten, ("idle", "count", "room")),
+            (self.skills_learned, ("new", "again")),
+            (self.skills_curated, ("merged", "pruned")),
+            (self.repeated_calls, ("nudged", "ended")),
+            (self.compaction_failures, _NOT_SHORTENED),
+            (self.budget_rejections, periods),
+        ):
+            for value in values:
+                counter.labels(value)
+        for outcome in ("completed", "failed"):
+            self.task_seconds.labels(outcome)
         for model in models:
-            self.llm_calls.labels(model, "ok")
-            self.llm_cost_usd.labels(model)
-            self.llm_unpriced_calls.labels(model)
-            for direction in ("input", "output"):
-                self.llm_tokens.labels(model, direction)
+            self._declare_model(model)
+        for gone, comes in {pair for line in lines for pair in permutations(line, 2)}:
+            for reason in _PASSED_ON:
+                self.model_fallbacks.labels(gone, comes, reason)
+
+    def _declare_model(self, model: str) -> None:
+        for outcome in ("ok", *_PASSED_ON, *_NOT_PASSED_ON):
+            self.llm_calls.labels(model, outcome)
+        self.llm_cost_usd.labels(model)
+        self.llm_unpriced_calls.labels(model)
+        for direction in ("input", "output"):
+            self.llm_tokens.labels(model, direction)

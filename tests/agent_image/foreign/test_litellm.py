@@ -104,11 +104,30 @@ async def test_streaming_tools_usage_and_cost_come_through(agent, house, message
         booked = await guest.say("Book table for 2; charge card 5 [[together]]")
         assert "A table for 2 is booked" in answer(booked)
         usage = cost(booked)["usage"]
-        assert usage["input_tokens"] > 0
         dollars = (usage["input_tokens"] + 2 * usage["output_tokens"]) / 1e6
         assert cost(booked)["costUsd"] == pytest.approx(dollars, abs=1e-6)
         assert await guest.metric('llm_calls_total{model="offline",outcome="ok"}') == 3
     assert sorted(house.ledger) == ["charged 5", "table for 2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "less"),
+    [
+        pytest.param("Tell me a story [[long:60]]", 0, id="of an answer"),
+        # `"content": null, ` of the message that calls the tools is not handed on.
+        pytest.param("Book table for 2; charge card 5 [[together]]", 4, id="of one with tools"),
+    ],
+)
+async def test_usage_and_cost_are_those_of_the_same_turn_without_the_gateway(agent, through, text, less):  # noqa: F811 - fixtures
+    told = []
+    # What is known of earlier sessions would stand in the second prompt.
+    for changes in ({}, {"model": through()}):
+        async with agent(memory={"sessions": {"enabled": False}}, **changes) as guest:
+            told.append(cost(await guest.say(text)))
+    straight, behind = told
+    assert straight["usage"]["input_tokens"] - behind["usage"]["input_tokens"] == less
+    assert straight["usage"]["output_tokens"] == behind["usage"]["output_tokens"] > 0
+    assert straight["costUsd"] - behind["costUsd"] == pytest.approx(less / 1e6, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from contextlib import closing
 from typing import Any
 
 import httpx
+import pytest
+from tests.agent_image.collector import Collector
 from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.memory import schema
@@ -18,6 +20,7 @@ POLICY = {
     "arguments": [{"tool": "house__charge_card", "schema": {"properties": {"amount": {"maximum": 50}}}}],
     "limits": [{"tool": "house__book_table", "max": 1, "windowSeconds": 3600}],
 }
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 def answer(task: dict[str, Any]) -> str:
@@ -75,6 +78,33 @@ async def test_the_trail_tells_who_did_what_and_its_end_is_on_the_status_page(ag
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout)["head"] == end["hash"]
     assert end["lines"] == 2
+
+
+@pytest.mark.parametrize(
+    ("header", "kept"),
+    [
+        pytest.param(f"00-{TRACE}-00f067aa0ba902b7-01", TRACE, id="of a request that belongs to one"),
+        pytest.param("", None, id="of one that does not: the line says nothing of it"),
+    ],
+)
+async def test_the_trail_tells_the_trace(agent, mounted, header, kept):
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Book table for 2"}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    async with agent(audit={"mode": "Required"}) as guest, guest.http() as http:
+        answer((await http.post("/a2a", json=body, headers={"traceparent": header})).json()["result"]["task"])
+    assert [(line["event"], line.get("trace_id")) for line in lines(mounted)] == [
+        ("tool_call_begins", kept),
+        ("tool_call", kept),
+    ]
+    assert verified(mounted).returncode == 0
+
+
+async def test_the_trail_tells_the_trace_that_the_agent_began_itself(agent, mounted):
+    collector = Collector()
+    async with collector.serving() as url, agent(telemetry={"endpoint": url}) as guest:
+        await guest.say("Book table for 2")
+    (line,) = lines(mounted)
+    assert {span.trace_id.hex() for span in collector.spans} == {line["trace_id"]}
 
 
 async def begun(guest: Any, house: Any) -> dict[str, Any]:

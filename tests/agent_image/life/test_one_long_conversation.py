@@ -1,10 +1,11 @@
 """Sixty turns of one conversation through everything that happens to one, and all accounts of it agree in the end.
 
-Compactions, a kill in the middle, a model that fails and one that finds its prompt too long, a budget that is used up,
-a person's approval, a sub-agent, and in another conversation what was learned from it. The transcript, the counters of
-each process, the ledger, the bills of the tasks and the audit trail each tell the whole on their own.
+Compactions, a kill in the middle of a turn, a model that fails and one that finds its prompt too long, a budget that is
+used up, a person's approval, a sub-agent, and in another conversation what was learned from it. The transcript, the
+counters of each process, the ledger, the bills of the tasks and the audit trail each tell the whole on their own.
 """
 
+import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -18,6 +19,7 @@ from fleetwright_agent.memory import schema
 from fleetwright_agent.security.audit_files import verify
 
 CONTEXT = "about-everything"
+CUT = "Tell me a story that takes its time. [[long:100]] [[pause:0.1]]"
 RULE = "Always answer in formal language."
 WAITER = {
     "name": "waiter",
@@ -61,13 +63,16 @@ class Account:
     async def say(self, text: str, *, context: str = CONTEXT, **message: Any) -> dict[str, Any]:
         where = {} if "taskId" in message else {"contextId": context}
         task: dict[str, Any] = await self.guest.say(text, **where, **message)
+        self.enter(text, task)
+        return task
+
+    def enter(self, text: str, task: dict[str, Any]) -> None:
         self.said.append(text)
         if task["status"]["state"] == "TASK_STATE_COMPLETED":
             # A task that waited tells at its end what it used before, too.
             used = task["artifacts"][0]["metadata"][COST]
             self.tokens += used["usage"]["input_tokens"] + used["usage"]["output_tokens"]
             self.dollars += used["costUsd"]
-        return task
 
     async def stories(self, number: int) -> None:
         for _ in range(number):
@@ -107,16 +112,30 @@ async def before_the_kill(here: Account) -> None:
     assert await guest.metric("compactions_total") >= 1
 
 
+async def killed_in_a_turn(guest: Any) -> dict[str, Any]:
+    """Its task: the model has said a part of its answer, and not what that costs, so the next process pays for it."""
+    compacted = await guest.metric("compactions_total")
+    task: dict[str, Any] = await guest.say(CUT, contextId=CONTEXT, now=True)
+    async with asyncio.timeout(60):
+        while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
+    assert await guest.metric("compactions_total") == compacted, "a summary would be paid for here"
+    await guest.kill()
+    return task
+
+
 async def test_sixty_turns_and_every_account_of_them_agrees(agent_process, model, mounted, house):
     lives = []
     async with agent_process(model=model, budgets=ROOM, **AGENT) as guest:
         lives.append(first := Account(guest))
         await before_the_kill(first)
         await first.agrees()
-        await guest.kill()
+        cut = await killed_in_a_turn(guest)
     async with agent_process(model=model, budgets=ROOM, **AGENT) as guest:
         lives.append(second := Account(guest))
-        await second.stories(22)
+        second.enter(CUT, ended := await guest.rested(cut))
+        assert ended["status"]["state"] == "TASK_STATE_COMPLETED"
+        await second.stories(21)
         assert await guest.metric("compactions_total") >= 1
         await second.agrees()
         await guest.leave()

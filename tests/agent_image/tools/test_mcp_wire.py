@@ -164,7 +164,7 @@ BREAKS = [
 
 
 @pytest.mark.parametrize(("behaviour", "says", "times"), BREAKS)
-async def test_a_tool_is_called_again_only_where_the_call_surely_never_arrived(behaviour, says, times):
+async def test_r6_a_tool_is_called_again_only_where_the_call_surely_never_arrived(behaviour, says, times):
     server = Scripted(behaviour)
     async with serving(server.app()) as port, connected(port) as connection:
         (tool,) = await connection.tools()
@@ -174,7 +174,7 @@ async def test_a_tool_is_called_again_only_where_the_call_surely_never_arrived(b
     assert server.asked["tools/call"] == times
 
 
-async def test_a_call_that_was_turned_away_once_succeeds_on_the_next_session():
+async def test_r6_a_call_that_was_turned_away_once_succeeds_on_the_next_session():
     server = Scripted(status(404), works)
     async with serving(server.app()) as port, connected(port) as connection:
         (tool,) = await connection.tools()
@@ -182,7 +182,7 @@ async def test_a_call_that_was_turned_away_once_succeeds_on_the_next_session():
     assert server.asked["initialize"] == 2
 
 
-async def test_one_broken_call_does_not_repeat_those_beside_it():
+async def test_r6_one_broken_call_does_not_repeat_those_beside_it():
     slow = asyncio.Event()
 
     def hangs(message):
@@ -204,7 +204,7 @@ async def test_one_broken_call_does_not_repeat_those_beside_it():
     assert server.asked["tools/call"] == 2
 
 
-async def test_a_server_that_is_started_anew_in_the_middle_of_a_turn_is_waited_for():
+async def test_r6_a_server_that_is_started_anew_in_the_middle_of_a_turn_is_waited_for():
     server = Scripted(works)
     async with serving(server.app()) as port, connected(port) as connection:
         (_tool,) = await connection.tools()
@@ -218,7 +218,7 @@ async def test_a_server_that_is_started_anew_in_the_middle_of_a_turn_is_waited_f
         await connection.aclose()
 
 
-async def test_the_tools_of_a_server_that_is_just_gone_stay_in_the_turn():
+async def test_r6_the_tools_of_a_server_that_is_just_gone_stay_in_the_turn():
     server = Scripted(works)
     async with serving(server.app()) as port, connected(port) as first:
         (_tool,) = await first.tools()
@@ -306,7 +306,7 @@ async def test_a_named_ca_is_trusted_and_without_it_the_certificate_is_the_reaso
                 await connection.tools()
 
 
-async def test_a_server_of_the_older_transport_is_used_and_its_death_ends_its_calls(tmp_path):
+async def test_r6_a_server_of_the_older_transport_is_used_and_its_death_ends_its_calls(tmp_path):
     calls = tmp_path / "calls"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -337,7 +337,7 @@ async def _eventually(connection):
                 await asyncio.sleep(0.1)
 
 
-async def test_a_tool_that_is_not_what_was_pinned_is_refused_by_name():
+async def test_r6_a_tool_that_is_not_what_was_pinned_is_refused_by_name():
     offers = Offers()
     server = Scripted(works)
     async with serving(server.app()) as port:

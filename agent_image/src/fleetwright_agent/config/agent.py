@@ -122,3 +122,10 @@ class AgentConfig(Part):
         cheaper = (budget.downgrade.model for budget in self.budgets if budget.downgrade)
         delegates = (sub_agent.model for sub_agent in self.sub_agents if sub_agent.model)
         return (self.model, *self.model.fallbacks, *auxiliary, *cheaper, *delegates)
+
+    @property
+    def lines(self) -> tuple[tuple[str, ...], ...]:
+        """The models that stand in for each other: the agent's own or that of a sub-agent, and the fallbacks."""
+        fallbacks = [model.name for model in self.model.fallbacks]
+        first = {self.model.name, *(each.model.name for each in self.sub_agents if each.model)}
+        return tuple((name, *fallbacks) for name in sorted(first))

@@ -5,9 +5,10 @@ from contextlib import suppress
 from typing import Any
 
 from fleetwright_agent.config.enforcement import AuditMode
-from fleetwright_agent.extensions import labels_of
+from fleetwright_agent.extensions import labels_of, trace_of
 from fleetwright_agent.memory.journal import Begun
 from fleetwright_agent.security.audit import AuditFailed, AuditTrail, call_line
+from fleetwright_agent.telemetry.tracing import here
 from fleetwright_agent.tools.port import ToolError
 from fleetwright_agent.turn.frames import TurnRequest
 
@@ -53,4 +54,10 @@ class Auditor:
 
 def _who(turn: TurnRequest, tool: str) -> dict[str, str]:
     who = {"session_id": turn.context_id, "task_id": turn.task_id, "owner": turn.owner, "tool": tool}
-    return {**who, **({"sub_agent": turn.sub_agent} if turn.sub_agent else {}), **labels_of(turn.metadata)}
+    trace = (here() or trace_of(turn.metadata)).get("traceId")
+    return {
+        **who,
+        **({"trace_id": trace} if trace else {}),
+        **({"sub_agent": turn.sub_agent} if turn.sub_agent else {}),
+        **labels_of(turn.metadata),
+    }

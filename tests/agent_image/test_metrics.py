@@ -1,0 +1,83 @@
+"""Which series an agent has before anything happens: of what is not there, `increase` misses the first event."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+import fleetwright_agent
+from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.turn.failures import REFUSED
+
+SOURCE = Path(fleetwright_agent.__file__).parent
+
+
+def values(registry, name, *labels):
+    """What stands in those labels of a counter that has counted nothing."""
+    samples = [sample for family in registry.collect() for sample in family.samples if sample.name == name]
+    assert all(sample.value == 0 for sample in samples)
+    found = {tuple(sample.labels[label] for label in labels) for sample in samples}
+    return {each[0] for each in found} if len(labels) == 1 else found
+
+
+def reasons(files):
+    """What the source says of failures: in their first argument, or in what it returns of a view."""
+    for file in files:
+        for node in ast.walk(ast.parse((SOURCE / file).read_text())):
+            made = isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"Failure", "SummaryFailed"}
+            returned = isinstance(node, ast.Return) and file.endswith("validate.py")
+            said = node.args[0] if made else node.value if returned else None
+            for part in ast.walk(said) if said else ():
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield part.value
+
+
+async def test_an_agent_begins_with_the_series_of_what_it_declares(mounted, documents, open_door):
+    endpoint = documents()["model"]
+    small = {"name": "small", "contextWindow": 1000}
+    packer = {"name": "packer", "description": "Packs.", "instructions": "Pack.", "model": small}
+    changes = {
+        "model": {**endpoint, "fallbacks": [{**endpoint, "name": "n"}]},
+        "subAgents": [packer],
+        "budgets": [{"period": "Hour", "tokens": 9}, {"period": "Day", "usd": "1"}],
+    }
+    mounted.write(mounted.layout.config_file, documents(**changes))
+    registry = CollectorRegistry()
+    await open_door(metrics=Metrics(registry))
+    assert values(registry, "fleetwright_budget_rejections_total", "period") == {"Hour", "Day"}
+    assert values(registry, "fleetwright_llm_unpriced_calls_total", "model") == {"m", "n", "small"}
+    assert values(registry, "fleetwright_task_seconds_count", "outcome") == {"completed", "failed"}
+    lines = {("m", "n"), ("n", "m"), ("small", "n"), ("n", "small")}
+    assert values(registry, "fleetwright_model_fallbacks_total", "from", "to") == lines
+
+
+MAKING = ["making.py", "summariser.py", "validate.py"]
+
+
+@pytest.mark.parametrize(
+    ("counter", "label", "files", "besides"),
+    [
+        pytest.param("llm_calls", "outcome", ["turn/failures.py"], {"ok", REFUSED}, id="calls of the model"),
+        pytest.param(
+            "model_fallbacks",
+            "reason",
+            ["turn/failures.py"],
+            {"model_context_overflow"},
+            id="fallbacks: from a prompt that is too long there is none",
+        ),
+        pytest.param(
+            "compaction_failures",
+            "reason",
+            ["turn/middleware/compaction.py", *(f"turn/compaction/{name}" for name in MAKING)],
+            set(),
+            id="compactions that change nothing",
+        ),
+    ],
+)
+def test_every_reason_is_there_from_the_beginning(counter, label, files, besides):
+    registry = CollectorRegistry()
+    Metrics(registry).declare(["m", "n"], lines=[("m", "n")])
+    found = set(reasons(files))
+    assert len(found) > 5
+    assert values(registry, f"fleetwright_{counter}_total", label) ^ found == besides
