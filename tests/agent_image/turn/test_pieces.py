@@ -83,6 +83,26 @@ def _google(status, message):
             _status(400, None, message="prompt is too long: 9 tokens"), "model_context_overflow", False, True,
             id="words say overflow",
         ),
+        *(
+            pytest.param(_status(400, None, message=said), "model_context_overflow", False, True, id=f"{who} say so too")
+            for who, said in {
+                "Anthropic's words for a large answer":
+                    "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000",
+                "llama.cpp's words": "the request exceeds the available context size, try increasing it",
+                "xAI's words": "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+                "Bedrock's words": "Input is too long for requested model.",
+            }.items()
+        ),
+        pytest.param(
+            _status(413, None, message="Request exceeds the maximum size"), "model_context_overflow", False, True,
+            id="a body that is too large is an overflow",
+        ),
+        pytest.param(_status(402), "model_unpaid", False, False, id="402 is an account without credit"),
+        pytest.param(
+            _status(400, None, message="Your credit balance is too low to access the API."), "model_unpaid",
+            False, False, id="and so are Anthropic's words",
+        ),
+        pytest.param(_status(410), "model_error", False, False, id="a status that says nothing of the request is final"),
         pytest.param(_in_stream("overloaded_error"), "model_error", True, False, id="Anthropic's error in a stream"),
         pytest.param(_google(429, "Quota exceeded."), "model_rate_limited", True, False, id="Google's 429 may pass"),
         pytest.param(
@@ -101,6 +121,21 @@ def test_a_providers_error_has_one_meaning(error, reason, transient, overflow):
     failure = classify(error)
     assert failure is not None
     assert (failure.reason, failure.transient, failure.overflow) == (reason, transient, overflow)
+
+
+@pytest.mark.parametrize(
+    ("status", "elsewhere"),
+    [
+        pytest.param(402, True, id="who has no credit here may have some there"),
+        pytest.param(410, True, id="a model that is gone is gone here alone"),
+        pytest.param(413, False, id="what is too long is shortened first"),
+        pytest.param(422, False, id="a request that is refused as such would be refused again"),
+    ],
+)
+def test_whether_another_model_may_answer(status, elsewhere):
+    failure = classify(_status(status))
+    assert failure is not None
+    assert failure.elsewhere is elsewhere
 
 
 def test_an_error_of_our_own_has_no_meaning_here():

@@ -17,13 +17,19 @@ _OVERFLOW_CODES = {"context_length_exceeded"}
 _OVERFLOW_WORDS = (
     "context length",
     "context window",
+    "context limit",
+    "context size",
     "maximum context",
+    "maximum prompt length",
     "prompt is too long",
+    "input is too long",
     "too many tokens",
     "exceeds the maximum number of tokens",
 )
 _KEY_WORDS: Final = "API key not valid"
 """Google's 401 is a 400."""
+_CREDIT_WORDS: Final = "credit balance is too low"
+"""Anthropic's 402 is a 400."""
 _LONGEST_WAIT = 60.0
 _CLIENTS: Final = {"openai", "anthropic"}
 _GOOGLE: Final = "google.genai.errors"
@@ -121,10 +127,12 @@ _IN_STREAM = Failure("model_error", "The model reported an error while answering
 def _status(status: int, error: Any) -> Failure:
     if status < 400:
         return _IN_STREAM
-    if status in {400, 413, 422} and _overflowed(error):
+    if status == 413 or (status in {400, 422} and _overflowed(error)):
         return _OVERFLOW
     if status == 401 or _KEY_WORDS in str(error.message):
         return Failure("model_unauthorized", "The model refused this agent's key (401).")
+    if status == 402 or _CREDIT_WORDS in str(error.message):
+        return Failure("model_unpaid", "The account at the model's provider has no credit left (402).")
     if status == 403:
         return Failure("model_forbidden", "The model refused this agent (403).")
     if status == 404:
@@ -135,7 +143,9 @@ def _status(status: int, error: Any) -> Failure:
     if status in {408, 409, 425} or status >= 500:
         wait = _retry_after(error.response)
         return Failure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
-    return Failure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
+    if status in {400, 422}:
+        return Failure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
+    return Failure("model_error", f"The model answered with an error ({status}).")
 
 
 def _overflowed(error: Any) -> bool:
