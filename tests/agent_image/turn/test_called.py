@@ -75,8 +75,43 @@ async def test_calls_are_told_apart_however_their_provider_numbers_them(desk, ta
         async with talking(desk(port)) as talk:
             said = await talk.say("Look up A-1, twice")
     assert said.failure is None
-    assert [(end.call_id, end.ok) for end in said.of(ToolEnd)] == [("call_a", True), ("call_b", True)]
+    assert sorted((end.call_id, end.ok) for end in said.of(ToolEnd)) == [("call_a", True), ("call_b", True)]
     assert [call["id"] for call in asked[1]["messages"][-3]["tool_calls"]] == ["call_a", "call_b"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param("call_0", "call_0", id="it counts anew with each answer"),
+        pytest.param(None, None, id="it gives none"),
+    ],
+)
+async def test_two_calls_of_one_conversation_are_never_taken_for_each_other(desk, talking, first, second):
+    order = '{"order": "A-100%d"}'
+    with model({"tool_calls": [piece(first, order % 1, extra_content=SIGNED)]}) as (asked, port):
+        async with talking(desk(port)) as talk:
+            await talk.say("Look up A-1001")
+    with model({"tool_calls": [piece(second, order % 2, extra_content=SIGNED)]}) as (asked, port):
+        async with talking(desk(port)) as talk:
+            await talk.say("Look up A-1002")
+    calls = [call for message in asked[-1]["messages"] for call in message.get("tool_calls", ())]
+    results = {m["tool_call_id"]: m["content"] for m in asked[-1]["messages"] if m["role"] == "tool"}
+    assert len({call["id"] for call in calls} - {None}) == 2
+    for call in calls:
+        assert json.loads(call["function"]["arguments"])["order"] in results[call["id"]]
+
+
+async def test_what_came_with_a_call_goes_back_with_it_though_the_call_was_renamed(desk, talking):
+    signed = [{"google": {"thought_signature": text}} for text in ("b25l", "dHdv")]
+    with model({"tool_calls": [piece("call_0", extra_content=signed[0])]}, to="once") as (asked, port):
+        async with talking(desk(port)) as talk:
+            await talk.say("Look up A-1001, once")
+    with model({"tool_calls": [piece("call_0", extra_content=signed[1])]}, to="again") as (asked, port):
+        async with talking(desk(port)) as talk:
+            await talk.say("Look up A-1001, again")
+    calls = [call for message in asked[-1]["messages"] for call in message.get("tool_calls", ())]
+    # Each goes back to where it came from, and these came from two places.
+    assert [call.get("extra_content") for call in calls] == [None, signed[1]]
 
 
 async def test_what_came_with_a_call_goes_back_with_it_after_a_restart_too(desk, talking):

@@ -23,6 +23,7 @@ from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.failures import Failure, classify, spent
 from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed
+from fleetwright_agent.turn.identities import told_apart
 from fleetwright_agent.turn.middleware.budgeted import refuse
 from fleetwright_agent.turn.middleware.chat_span import traced
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
@@ -181,6 +182,7 @@ class ModelCalls:
         message = answer_of(reply)
         if message is None:
             return reply
+        told_apart(message, request.state["messages"])
         if end_of(message.response_metadata) is End.LIMIT:
             self._metrics.llm_cut_answers.labels(account.model).inc()
         if not message.usage_metadata and self._books.has_budgets:
@@ -232,4 +234,6 @@ def _chat(request: Request) -> Chat:
 def _size(request: Request) -> int:
     system = request.system_message.text if request.system_message else ""
     tools = [tool for tool in request.tools if isinstance(tool, dict)]
-    return prompt_tokens(request.messages, system=system, tools=tools, trusted_from=None)
+    standing = request.runtime.context.standing
+    view = standing.view if standing else None
+    return prompt_tokens(request.messages, system=system, tools=tools, trusted_from=view.newest if view else None)

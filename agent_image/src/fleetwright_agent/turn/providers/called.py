@@ -9,7 +9,7 @@ that as well. Refuses: giving it to anybody but the address that it came from.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 EXTRA: Final = "extra_content"
 
@@ -61,3 +61,10 @@ def returned(messages: Sequence[BaseMessage], sent: Sequence[dict[str, Any]], ad
         for call in body.get("tool_calls", ()) if extras else ():
             if call["id"] in extras:
                 call[EXTRA] = extras[call["id"]]
+
+
+def renamed(message: AIMessage, former: str, identity: str) -> None:
+    """What came with a call goes back with it under the name that the call has now."""
+    for extras in message.additional_kwargs.get(EXTRA, {}).values():
+        if former in extras:
+            extras[identity] = extras.pop(former)
