@@ -63,6 +63,14 @@ async def test_a_task_that_pauses_goes_on_where_it_stopped_once_there_is_room(ag
         assert done["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+async def test_nobody_waits_for_a_budget_that_is_smaller_than_one_call(agent):
+    async with agent(budgets=[{"period": "Hour", "tokens": 50, "onExceeded": "Pause"}]) as guest:
+        refused = await guest.say("Hello")
+        assert refused["status"]["state"] == "TASK_STATE_REJECTED"
+        told = refused["status"]["message"]["parts"][0]["text"]
+        assert "more than the whole budget of this agent, 50 tokens an hour" in told
+
+
 async def test_a_budget_that_ends_in_the_middle_keeps_what_was_done_and_says_its_cost(agent, house):
     async with agent(budgets=[{"period": "Month", "tokens": 2600}]) as guest:
         task = await guest.say("Book table for 2, then book table for 3, then book table for 4, then charge card 5")

@@ -133,7 +133,7 @@ async def test_asi01_a_model_that_takes_a_tools_words_for_its_goal_can_do_no_mor
         ),
         pytest.param(
             {"budgets": [{"period": "Month", "tokens": 1}]},
-            *("Book table for 2", [], "The budget of this agent"),
+            *("Book table for 2", [], "budget of this agent"),
             id="nothing beyond the budget",
         ),
     ],

@@ -133,6 +133,39 @@ async def test_of_two_that_are_full_the_later_reset_is_told(open_books: Any) -> 
     assert over.value.full.name == "1 tokens a month"
 
 
+async def test_a_call_is_set_aside_at_the_dearest_that_its_prompt_may_cost(open_books: Any) -> None:
+    """What a provider takes into its cache costs more than what it reads."""
+    price = PRICE.model_copy(update={"cache_write_per_million": Decimal(10)})
+    books, *_ = open_books({"period": "Day", "usd": "0.5"})
+    async with books.reserved(price, tokens_in=49_000, tokens_out=100):
+        pass
+    with pytest.raises(OverBudget):
+        async with books.reserved(price, tokens_in=51_000, tokens_out=100):
+            pass
+
+
+async def test_a_budget_that_refused_a_large_call_has_room_again_once_a_smaller_one_fits(open_books: Any) -> None:
+    books, *_ = open_books({"period": "Day", "tokens": 1000})
+    books.charge(reply(500, 0), Account("m", PRICE, Purpose.ANSWER), TURN)
+    with pytest.raises(OverBudget) as over:
+        async with books.reserved(PRICE, tokens_in=600, tokens_out=100):
+            pass
+    assert not over.value.alone
+    over.value.full.refused = True
+    assert [each["exceeded"] for each in books.report()] == [True]
+    async with books.reserved(PRICE, tokens_in=100, tokens_out=100):
+        pass
+    assert [each["exceeded"] for each in books.report()] == [False]
+
+
+async def test_a_call_that_no_window_has_room_for_is_told_apart(open_books: Any) -> None:
+    books, *_ = open_books({"period": "Day", "tokens": 1000})
+    with pytest.raises(OverBudget) as over:
+        async with books.reserved(PRICE, tokens_in=1000, tokens_out=1):
+            pass
+    assert over.value.alone
+
+
 async def test_a_cheaper_model_takes_over_from_its_part_of_the_budget_on(open_books: Any) -> None:
     downgrade = {"at": "0.5", "model": {"name": "small", "contextWindow": 100}}
     books, _, _, clock = open_books({"period": "Hour", "tokens": 1000, "downgrade": downgrade})
@@ -140,7 +173,7 @@ async def test_a_cheaper_model_takes_over_from_its_part_of_the_budget_on(open_bo
     books.charge(reply(500, 0), Account("m", PRICE, Purpose.ANSWER), TURN)
     taken = await books.cheaper()
     assert taken is not None
-    assert taken.model == "small"
+    assert taken.name == "small"
     clock[0] += 3600
     assert await books.cheaper() is None
 

@@ -88,6 +88,33 @@ async def test_which_model_writes_the_summary(idle, model):
     assert written == {model}
 
 
+async def test_the_summary_is_written_by_whoever_answered_last():
+    """A model that a budget has put in the place of the agent's own has the prompt in its cache."""
+    script = script_of(talk(14))
+    downgrade = {"at": "0.0001", "model": {"name": "small", "contextWindow": 100_000}}
+    budget = {"period": "Month", "tokens": 10_000_000, "downgrade": downgrade}
+    async with ours(script, EARLY, budgets=[budget]) as system:
+        await system.play()
+        spent = system.spent()
+        summaries = [usage for usage in spent if usage.purpose is Purpose.SUMMARY]
+    assert {usage.model for usage in summaries} == {"small"}
+    assert {usage.model for usage in spent if usage.purpose is Purpose.ANSWER} == {"scripted", "small"}
+    assert summaries[0].cache_read_tokens > 0.7 * summaries[0].input_tokens, "on its warm prefix"
+
+
+async def test_a_call_after_a_compaction_is_charged_as_what_was_shown_where_nobody_says():
+    """And not as the prompt was when an answer that is still shown was counted."""
+    script = script_of(talk(16))
+    async with ours(script, EARLY, budgets=[{"period": "Month", "tokens": 10_000_000}]) as system:
+        while not system.compactions():
+            await system.play(1)
+        script.silent = True
+        await system.play(1)
+        assert system.count("llm_estimated_calls_total", model="scripted") == 1
+        newest = system.spent()[-1]
+    assert newest.input_tokens < 2500
+
+
 async def test_a_model_that_is_cheaper_than_a_warm_prefix_is_used_on_a_warm_cache_too():
     script = script_of(talk(14))
     price = {"inputPerMillion": "10", "outputPerMillion": "50", "cachedInputPerMillion": "5"}

@@ -368,6 +368,23 @@ def test_what_another_providers_model_said_is_passed_on_as_its_words():
     assert portable([said], Provider.OPENAI)[0].content == "Hi"
 
 
+async def test_a_model_that_stands_in_is_not_replaced_by_the_cheaper_one_that_failed(config, talking, model_port):
+    address = f"http://127.0.0.1:{model_port}/v1"
+    downgrade = {"at": "0.0001", "model": {"name": "small", "contextWindow": 8000}}
+    wanted = config(
+        model={"baseUrl": address, "retries": 0, "fallbacks": [{**SECOND, "baseUrl": address, "price": None}]},
+        budgets=[{"period": "Month", "tokens": 1_000_000, "downgrade": downgrade}],
+    )
+    async with talking(wanted) as talk:
+        await talk.say("Hello")
+        said = await talk.say("Hello there [[fail:503@small]]")
+    assert said.failure is None
+    (fallback,) = said.of(Fallback)
+    assert (fallback.failed, fallback.following) == ("small", "second")
+    assert talk.count("llm_calls_total", model="small", outcome="model_error") == 1
+    assert talk.count("llm_calls_total", model="second", outcome="ok") == 1
+
+
 async def test_a_wait_that_another_model_can_spare_is_not_waited(config, talking, model_port):
     second = {**SECOND, "baseUrl": f"http://127.0.0.1:{model_port}/v1", "price": None}
     async with talking(config(model={"fallbacks": [second]})) as talk:

@@ -84,7 +84,7 @@ def _google(status, message):
             id="words say overflow",
         ),
         *(
-            pytest.param(_status(400, None, message=said), "model_context_overflow", False, True, id=f"{who} say so too")
+            pytest.param(_status(400, message=said), "model_context_overflow", False, True, id=f"{who} say so too")
             for who, said in {
                 "Anthropic's words for a large answer":
                     "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000",
@@ -102,7 +102,7 @@ def _google(status, message):
             _status(400, None, message="Your credit balance is too low to access the API."), "model_unpaid",
             False, False, id="and so are Anthropic's words",
         ),
-        pytest.param(_status(410), "model_error", False, False, id="a status that says nothing of the request is final"),
+        pytest.param(_status(410), "model_error", False, False, id="what is gone is final"),
         pytest.param(_in_stream("overloaded_error"), "model_error", True, False, id="Anthropic's error in a stream"),
         pytest.param(_google(429, "Quota exceeded."), "model_rate_limited", True, False, id="Google's 429 may pass"),
         pytest.param(
@@ -151,10 +151,10 @@ def test_an_error_of_our_own_has_no_meaning_here():
             {"retry-after": "Sun, 22 Nov 2026 10:00:09 GMT", "date": "Sun, 22 Nov 2026 10:00:00 GMT"}, 9,
             id="a moment, by the provider's own clock",
         ),
-        pytest.param({"retry-after": "Sun, 22 Nov 2026 10:00:09 GMT"}, None, id="a moment by no clock is nothing"),
-        pytest.param({"retry-after": "soon"}, None, id="nor is a word"),
-        pytest.param({"retry-after": "inf"}, None, id="nor is for ever"),
-        pytest.param({}, None, id="nor is silence"),
+        pytest.param({"retry-after": "Sun, 22 Nov 2026 10:00:09 GMT"}, 5, id="a moment by no clock says nothing"),
+        pytest.param({"retry-after": "soon"}, 5, id="nor does a word"),
+        pytest.param({"retry-after": "inf"}, 5, id="nor does for ever"),
+        pytest.param({}, 5, id="who does not say is asked again after five seconds"),
     ],
 )  # fmt: skip
 def test_how_long_a_provider_asks_to_wait(headers, seconds):

@@ -5,7 +5,7 @@ The loop itself is left out, for its cost is no part of what is measured; the te
 
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry
 from tests.bench.compaction.measures import Open, Setting
 from tests.bench.compaction.scripted import Script, ScriptedChat
 
+from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.memory.database import Database
@@ -162,6 +163,7 @@ async def ours(
     price: dict[str, str] | None = None,
     folder: Path | None = None,
     auxiliary: dict[str, Any] | None = None,
+    budgets: Sequence[dict[str, Any]] = (),
     read_skill: Callable[[str], str | None] = lambda _: None,
 ) -> AsyncIterator[Ours]:
     with tempfile.TemporaryDirectory(prefix="compaction-") as temporary:
@@ -169,7 +171,7 @@ async def ours(
         model = _model(window, price, auxiliary)
         database = Database((folder or Path(temporary)) / "conversations.db", SCHEMA)
         ledger = Ledger(database, now=time.time)
-        books = Books((), ledger, metrics, now=time.time)
+        books = Books([Budget.model_validate(each) for each in budgets], ledger, metrics, now=time.time)
         views, calls = Views(database), ModelCalls(model, metrics, books=books, sleep=_at_once)
         settings = Compaction.model_validate(policy)
         script.overflow = overflow

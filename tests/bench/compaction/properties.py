@@ -101,8 +101,7 @@ def _reply(chance: random.Random) -> Any:
 
 
 class _Chat:
-    def named(self, _: str) -> "_Chat":
-        return self
+    endpoint = Model.model_validate(_MODEL)
 
     def cap(self, _: int) -> dict[str, Any]:
         return {}

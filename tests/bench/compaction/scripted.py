@@ -35,6 +35,8 @@ class Script:
     summarise: Summarise
     turn: int = -1
     step: int = 0
+    silent: bool = False
+    """Of what was used, as some providers are."""
     prompt: list[str] = field(default_factory=list)
     """The newest of the conversation's own."""
     wrong: Counter[str] = field(default_factory=Counter)
@@ -66,7 +68,8 @@ class Script:
             self.step += 1
             calls = [{"name": call.name, "args": call.arguments, "id": name, "type": "tool_call"}]
             return _told("", calls, total, known, self.provider)
-        return _told(turn.answer or "Done.", [], total, known, self.provider)
+        told = _told(turn.answer or "Done.", [], total, known, self.provider)
+        return told.model_copy(update={"usage_metadata": None}) if self.silent else told
 
     def _wrong(self, messages: Sequence[BaseMessage]) -> set[str]:
         found: set[str] = set()
@@ -149,8 +152,8 @@ class ScriptedChat(BaseChatModel):
     def heard(self, said: Any, thought: Any) -> "ScriptedChat":
         return self
 
-    def named(self, model: str) -> "ScriptedChat":
-        return self.model_copy(update={"model_name": model})
+    def other(self, model: Any) -> "ScriptedChat":
+        return self.model_copy(update={"model_name": model.name, "endpoint": model.at(self.endpoint)})
 
     def cap(self, tokens: int) -> dict[str, Any]:
         return {"max_completion_tokens": tokens}

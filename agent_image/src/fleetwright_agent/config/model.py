@@ -81,6 +81,11 @@ class OtherModel(Part):
     context_window: int = Field(gt=0)
     price: Price | None = None
 
+    def at(self, endpoint: Endpoint) -> Endpoint:
+        """As the model of that address. How long it thinks nobody has said."""
+        other = {"name": self.name, "context_window": self.context_window, "price": self.price}
+        return endpoint.model_copy(update={**other, "reasoning_effort": None})
+
 
 class Model(Endpoint):
     """The agent's own model, and those that stand by."""

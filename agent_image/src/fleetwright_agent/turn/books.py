@@ -11,14 +11,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from fleetwright_agent.config.budgets import Budget
-from fleetwright_agent.config.model import Price
+from fleetwright_agent.config.model import OtherModel, Price
 from fleetwright_agent.memory.ledger import Entry, Ledger, Line
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.bills import body_of
-from fleetwright_agent.turn.budgets import Spent, Window, cheaper, exceeded, window
+from fleetwright_agent.turn.budgets import Spent, Window, cheaper, exceeded, too_small, window
 from fleetwright_agent.turn.frames import Purpose, TurnRequest, Usage
 from fleetwright_agent.turn.prices import cost_usd
 
@@ -43,9 +44,11 @@ class Account:
 class OverBudget(Exception):  # noqa: N818 - states a fact about the books, and reads so where it is raised
     """The call does not fit in this budget before its window ends."""
 
-    def __init__(self, full: Window) -> None:
+    def __init__(self, full: Window, *, alone: bool = False) -> None:
+        """Args: `alone`: it would not fit if nothing of the budget were spent."""
         super().__init__(full.name)
         self.full = full
+        self.alone = alone
 
 
 class Books:
@@ -66,11 +69,9 @@ class Books:
     def has_budgets(self) -> bool:
         return bool(self._budgets)
 
-    async def cheaper(self) -> "Account | None":
+    async def cheaper(self) -> OtherModel | None:
         """The model that takes over, where a budget says so by now."""
-        windows = await self._current()
-        found = cheaper(windows, running=self._running)
-        return Account(found.name, found.price, Purpose.ANSWER) if found else None
+        return cheaper(await self._current(), running=self._running)
 
     @asynccontextmanager
     async def reserved(self, price: Price | None, *, tokens_in: int, tokens_out: int) -> AsyncIterator[None]:
@@ -80,10 +81,14 @@ class Books:
             OverBudget: It does not fit.
         """
         windows = await self._current()
-        usd = cost_usd(price, input_tokens=tokens_in, output_tokens=tokens_out)
-        most = Spent(usd or Decimal(0), tokens_in + tokens_out)
+        # What a provider takes into its cache may cost more than what it only reads.
+        dear = partial(cost_usd, price, input_tokens=tokens_in, output_tokens=tokens_out)
+        usd = max(dear() or Decimal(0), dear(cache_write_tokens=tokens_in) or Decimal(0))
+        most = Spent(usd, tokens_in + tokens_out)
         if full := exceeded(windows, running=self._running, call=most):
-            raise OverBudget(full)
+            raise OverBudget(full, alone=too_small(full.budget, most))
+        for each in windows:
+            each.refused = False
         self._running += most
         try:
             yield

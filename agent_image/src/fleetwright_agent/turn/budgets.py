@@ -50,9 +50,7 @@ class Window:
     """A call did not fit: nearly nothing may be left though not all of it is spent."""
 
     def fits(self, more: Spent) -> bool:
-        whole = self.spent + more
-        usd, tokens = self.budget.usd, self.budget.tokens
-        return (usd is None or whole.usd <= usd) and (tokens is None or whole.tokens <= tokens)
+        return _holds(self.budget, self.spent + more)
 
     def has_used(self, part: Decimal, running: Spent) -> bool:
         """Whether as much as this part of it is spent, or running."""
@@ -66,6 +64,15 @@ class Window:
         usd, tokens = self.budget.usd, self.budget.tokens
         parts = [f"{usd} US dollars" if usd is not None else "", f"{tokens} tokens" if tokens is not None else ""]
         return f"{' and '.join(part for part in parts if part)} {_EACH[self.budget.period]}"
+
+
+def _holds(budget: Budget, used: Spent) -> bool:
+    return (budget.usd is None or used.usd <= budget.usd) and (budget.tokens is None or used.tokens <= budget.tokens)
+
+
+def too_small(budget: Budget, call: Spent) -> bool:
+    """Whether a call does not fit in it even where nothing of it is spent."""
+    return not _holds(budget, call)
 
 
 _EACH = {Period.HOUR: "an hour", Period.DAY: "a day", Period.MONTH: "a month"}

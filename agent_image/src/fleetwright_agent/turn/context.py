@@ -67,6 +67,8 @@ class TurnContext:
     """Of this conversation's compaction; read at the turn's first call."""
     patience: float | None = None
     """A failed call of the model waits no longer than this before it is tried again; None waits as it is told to."""
+    stands_in: bool = False
+    """Whoever is asked now does what another model could not."""
     failure: TurnFailed | None = None
     """Set where an exception would be swallowed; raised before the next model call."""
 

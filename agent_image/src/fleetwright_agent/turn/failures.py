@@ -31,6 +31,8 @@ _KEY_WORDS: Final = "API key not valid"
 _CREDIT_WORDS: Final = "credit balance is too low"
 """Anthropic's 402 is a 400."""
 _LONGEST_WAIT = 60.0
+_RATE_WAIT: Final = 5.0
+"""Seconds, of a provider that does not say when its rate has room again (T-07)."""
 _CLIENTS: Final = {"openai", "anthropic"}
 _GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
@@ -139,6 +141,7 @@ def _status(status: int, error: Any) -> Failure:
         return Failure("model_not_found", "The model or its address is unknown to the provider (404).")
     if status == 429:
         wait = _retry_after(error.response)
+        wait = _RATE_WAIT if wait is None else wait
         return Failure("model_rate_limited", "The model's rate limit is exhausted (429).", True, retry_after=wait)
     if status in {408, 409, 425} or status >= 500:
         wait = _retry_after(error.response)

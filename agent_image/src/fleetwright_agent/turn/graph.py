@@ -33,7 +33,7 @@ from fleetwright_agent.turn.models import Chat
 from fleetwright_agent.turn.people import is_remembered
 from fleetwright_agent.turn.providers.ends import End, end_of
 from fleetwright_agent.turn.resumption import Start, Threads, asked, is_answered
-from fleetwright_agent.turn.rounds import STEPS_PER_CALL
+from fleetwright_agent.turn.rounds import STEPS_PER_CALL, tool_calls
 from fleetwright_agent.turn.toolbox import Toolbox
 
 _log = logging.getLogger(__name__)
@@ -153,6 +153,8 @@ class GraphTurn:
         context.tools, context.unreachable = found.tools, found.unreachable
         context.fresh, context.idle_seconds = begin.fresh, self._idle(stored)
         context.recall = self._toolbox.recall(thread)
+        if not begin.fresh:
+            context.tally.tool_calls = tool_calls(stored.values["messages"])
         entry = begin.entry
         if isinstance(entry, dict) and not stored.values and self._knows_sessions(request):
             prior = await self._sessions.prior(request.owner, request.context_id)

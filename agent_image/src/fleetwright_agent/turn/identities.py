@@ -26,6 +26,6 @@ def told_apart(message: AIMessage, before: Sequence[AnyMessage]) -> None:
     for call in message.tool_calls:
         former = call["id"]
         if not former or former in taken:
-            call["id"] = f"call_{uuid4().hex[:24]}"
-            renamed(message, former or "", call["id"])
+            call["id"] = identity = f"call_{uuid4().hex[:24]}"
+            renamed(message, former or "", identity)
         taken.add(call["id"])

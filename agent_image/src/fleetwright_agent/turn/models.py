@@ -11,7 +11,7 @@ import httpx2
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import Runnable
 
-from fleetwright_agent.config.model import Endpoint, Provider
+from fleetwright_agent.config.model import Endpoint, OtherModel, Provider
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.turn.failures import MissingKey
 
@@ -26,7 +26,7 @@ class Chat(Protocol):
 
     def heard(self, said: Callable[[str], None], thought: Callable[[str], None]) -> Self: ...
 
-    def named(self, model: str) -> Self:
+    def other(self, model: OtherModel) -> Self:
         """Another model at the same address."""
         ...
 

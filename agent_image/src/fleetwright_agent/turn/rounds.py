@@ -22,6 +22,11 @@ def model_calls(messages: Sequence[AnyMessage]) -> int:
     return sum(isinstance(message, AIMessage) for message in this_turn(messages))
 
 
+def tool_calls(messages: Sequence[AnyMessage]) -> int:
+    """Those that have ended, refused ones too."""
+    return sum(isinstance(message, ToolMessage) for message in this_turn(messages))
+
+
 def loaded_skills(messages: Sequence[AnyMessage]) -> frozenset[str]:
     """The skills that were read since the caller's message, by name."""
     turn = this_turn(messages)

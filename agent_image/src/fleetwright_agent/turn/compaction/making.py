@@ -91,6 +91,7 @@ class Maker:
         *,
         reading: Reading,
         chat: Any,
+        own: Any = None,
         cold: bool,
         refused: int | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -101,7 +102,8 @@ class Maker:
             prompt: As it is.
             ask: How a model is asked.
             reading: What was read of this conversation before; the rest is read while the model writes.
-            chat: The agent's own model, of the port in turn/models.py.
+            chat: Who goes on with the conversation, of the port in turn/models.py.
+            own: The agent's own model, where it is another; the one for summaries is at its address.
             cold: Whether the provider's cache has forgotten the prompt.
             refused: The size that the provider has just refused: then everything shorter is welcome.
             settings: What a call that begins as the conversation does says of its prompt to the provider.
@@ -116,7 +118,7 @@ class Maker:
         if until is None:
             raise SummaryFailed("nothing_to_cut")
         material = self._material(prompt, until, chat=chat, cold=cold, refused=refused)
-        material = replace(material, settings=settings or {})
+        material = replace(material, own=own, settings=settings or {})
         gathering = asyncio.create_task(asyncio.to_thread(self._gathered, prompt, until, reading))
         try:
             method, written = await self._summariser.write(material, ask)

@@ -26,16 +26,25 @@ def refuse(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
     full.refused = True
     metrics.budget_rejections.labels(full.budget.period.value).inc()
     # An agent that calls is asked nothing: nobody reads its questions. Nor is a sub-agent: the agent comes by itself.
-    if full.budget.on_exceeded is Exceeded.PAUSE and context.attended and is_client(context.request.owner):
+    waits = full.budget.on_exceeded is Exceeded.PAUSE and context.attended and is_client(context.request.owner)
+    if waits and not over.alone:
         interrupt(_pause(full))
         return
-    raise TurnFailed(REASON, _sentence(full), details=details(full), refused=context.fresh and context.called is None)
+    sentence = _too_large(full) if over.alone else _sentence(full)
+    raise TurnFailed(REASON, sentence, details=details(full), refused=context.fresh and context.called is None)
 
 
 def _pause(full: Window) -> dict[str, Any]:
     question = f"{_sentence(full)} Say anything after that, and this task goes on where it stopped."
     payload = {"question": question, **details(full)}
     return {"kind": AskKind.QUESTION.value, "prompt": question, "payload": payload, "tool": ""}
+
+
+def _too_large(full: Window) -> str:
+    return (
+        f"One call of the model could use more than the whole budget of this agent, {full.name}."
+        " Waiting makes no room for it: say less, in a new conversation, or have the budget raised."
+    )
 
 
 def _sentence(full: Window) -> str:

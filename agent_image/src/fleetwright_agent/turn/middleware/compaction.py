@@ -17,10 +17,9 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from fleetwright_agent.config.compaction import Compaction as Policy
 from fleetwright_agent.config.compaction import CompactionMode
-from fleetwright_agent.config.model import Model, Price
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.memory.views import Views
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.turn.books import Account
 from fleetwright_agent.turn.compaction.economics import rates
 from fleetwright_agent.turn.compaction.making import Made, Maker
 from fleetwright_agent.turn.compaction.pairs import has_open_call
@@ -32,7 +31,7 @@ from fleetwright_agent.turn.compaction.reading import Readings
 from fleetwright_agent.turn.compaction.summariser import Ask, SummaryFailed, TooLong
 from fleetwright_agent.turn.compaction.view import Standing
 from fleetwright_agent.turn.context import TurnContext, TurnState
-from fleetwright_agent.turn.frames import CompactionStart, Purpose, TurnFailed
+from fleetwright_agent.turn.frames import CompactionStart, TurnFailed
 from fleetwright_agent.turn.middleware.compaction_counts import Counts
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
 from fleetwright_agent.turn.middleware.model_calls import ModelCalls, ModelFailed, answer_of
@@ -201,13 +200,16 @@ class CompactionLink:
         started = self._monotonic()
         context.emit(CompactionStart(tokens))
         try:
+            own, cold = cast("Chat", request.model), self._cold(context)
+            chat = await self._calls.choice.beside(own, context, cold=cold)
             made = await self._maker.summarised(
                 prompt,
                 self._asking(context),
                 reading=self._readings.of(context.thread),
-                chat=request.model,
-                settings=cache_settings(cast("Chat", request.model), context),
-                cold=self._cold(context),
+                chat=chat,
+                own=own,
+                settings=cache_settings(chat, context),
+                cold=cold,
                 refused=refused,
             )
         except SummaryFailed as failed:
@@ -245,10 +247,9 @@ class CompactionLink:
         return reply
 
     def _asking(self, context: TurnContext) -> Ask:
-        async def ask(prompt: Sequence[AnyMessage], *, model: Any, name: str, price: Price | None) -> AIMessage:
-            account = Account(name, price, Purpose.SUMMARY)
+        async def ask(prompt: Sequence[AnyMessage], *, model: Any, chat: Chat, most: int) -> AIMessage:
             try:
-                return await self._calls.aside(prompt, model=model, context=context, account=account)
+                return await self._calls.aside(prompt, model=model, chat=chat, most=most, context=context)
             except ModelFailed as failed:
                 if failed.failure.overflow:
                     raise TooLong from failed

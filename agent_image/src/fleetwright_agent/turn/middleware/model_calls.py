@@ -8,13 +8,14 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from langchain.agents.middleware import ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from fleetwright_agent.config.model import Endpoint, Model
+from fleetwright_agent.config.model import Model
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
 from fleetwright_agent.turn.books import Account, Books, OverBudget
@@ -27,6 +28,7 @@ from fleetwright_agent.turn.identities import told_apart
 from fleetwright_agent.turn.middleware.budgeted import refuse
 from fleetwright_agent.turn.middleware.chat_span import traced
 from fleetwright_agent.turn.middleware.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.middleware.model_choice import ModelChoice
 from fleetwright_agent.turn.models import Chat
 from fleetwright_agent.turn.providers.ends import End, end_of
 
@@ -47,9 +49,11 @@ class _Heard:
 class ModelFailed(TurnFailed):
     """A failed model call with its meaning, so that an outer link can mend an overflow."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: Failure, model: str = "") -> None:
+        """Args: `model` is the name of the one that was asked."""
         super().__init__(failure.reason, failure.message)
         self.failure = failure
+        self.model = model
 
 
 class ModelCalls:
@@ -64,7 +68,7 @@ class ModelCalls:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         tracing: Tracing = UNTOLD,
     ) -> None:
-        self._model = model
+        self.choice = ModelChoice(model, books)
         self._metrics = metrics
         self._books = books
         self._sleep = sleep
@@ -72,51 +76,59 @@ class ModelCalls:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context = request.runtime.context
-        endpoint = _chat(request).endpoint
-        own = Account(endpoint.name, endpoint.price, Purpose.ANSWER)
         if not self._books.has_budgets:
-            return await self._answered(request, call, context, own)
+            return await self._answered(request, call, context)
+        declared, size = _chat(request), _size(request)
         while True:
-            account = await self._cheaper(endpoint) or own
-            size = _size(request)
+            chat = await self.choice.instead_of(declared, context)
+            most = chat.endpoint.max_output_tokens
             try:
-                async with self._books.reserved(account.price, tokens_in=size, tokens_out=endpoint.max_output_tokens):
-                    return await self._answered(_by(account.model, request), call, context, account)
+                async with self._books.reserved(chat.endpoint.price, tokens_in=size, tokens_out=most):
+                    return await self._answered(_by(chat, request), call, context)
             except OverBudget as over:
                 refuse(over, context, self._metrics)
 
-    async def _cheaper(self, endpoint: Endpoint) -> Account | None:
-        """Declared for the address of the agent's own model, and for no other."""
-        return await self._books.cheaper() if endpoint.base_url == self._model.base_url else None
+    async def _answered(self, request: Request, call: ModelCall, context: TurnContext) -> Reply:
+        chat = _chat(request)
+        account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
 
-    async def _answered(self, request: Request, call: ModelCall, context: TurnContext, account: Account) -> Reply:
         async def once() -> Reply:
             return await self._once(request, call, context, account)
 
-        return await self._tried(once, context, account, _chat(request).endpoint.retries)
+        reply = await self._tried(once, context, account, chat.endpoint.retries)
+        self.choice.answered(context.thread, chat)
+        return reply
 
     async def aside(
-        self, prompt: Sequence[AnyMessage], *, model: Any, context: TurnContext, account: Account
+        self, prompt: Sequence[AnyMessage], *, model: Any, chat: Chat, most: int, context: TurnContext
     ) -> AIMessage:
-        """A call beside the conversation that nobody hears of: tried again, counted and paid for like any other."""
+        """A call beside the conversation that nobody hears of: tried again, counted and paid for like any other.
+
+        Args:
+            prompt: What it reads.
+            model: What is called: `chat` with what is said to it beside the prompt.
+            chat: Of whom it is asked.
+            most: Tokens that the reply may have.
+            context: Of the turn.
+        """
+        account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.SUMMARY)
+        size = partial(estimate, prompt)
 
         async def once() -> AIMessage:
             try:
                 reply: AIMessage = await traced(
-                    lambda: model.ainvoke(list(prompt)), self._tracing, model, context, answer=_itself
+                    lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
                 )
             except asyncio.CancelledError:
-                self._charge_estimate(estimate(prompt), account, context, 0)
+                self._charge_estimate(size(), account, context, 0)
                 raise
             self._metrics.llm_calls.labels(account.model, "ok").inc()
-            context.emit(self._books.charge(reply, account, context.request))
+            self._charge(reply, size, account, context)
             return reply
 
         try:
-            async with self._books.reserved(
-                account.price, tokens_in=estimate(prompt), tokens_out=self._model.max_output_tokens
-            ):
-                return await self._tried(once, context, account, self._model.retries)
+            async with self._books.reserved(account.price, tokens_in=size(), tokens_out=most):
+                return await self._tried(once, context, account, chat.endpoint.retries)
         except OverBudget:
             raise ModelFailed(_OVER_BUDGET) from None
 
@@ -136,7 +148,7 @@ class ModelCalls:
                 wait = backoff(attempt, failure.retry_after)
                 impatient = context.patience is not None and wait > context.patience
                 if not failure.transient or attempt > retries or impatient:
-                    raise ModelFailed(failure) from error
+                    raise ModelFailed(failure, account.model) from error
                 if context.spoken and account.purpose is Purpose.ANSWER:
                     context.emit(Reset(failure.reason))
                     context.spoken = False
@@ -185,11 +197,15 @@ class ModelCalls:
         told_apart(message, request.state["messages"])
         if end_of(message.response_metadata) is End.LIMIT:
             self._metrics.llm_cut_answers.labels(account.model).inc()
-        if not message.usage_metadata and self._books.has_budgets:
-            self._charge_estimate(_size(request), account, context, len(message.text))
-        else:
-            context.emit(self._books.charge(message, account, context.request))
+        self._charge(message, partial(_size, request), account, context)
         return reply
+
+    def _charge(self, reply: AIMessage, size: Callable[[], int], account: Account, context: TurnContext) -> None:
+        """Args: `size` tells that of the prompt in tokens, for a provider that never does."""
+        if not reply.usage_metadata and self._books.has_budgets:
+            self._charge_estimate(size(), account, context, len(reply.text))
+        else:
+            context.emit(self._books.charge(reply, account, context.request))
 
     def _charge_estimate(self, tokens_in: int, account: Account, context: TurnContext, characters: int) -> None:
         """For a call of which the provider did not say what it used."""
@@ -216,15 +232,14 @@ def backoff(attempt: int, retry_after: float | None) -> float:
     return ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - spreads load, guards nothing
 
 
-def _by(model: str, request: Request) -> Request:
+def _by(chat: Chat, request: Request) -> Request:
     """The same request to that model, at the same address."""
-    chat = _chat(request)
-    if chat.endpoint.name == model:
+    model: Any = chat
+    if model is request.model:
         return request
-    named: Any = chat.named(model)
     # Whether that one thinks nobody has said.
     settings = {key: value for key, value in request.model_settings.items() if key != "reasoning_effort"}
-    return request.override(model=named, model_settings=settings)
+    return request.override(model=model, model_settings=settings)
 
 
 def _chat(request: Request) -> Chat:

@@ -42,10 +42,12 @@ class ModelFallback:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context
-        order = self._order(chosen(context) if self._chosen else "")
+        wanted = chosen(context) if self._chosen else ""
+        order = self._order(wanted)
         first: ModelFailed | None = None
         for place, index in enumerate(order):
             context.patience = _PATIENCE_SECONDS if place + 1 < len(order) else None
+            context.stands_in = index > 0 and self._chats[index].endpoint.name != wanted
             try:
                 return await call(_to(self._chats[index], request))
             except ModelFailed as failed:
@@ -55,7 +57,8 @@ class ModelFallback:
                 self._rested[index] = self._monotonic() + _REST_SECONDS
                 if place + 1 == len(order):
                     raise first from failed
-                self._tell(context, index, order[place + 1], failed.failure.reason)
+                gone = failed.model or self._chats[index].endpoint.name
+                self._tell(context, gone, self._chats[order[place + 1]].endpoint.name, failed.failure.reason)
         raise AssertionError("the loop returns or raises")
 
     def _order(self, first: str) -> list[int]:
@@ -67,8 +70,7 @@ class ModelFallback:
 
         return sorted(range(len(self._chats)), key=place)
 
-    def _tell(self, context: TurnContext, failed: int, following: int, reason: str) -> None:
-        gone, comes = self._chats[failed].endpoint.name, self._chats[following].endpoint.name
+    def _tell(self, context: TurnContext, gone: str, comes: str, reason: str) -> None:
         self._metrics.model_fallbacks.labels(gone, comes, reason).inc()
         _log.warning("another model takes over", extra={"model": gone, "fallback": comes, "reason": reason})
         if context.spoken:

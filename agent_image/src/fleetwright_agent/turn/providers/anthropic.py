@@ -14,7 +14,7 @@ from langchain_core.messages import AnyMessage
 from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field, SecretStr
 
-from fleetwright_agent.config.model import Endpoint
+from fleetwright_agent.config.model import Endpoint, OtherModel
 from fleetwright_agent.turn.providers.spoken import Spoken, thought_of
 
 _NO_KEY = "none"
@@ -48,8 +48,8 @@ class AnthropicChat(Spoken, ChatAnthropic):
         client: anthropic.AsyncClient = self.client
         return client
 
-    def named(self, model: str) -> Self:
-        return self.model_copy(update={"model": model})
+    def other(self, model: OtherModel) -> Self:
+        return self.model_copy(update={"model": model.name, "endpoint": model.at(self.endpoint)})
 
     def cap(self, tokens: int) -> dict[str, Any]:
         return {"max_tokens": tokens}
@@ -66,7 +66,11 @@ class AnthropicChat(Spoken, ChatAnthropic):
         return message.model_copy(update={"content": [*blocks[:-1], {**last, "cache_control": _KEEP}]})
 
     def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Any:
-        """The loop says its choice as chat completions do."""
+        """The loop says its choice as chat completions do.
+
+        That no tool may be called is left to the prompt: another choice than before, and nothing of the conversation is
+        found in what the provider keeps of it.
+        """
         return super().bind_tools(tools, tool_choice=_choice(tool_choice), **kwargs)
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
@@ -78,7 +82,7 @@ class AnthropicChat(Spoken, ChatAnthropic):
 
 def _choice(wanted: Any) -> Any:
     if wanted == "none":
-        return {"type": "none"}
+        return None
     return {"type": "tool", "name": wanted["function"]["name"]} if isinstance(wanted, dict) else wanted
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
-_AT_LIMIT: Final = {"length", "max_tokens", "MAX_TOKENS"}
+_AT_LIMIT: Final = {"length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"}
 
 
 class End(Enum):

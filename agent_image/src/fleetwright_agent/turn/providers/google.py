@@ -15,7 +15,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_google_genai import ChatGoogleGenerativeAI
 from pydantic import SecretStr, model_validator
 
-from fleetwright_agent.config.model import Endpoint
+from fleetwright_agent.config.model import Endpoint, OtherModel
 from fleetwright_agent.turn.failures import MalformedToolCall
 from fleetwright_agent.turn.providers.spoken import Spoken, thought_of
 
@@ -40,8 +40,8 @@ class GoogleChat(Spoken, ChatGoogleGenerativeAI):
         assert self.client is not None  # noqa: S101 - `build` sets it
         return self.client.aio
 
-    def named(self, model: str) -> Self:
-        return self.model_copy(update={"model": model})
+    def other(self, model: OtherModel) -> Self:
+        return self.model_copy(update={"model": model.name, "endpoint": model.at(self.endpoint)})
 
     def cap(self, tokens: int) -> dict[str, Any]:
         return {"max_output_tokens": tokens}

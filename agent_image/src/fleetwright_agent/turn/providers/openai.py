@@ -8,7 +8,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
-from fleetwright_agent.config.model import Endpoint
+from fleetwright_agent.config.model import Endpoint, OtherModel
 from fleetwright_agent.turn.providers.called import EXTRA, Called, returned
 from fleetwright_agent.turn.providers.spoken import Spoken
 
@@ -16,8 +16,8 @@ from fleetwright_agent.turn.providers.spoken import Spoken
 class OpenAIChat(Spoken, ChatOpenAI):
     called: Called = Field(default_factory=Called, exclude=True)
 
-    def named(self, model: str) -> Self:
-        return self.model_copy(update={"model_name": model})
+    def other(self, model: OtherModel) -> Self:
+        return self.model_copy(update={"model_name": model.name, "endpoint": model.at(self.endpoint)})
 
     def cap(self, tokens: int) -> dict[str, Any]:
         return {"max_completion_tokens": tokens}
