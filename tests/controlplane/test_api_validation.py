@@ -46,6 +46,39 @@ def test_a_documented_sample_is_accepted(space, body):
     space.create(body)
 
 
+def pieces() -> list:
+    """Of the guides: what they show of a spec, as an object that has what it leaves out."""
+    found = []
+    for page in sorted((ROOT / "docs/guides").glob("*.md")):
+        blocks = [block.split("```")[0] for block in page.read_text().split("```yaml\n")[1:]]
+        bodies = [body for block in blocks for body in yaml.safe_load_all(block) if set(body) == {"spec"}]
+        found += [pytest.param(_whole(body["spec"]), id=f"{page.name} {n}") for n, body in enumerate(bodies, 1)]
+    return found
+
+
+def _whole(spec: dict) -> dict:
+    if "source" in spec:
+        return {**SKILL, "spec": spec}
+    if "remote" in spec or "workload" in spec:
+        return {**SERVER, "spec": spec}
+    own = {**AGENT["spec"], **spec, "model": {**AGENT["spec"]["model"], **spec.get("model", {})}}
+    if "instructionsFrom" in spec:
+        del own["instructions"]
+    return {**AGENT, "spec": own}
+
+
+@pytest.mark.parametrize("body", pieces())
+def test_what_a_guide_shows_of_a_spec_is_accepted_by_a_strict_client(admin, space, body):
+    _create_strictly(admin, space, body)
+
+
+def _create_strictly(admin, space, body: dict) -> None:
+    body = {**body, "metadata": {**body["metadata"], "namespace": space.name}}
+    plural = {"Agent": "agents", "Skill": "skills", "McpServer": "mcpservers"}[body["kind"]]
+    path = f"/apis/fleetwright.dev/v1alpha1/namespaces/{space.name}/{plural}?fieldValidation=Strict"
+    admin.request("POST", path, body)
+
+
 def _changed(base: dict, path: str, value: object) -> dict:
     body = copy.deepcopy(base)
     *way, last = path.split(".")
@@ -410,12 +443,8 @@ def test_a_volume_cannot_shrink_or_change_its_class(space, refusal):
 
 @pytest.mark.parametrize("base", [AGENT, SKILL, SERVER], ids=["Agent", "Skill", "McpServer"])
 def test_an_unknown_field_is_refused_by_a_strict_client(admin, space, refusal, base):
-    body = _changed(base, "spec.nonsense", "x")
-    body["metadata"]["namespace"] = space.name
-    plural = {"Agent": "agents", "Skill": "skills", "McpServer": "mcpservers"}[base["kind"]]
-    path = f"/apis/fleetwright.dev/v1alpha1/namespaces/{space.name}/{plural}?fieldValidation=Strict"
     with pytest.raises(refusal, match=r'unknown field "spec\.nonsense"'):
-        admin.request("POST", path, body)
+        _create_strictly(admin, space, _changed(base, "spec.nonsense", "x"))
 
 
 def test_an_absent_object_is_created_and_an_existing_one_is_not_touched(space, refusal):
