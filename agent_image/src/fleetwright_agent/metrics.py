@@ -23,6 +23,7 @@ _PASSED_ON: Final = (
     "model_rate_limited",
     "model_timeout",
     "model_unauthorized",
+    "model_unpaid",
     "model_unreachable",
 )
 """Why a call of a model fails that another one may answer."""
@@ -116,7 +117,9 @@ class Metrics:
         self.llm_cut_answers = make.counter(
             "llm_cut_answers_total", "Answers that end where they were as long as they may be.", "model"
         )
-        self.llm_unpriced_calls = make.counter("llm_unpriced_calls_total", "Calls of a model without a price.", "model")
+        self.llm_unpriced_calls = make.counter(
+            "llm_unpriced_calls_total", "Calls of which the cost is not known.", "model"
+        )
         self.model_fallbacks = make.counter(
             "model_fallbacks_total", "Calls that another model took over.", "from", "to", "reason"
         )
