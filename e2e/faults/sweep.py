@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import uvloop
 from e2e.cluster.control_plane import ControlPlane
 from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, losses
 from e2e.faults.crew import Crew, Place, scene_of
@@ -111,9 +110,8 @@ async def _dealt(place: Place, *, every: int) -> Findings:
 
 
 def carried_out(work: Work) -> Findings:
-    """In a process of its own, which passes on everything that an operator says and hears."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work())
+    """In a process of its own."""
+    return asyncio.run(work())
 
 
 async def _reference(place: Place) -> References:
