@@ -1,35 +1,49 @@
-"""Where the API server listens is denied to agents if it is public, and followed without haste."""
+"""Where the API server listens is denied to agents, and followed without haste."""
 
 import ipaddress
 from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.cluster.api_server import ApiServerMoved, public_addresses
+from fleetwright_operator.cluster.api_server import ApiServer, ApiServerMoved, api_server, denying
 from fleetwright_operator.errors import Forbidden
 
 
 def endpoints(*addresses, family="IPv4"):
     metadata = {"name": "kubernetes", "namespace": "default"}
     found = [{"addresses": [address]} for address in addresses]
-    return {"kind": "EndpointSlice", "metadata": metadata, "addressType": family, "endpoints": found}
+    ports = [{"name": "https", "port": 6443, "protocol": "TCP"}]
+    return {
+        "kind": "EndpointSlice",
+        "metadata": metadata,
+        "addressType": family,
+        "endpoints": found,
+        "ports": ports,
+    }
 
 
 SLICES = [
-    pytest.param(endpoints("34.1.2.3", "10.0.0.5"), ["34.1.2.3/32"], id="a public address among private ones"),
-    pytest.param(endpoints("2a00::1", "fd00::1", family="IPv6"), ["2a00::1/128"], id="of version 6"),
-    pytest.param(endpoints("192.168.1.2"), [], id="a private address, which is not outside anyway"),
-    pytest.param(endpoints("api.example.com", family="FQDN"), [], id="a name"),
-    pytest.param({**endpoints(), "endpoints": None}, [], id="nobody ready"),
-    pytest.param(None, [], id="a cluster that does not tell"),
+    pytest.param(
+        endpoints("34.1.2.3", "10.0.0.5"), ["34.1.2.3/32"], ["10.0.0.5 6443"], id="a public address among private ones"
+    ),
+    pytest.param(endpoints("2a00::1", "fd00::1", family="IPv6"), ["2a00::1/128"], ["fd00::1 6443"], id="of version 6"),
+    pytest.param(
+        endpoints("192.168.1.2"), [], ["192.168.1.2 6443"], id="a private address, of which the port is denied"
+    ),
+    pytest.param({**endpoints("192.168.1.2"), "ports": None}, [], [], id="at no port yet"),
+    pytest.param(endpoints("api.example.com", family="FQDN"), [], [], id="a name"),
+    pytest.param({**endpoints(), "endpoints": None}, [], [], id="nobody ready"),
+    pytest.param(None, [], [], id="a cluster that does not tell"),
 ]
 
 
-@pytest.mark.parametrize(("found", "wanted"), SLICES)
-async def test_the_public_addresses_of_the_api_server_are_found(api, found, wanted):
+@pytest.mark.parametrize(("found", "public", "private"), SLICES)
+async def test_the_addresses_of_the_api_server_are_found(api, settings, found, public, private):
     if found:
         api.put(found)
-    assert sorted(map(str, await public_addresses(api))) == wanted
+    seen = denying(settings, await api_server(api))
+    assert sorted(map(str, seen.denied_ranges)) == public
+    assert sorted(f"{ip} {port}" for ip, port in seen.api_server) == private
 
 
 async def test_a_missing_right_is_told_with_its_remedy_and_stops_nothing(api, caplog):
@@ -37,7 +51,7 @@ async def test_a_missing_right_is_told_with_its_remedy_and_stops_nothing(api, ca
         raise Forbidden("endpointslices is forbidden")
 
     api.get = refuse
-    assert await public_addresses(api) == frozenset()
+    assert await api_server(api) == ApiServer()
     (line,) = caplog.records
     assert "network.deniedRanges" in line.remedy
 
@@ -71,6 +85,16 @@ async def test_an_address_that_goes_and_comes_back_changes_nothing(api, make_wor
     await resynced(api, make_world, known)
     api.put(endpoints("34.1.2.3", "34.1.2.4"))
     await resynced(api, make_world, known)
+
+
+async def test_a_new_private_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):
+    api.put(endpoints("10.0.0.5"))
+    with pytest.raises(ApiServerMoved, match=r"10\.0\.0\.5 port 6443"):
+        await resynced(api, make_world, settings)
+    known = denying(settings, await api_server(api))
+    await resynced(api, make_world, known)
+    api.put(endpoints("10.0.0.6"))
+    assert denying(known, await api_server(api)).api_server > known.api_server, "what was seen stays denied"
 
 
 async def test_an_installation_that_does_not_want_it_never_asks(api, make_world, settings):

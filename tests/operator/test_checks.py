@@ -295,6 +295,71 @@ async def test_a_server_and_a_skill_that_lead_to_what_is_denied_are_refused_too(
     assert world.conditions("Skill", "far")["Accepted"][1] == "InvalidAddress"
 
 
+API_SERVER = frozenset({(ipaddress.ip_address("10.0.0.5"), 6443), (ipaddress.ip_address("10.96.0.1"), 443)})
+
+
+def egress(cidr, **port):
+    return {"network": {"egress": [{"to": {"ipBlock": {"cidr": cidr}}, "ports": [port]}]}}
+
+
+def receivers(cidr):
+    return {"a2a": {"push": {"allowedCIDRs": [cidr]}}}
+
+
+NAMING_IT = [
+    pytest.param({"model": {"name": "m", "baseURL": "https://10.0.0.5:6443/v1"}}, "InvalidAddress", id="as a model"),
+    pytest.param({"model": {"name": "m", "baseURL": "https://10.96.0.1/v1"}}, "InvalidAddress", id="by its Service"),
+    pytest.param(
+        {"model": {"name": "m", "baseURL": "https://[64:ff9b::a00:5]:6443/v1"}}, "InvalidAddress", id="through NAT64"
+    ),
+    pytest.param(egress("10.0.0.5/32", port=6443), "InvalidRange", id="as a range of one"),
+    pytest.param(receivers("10.0.0.5/32"), "InvalidRange", id="as a receiver"),
+]
+NOT_IT = [
+    pytest.param({"model": {"name": "m", "baseURL": "http://10.0.0.5:11434/v1"}}, id="something else of that machine"),
+    pytest.param(egress("10.0.0.5/32", port=11434), id="a range of one with another port"),
+    pytest.param(egress("10.0.0.5/32", port=6443, protocol="UDP"), id="a range of one with another protocol"),
+    pytest.param(egress("10.0.0.0/24", port=6443), id="a wide range that holds it"),
+    pytest.param(receivers("10.0.0.0/24"), id="a wide range of receivers"),
+]
+
+
+async def accepted(api, make_world, settings, *bodies):
+    world = make_world(api, replace(settings, api_server=API_SERVER))
+    for body in bodies:
+        api.put(body)
+    await world.start()
+    await world.settle()
+    await world.stop()
+    return [world.conditions(body["kind"], body["metadata"]["name"])["Accepted"] for body in bodies]
+
+
+@pytest.mark.parametrize(("spec", "reason"), NAMING_IT)
+async def test_nobody_names_the_api_server_itself(api, objects, make_world, settings, spec, reason):
+    ((status, found, message),) = await accepted(api, make_world, settings, objects.agent(**spec))
+    assert (status, found) == ("False", reason)
+    assert "is the API server, which no agent of this installation may reach" in message
+    assert not api.has("NetworkPolicy", "poet")
+
+
+@pytest.mark.parametrize("spec", NOT_IT)
+async def test_what_only_lies_beside_the_api_server_may_be_named(api, objects, make_world, settings, spec):
+    ((status, _, _),) = await accepted(api, make_world, settings, objects.agent(**spec))
+    assert status == "True"
+
+
+async def test_neither_a_server_nor_a_skill_names_the_api_server(api, objects, make_world, settings):
+    haiku, needs = objects.skill(), [{"ipBlock": {"cidr": "10.0.0.5/32"}, "ports": [443, 6443]}]
+    found = await accepted(
+        api,
+        make_world,
+        settings,
+        objects.custom(names.MCP_SERVER, "tools", {"remote": {"url": "https://10.0.0.5:6443/mcp"}}),
+        {**haiku, "spec": {**haiku["spec"], "permissions": {"egress": needs}}},
+    )
+    assert [reason for _, reason, _ in found] == ["InvalidAddress", "InvalidPermission"]
+
+
 async def test_wider_rules_go_around_what_the_installation_denies(api, objects, make_world, denying):
     world = make_world(api, denying)
     rule = {"to": {"ipBlock": {"cidr": "9.0.0.0/8"}}, "ports": [{"port": 25}]}

@@ -1,5 +1,6 @@
 """What surrounds the work: settings, catalog, probes, logs, the reports of agents."""
 
+import ipaddress
 import json
 import logging
 import sys
@@ -38,6 +39,20 @@ def test_settings_come_from_the_environment(tmp_path):
     assert found.token_lead_seconds == 20
     assert found.catalog.lookup("m").price == {"inputPerMillion": "1", "outputPerMillion": "2"}
     assert found.catalog.lookup("unknown") == ModelDefaults()
+
+
+SERVICE = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+API_SERVICES = [
+    pytest.param(SERVICE, {(ipaddress.ip_address("10.96.0.1"), 443)}, id="an address"),
+    pytest.param({**SERVICE, "KUBERNETES_SERVICE_HOST": "api.example.com"}, set(), id="a name"),
+    pytest.param({**SERVICE, "FLEETWRIGHT_DENY_API_SERVER": "false"}, set(), id="not to be denied"),
+    pytest.param({}, set(), id="no pod"),
+]
+
+
+@pytest.mark.parametrize(("environment", "wanted"), API_SERVICES)
+def test_the_service_of_the_api_server_is_told_by_the_pod(environment, wanted):
+    assert settings_from(environment).api_server == wanted
 
 
 FAMILIES = [

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_operator import logs
 from fleetwright_operator.cluster.api import KubernetesApi
-from fleetwright_operator.cluster.api_server import ApiServerMoved, public_addresses
+from fleetwright_operator.cluster.api_server import ApiServerMoved, api_server, denying
 from fleetwright_operator.cluster.feed import LOST
 from fleetwright_operator.cluster.login import login
 from fleetwright_operator.errors import OperatorError
@@ -94,11 +94,10 @@ async def _stand_by_and_lead(
 
 
 async def _seeing_the_api_server(api: KubernetesApi, settings: Settings) -> Settings:
-    """With its public addresses denied. Without them no policy is written, or the ones there are would be opened."""
+    """With it denied. Without them no policy is written, or the ones there are would be opened."""
     while settings.deny_api_server:
         try:
-            found = sorted(await public_addresses(api), key=str)
-            return replace(settings, denied_ranges=tuple(dict.fromkeys([*settings.denied_ranges, *found])))
+            return denying(settings, await api_server(api))
         except LOST as error:
             logger.warning("cannot look for the API server yet", extra={"why": str(error) or repr(error)})
             await asyncio.sleep(1)

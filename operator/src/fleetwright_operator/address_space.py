@@ -7,11 +7,12 @@ documents for the addresses of their metadata services.
 """
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
+Endpoint = tuple[Ip, int]
 
 
 def _networks(*texts: str) -> tuple[Network, ...]:
@@ -108,6 +109,11 @@ def holds(networks: Iterable[Network], ip: Ip) -> Network | None:
     """The first of the networks that leads to this address, also through an IPv4 address inside it."""
     addresses = {ip, embedded(ip)}
     return next((network for network in networks if any(address in network for address in addresses)), None)
+
+
+def listening(endpoints: Iterable[Endpoint], ports: Container[int]) -> frozenset[Ip]:
+    """The addresses of those endpoints that have one of these ports."""
+    return frozenset(ip for ip, port in endpoints if port in ports)
 
 
 def embedded(ip: Ip) -> Ip:

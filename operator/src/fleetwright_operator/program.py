@@ -161,7 +161,7 @@ class Program:
         try:
             await self._list_all()
             if self.settings.deny_api_server:
-                await check_api_server(self._api, self.settings.denied_ranges)
+                await check_api_server(self._api, self.settings)
         except LOST as error:
             logger.warning("resync failed", extra={"why": str(error) or repr(error)})
             return False
@@ -216,7 +216,7 @@ async def lead(program: Program, vitals: Vitals, hold: Coroutine[Any, Any, None]
     Raises:
         LeaseLost: Another process may be writing already.
         LeaseLapsed: The API server is out of reach; nobody writes.
-        ApiServerMoved: It has another public address by now, which agents must not reach.
+        ApiServerMoved: It listens elsewhere by now, where agents must not reach it.
     """
     holding = asyncio.create_task(hold)
     listing = asyncio.create_task(_listed(program))

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from fleetwright_operator import durations
-from fleetwright_operator.address_space import Network, covers_the_outside
+from fleetwright_operator.address_space import Endpoint, Network, covers_the_outside
 from fleetwright_operator.bearer import LEAD
 from fleetwright_operator.catalog import Catalog, parse_catalog
 from fleetwright_operator.rotation import SHORTEST, Rotation
@@ -81,6 +81,8 @@ class Settings:
     """What no agent may reach whatever its spec says; the API server's public addresses are added to it."""
     stated_ranges: tuple[Network, ...] = ()
     """Of these, what the installation names. Agents are told of it, and not of what comes and goes by itself."""
+    api_server: frozenset[Endpoint] = frozenset()
+    """Where it listens at addresses that are not public: no spec may name one of these at its port."""
     deny_api_server: bool = True
     """Whether those are looked for."""
     cilium: Cilium = Cilium.OFF
@@ -115,6 +117,9 @@ class Settings:
         return (self.lease_namespace, self.card_keys_name)
 
 
+_DENY_API_SERVER = "FLEETWRIGHT_DENY_API_SERVER"
+
+
 def settings_from(environ: Mapping[str, str]) -> Settings:
     """The settings of an environment.
 
@@ -138,7 +143,8 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         operator=_pods(environ, "FLEETWRIGHT_OPERATOR_PODS"),
         denied_ranges=_networks(environ, "FLEETWRIGHT_DENIED_RANGES"),
         stated_ranges=_networks(environ, "FLEETWRIGHT_DENIED_RANGES"),
-        deny_api_server=_switch(environ, "FLEETWRIGHT_DENY_API_SERVER", base.deny_api_server),
+        api_server=_api_service(environ) if _switch(environ, _DENY_API_SERVER, base.deny_api_server) else frozenset(),
+        deny_api_server=_switch(environ, _DENY_API_SERVER, base.deny_api_server),
         cilium=_cilium(environ, "FLEETWRIGHT_CILIUM", base.cilium),
         ip_families=_families(environ, "POD_IPS", base.ip_families),
         identity=environ.get("POD_NAME", base.identity),
@@ -245,6 +251,15 @@ def _networks(environ: Mapping[str, str], name: str) -> tuple[Network, ...]:
     if whole := next(filter(covers_the_outside, found), None):
         raise ValueError(f"{name}: {whole} is all there is outside: name less")
     return found
+
+
+def _api_service(environ: Mapping[str, str]) -> frozenset[Endpoint]:
+    """The address of the API server's Service, as Kubernetes tells each pod; a name opens nothing private anyway."""
+    try:
+        ip = ipaddress.ip_address(environ["KUBERNETES_SERVICE_HOST"])
+        return frozenset({(ip, int(environ["KUBERNETES_SERVICE_PORT"]))})
+    except (KeyError, ValueError):
+        return frozenset()
 
 
 def _switch(environ: Mapping[str, str], name: str, default: bool) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.address_space import Network
+from fleetwright_operator.address_space import Network, listening
 from fleetwright_operator.desired.egress import Route
 from fleetwright_operator.desired.ingress import Entrance
 from fleetwright_operator.desired.ranges import block_peer, block_problems
@@ -39,7 +39,10 @@ def range_problems(agent: Agent, settings: Settings) -> Iterator[str]:
     yield from ingress_problems(agent)
     for i, rule in enumerate(_network(agent).get("egress", ())):
         if block := rule["to"].get("ipBlock"):
-            yield from block_problems(f"spec.network.egress[{i}].to.ipBlock", block, denied=settings.denied_ranges)
+            ports = {port["port"] for port in rule["ports"] if port.get("protocol", "TCP") == "TCP"}
+            closed = listening(settings.api_server, ports)
+            field = f"spec.network.egress[{i}].to.ipBlock"
+            yield from block_problems(field, block, denied=settings.denied_ranges, closed=closed)
 
 
 def ingress_problems(agent: Agent) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fleetwright_operator import names
-from fleetwright_operator.address_space import METADATA, Ip, embedded, holds, outside
+from fleetwright_operator.address_space import METADATA, Ip, embedded, holds, listening, outside
 from fleetwright_operator.settings import Settings
 
 _NUMBER = re.compile("[0-9]+|0x[0-9a-f]*")
@@ -81,6 +81,8 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
         _refuse_local(ip)
         if found := holds(settings.denied_ranges, ip):
             raise UnusableAddress(f"{ip} lies in {found}, which no agent of this installation may reach")
+        if {ip, embedded(ip)} & listening(settings.api_server, {port}):
+            raise UnusableAddress(f"{ip} port {port} is the API server, which no agent of this installation may reach")
         return Address(host=host, port=port, ip=str(ip))
     if host == "localhost" or host.endswith(".localhost"):
         raise UnusableAddress(f"{host} is the agent's own pod: name a Service or a host that others can reach")

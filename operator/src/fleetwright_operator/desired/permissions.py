@@ -7,6 +7,7 @@ no server with it.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fleetwright_operator.address_space import listening
 from fleetwright_operator.desired.addresses import Address, UnusableAddress, parse_address
 from fleetwright_operator.desired.ranges import block_peer, block_problems
 from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools
@@ -29,7 +30,8 @@ def permission_problems(permissions: Permissions, *, namespace: str, settings: S
         if ("host" in need) == ("ipBlock" in need):
             yield f"{field} needs exactly one of host and ipBlock"
         elif "ipBlock" in need:
-            yield from block_problems(f"{field}.ipBlock", need["ipBlock"], denied=settings.denied_ranges)
+            closed = listening(settings.api_server, need["ports"])
+            yield from block_problems(f"{field}.ipBlock", need["ipBlock"], denied=settings.denied_ranges, closed=closed)
         else:
             yield from _host_problems(f"{field}.host", need, namespace=namespace, settings=settings)
 

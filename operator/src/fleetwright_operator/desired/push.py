@@ -44,9 +44,10 @@ def is_open(agent: Agent) -> bool:
 
 
 def push_range_problems(agent: Agent, settings: Settings) -> Iterator[str]:
+    closed = {ip for ip, _ in settings.api_server}
     for number, cidr in enumerate(_cidrs(agent)):
         field = f"{_FIELD}.allowedCIDRs[{number}]"
-        for problem in block_problems(field, {"cidr": cidr}, denied=settings.denied_ranges):
+        for problem in block_problems(field, {"cidr": cidr}, denied=settings.denied_ranges, closed=closed):
             yield problem.replace(f"{field}.cidr", field)
 
 

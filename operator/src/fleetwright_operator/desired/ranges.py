@@ -5,10 +5,10 @@ cloud's metadata, or what the installation denies to every agent, loses them.
 """
 
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleetwright_operator.address_space import METADATA, Network, contains, is_inside, missing
+from fleetwright_operator.address_space import METADATA, Ip, Network, contains, embedded, is_inside, missing
 
 
 def block_peer(block: Mapping[str, Any], *, denied: Sequence[Network] = ()) -> dict[str, Any]:
@@ -19,8 +19,12 @@ def block_peer(block: Mapping[str, Any], *, denied: Sequence[Network] = ()) -> d
     return {"ipBlock": {"cidr": block["cidr"], **({"except": less} if less else {})}}
 
 
-def block_problems(field: str, block: Mapping[str, Any], *, denied: Sequence[Network] = ()) -> Iterator[str]:
-    """Why the API server or this installation would refuse this range."""
+def block_problems(
+    field: str, block: Mapping[str, Any], *, denied: Sequence[Network] = (), closed: Container[Ip] = ()
+) -> Iterator[str]:
+    """Why the API server or this installation would refuse this range. `closed` are addresses of the API server itself:
+    one alone is named on purpose, while a wide range may hold it without meaning it.
+    """
     try:
         whole = ipaddress.ip_network(block["cidr"])
     except ValueError:
@@ -28,6 +32,9 @@ def block_problems(field: str, block: Mapping[str, Any], *, denied: Sequence[Net
         return
     if found := next((network for network in denied if contains(network, whole)), None):
         yield f"{field}.cidr {block['cidr']} lies in {found}, which no agent of this installation may reach: remove it"
+    if whole.num_addresses == 1 and embedded(whole.network_address) in closed:
+        forbidden = "which no agent of this installation may reach: remove it"
+        yield f"{field}.cidr {block['cidr']} is the API server, {forbidden}"
     for text in block.get("except", ()):
         try:
             inside = ipaddress.ip_network(text)
