@@ -142,6 +142,24 @@ async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world,
     assert api.has("Service", "poet")
 
 
+async def test_a_child_whose_label_was_stripped_unseen_is_found_by_the_next_list_and_keeps_what_it_holds(
+    world, api, objects
+):
+    """O8: the list is younger than the child that it misses."""
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    names = {"Secret": "poet-client-default", "Deployment": "poet"}
+    before = {kind: api.find(kind, name) for kind, name in names.items()}
+    for kind, name in names.items():
+        api.edit(kind, name, {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}})
+    await world.program.feed.list_all(WATCHED)
+    await world.settle()
+    for kind, name in names.items():
+        assert api.find(kind, name)["metadata"]["labels"] == before[kind]["metadata"]["labels"]
+    assert api.find("Secret", names["Secret"])["data"] == before["Secret"]["data"]
+
+
 async def test_nothing_is_made_again_or_complained_of_in_a_namespace_that_goes(world, api, objects):
     """O10"""
     api.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "namespace": ""}})
