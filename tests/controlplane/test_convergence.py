@@ -42,6 +42,9 @@ EDITS = [
     pytest.param("Service", {"metadata": {"labels": None}}, id="a service without its labels"),
     pytest.param("Deployment", {"spec": {"replicas": 3}}, id="a deployment scaled by hand"),
     pytest.param(
+        "Deployment", {"spec": {"strategy": {"type": "RollingUpdate"}}}, id="a deployment of another strategy"
+    ),
+    pytest.param(
         "Deployment",
         {"spec": {"template": {"spec": {"automountServiceAccountToken": True}}}},
         id="a deployment that hands out cluster credentials",

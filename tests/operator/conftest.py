@@ -242,6 +242,9 @@ class MemoryApi:
 
         return self._write("merge", {"kind": resource.kind, "metadata": {"name": name}}, write)
 
+    async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
+        return await self.merge(resource, namespace, name, patch)
+
     async def take_over(self, resource: Resource, body: Object) -> Object:
         return await self.apply(resource, body)
 

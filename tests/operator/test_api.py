@@ -173,6 +173,18 @@ async def test_a_watch_yields_events_and_says_when_it_is_too_old(api, stub):
     assert stub.asked[0].query["resourceVersion"] == "6"
 
 
+async def test_what_a_merge_sets_belongs_to_nobody_though_a_controller_writes_between_its_two_requests(api, stub):
+    def seen(version: str) -> web.Response:
+        managers = [{"manager": "fleetwright", "operation": operation} for operation in ("Apply", "Update")]
+        return answer(metadata={"uid": "u", "resourceVersion": version, "managedFields": managers})
+
+    stub.answers += [seen("5"), answer(409, message="modified"), seen("6"), answer(metadata={})]
+    await api.merge_unowned(CONFIG_MAPS, "shop", "x", {"metadata": {"labels": {"a": "b"}}})
+    assert [request.method for request in stub.asked] == ["PATCH", "PATCH", "GET", "PATCH"]
+    left = [{"manager": "fleetwright", "operation": "Apply"}]
+    assert json.loads(stub.bodies[-1]) == {"metadata": {"uid": "u", "resourceVersion": "6", "managedFields": left}}
+
+
 async def test_the_last_line_of_a_log_is_asked_for_as_text(api, stub):
     stub.answers += [web.Response(text='{"tools": []}\n'), answer(400, message="container is waiting to start")]
     assert await api.read_log("shop", "tools-probe-1", limit=100) == '{"tools": []}\n'

@@ -16,11 +16,12 @@ from aiohttp.abc import AbstractStreamWriter
 
 from fleetwright_operator import names
 from fleetwright_operator.cluster.port import LEASES, PODS, Kept, Listing, Object, Resource
-from fleetwright_operator.errors import Missing, Waiting, api_error
+from fleetwright_operator.errors import Collision, Missing, Waiting, api_error
 
 _CHUNK = 100
 _CONNECTIONS = 32
 _CONNECT_SECONDS = 5
+_DISOWNING_TRIES = 5
 _METADATA = "PartialObjectMetadata"
 _OF_LEASES = f"/apis/{LEASES.group}/"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -120,16 +121,25 @@ class KubernetesApi:
         query = {"fieldManager": names.FIELD_MANAGER}
         return await self._request("PATCH", resource.path(namespace, name), body=patch, query=query, content=_MERGE)
 
+    async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
+        body = await self.merge(resource, namespace, name, patch)
+        for tries_left in reversed(range(_DISOWNING_TRIES)):
+            try:
+                return await self.merge(resource, namespace, name, {"metadata": _disowning(body["metadata"])})
+            except Collision:  # a controller wrote its status meanwhile
+                if not tries_left:
+                    raise
+                body = await self.get(resource, namespace, name)
+        raise AssertionError("the last try returns or raises")
+
     async def take_over(self, resource: Resource, body: Object) -> Object:
         metadata = body["metadata"]
-        place, uid = (metadata["namespace"], metadata["name"]), {"uid": metadata["uid"]}
         content = {key: value for key, value in body.items() if key not in {"apiVersion", "kind", "metadata"}}
-        merged = (await self.merge(resource, *place, {**content, "metadata": uid}))["metadata"]
-        # The merge made us an owner of another kind, which would keep fields alive that a later apply drops.
-        ours = (names.FIELD_MANAGER, "Update")
-        owners = [owner for owner in merged["managedFields"] if (owner["manager"], owner["operation"]) != ours]
-        version = {"resourceVersion": merged["resourceVersion"]}
-        await self.merge(resource, *place, {"metadata": {**uid, **version, "managedFields": owners}})
+        if strategy := content.get("spec", {}).get("strategy"):
+            # Whoever chose another one has left the settings of that, which are an error beside ours.
+            content["spec"] = {**content["spec"], "strategy": {"rollingUpdate": None, **strategy}}
+        patch = {**content, "metadata": {"uid": metadata["uid"]}}
+        await self.merge_unowned(resource, metadata["namespace"], metadata["name"], patch)
         return await self.apply(resource, body)
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
@@ -231,6 +241,13 @@ class KubernetesApi:
                     raise await _failure(answer)
             await self._log_in_again(credentials)
         raise AssertionError("the second answer is returned or raised")
+
+
+def _disowning(metadata: Object) -> Object:
+    """A merge made us an owner of another kind, which would keep fields alive that a later apply drops."""
+    ours = (names.FIELD_MANAGER, "Update")
+    owners = [owner for owner in metadata["managedFields"] if (owner["manager"], owner["operation"]) != ours]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "managedFields": owners}
 
 
 def _chosen(resource: Resource) -> dict[str, str]:

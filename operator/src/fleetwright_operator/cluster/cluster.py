@@ -190,7 +190,7 @@ class Cluster:
             return
         self._guard()
         patch = {"metadata": {"labels": wanted["metadata"]["labels"], "uid": entry.uid}}
-        answer = await self._api.merge(RESOURCES[entry.kind], entry.namespace, entry.name, patch)
+        answer = await self._api.merge_unowned(RESOURCES[entry.kind], entry.namespace, entry.name, patch)
         self._wrote("label", entry.kind, answer)
 
     async def _update(self, wanted: Object, entry: Entry) -> None:
