@@ -11,6 +11,7 @@ from e2e.plane.client import Refusal, path_of
 
 CRDS = Path(__file__).parents[2] / "crds"
 GOOD_MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1"}
+HALF_A_LETTER = '---\nname: half-a-letter\ndescription: "a \\ud800 b"\n---\nx'
 MALFORMED = {
     "Agent": {
         "no-spec": {},
@@ -46,6 +47,8 @@ MALFORMED = {
         "no-files": {"source": {"inline": {}}},
         "files-are-a-list": {"source": {"inline": {"files": []}}},
         "a-nameless-config-map": {"source": {"configMap": {}}},
+        # A request cannot bring half a letter itself: the API server replaces it.
+        "half-a-letter": {"source": {"inline": {"files": {"SKILL.md": HALF_A_LETTER}}}},
     },
     "McpServer": {
         "nowhere": {},

@@ -273,6 +273,7 @@ class MemoryApi:
 
     def _write(self, verb: str, body: Object, act: Callable[[], Object]) -> Object:
         what = f"{verb} {body['kind']} {body['metadata']['name']}"
+        json.dumps(body, ensure_ascii=False).encode()  # as it would be sent
         number = len(self.writes)
         self.writes.append(what)
         if fault := self.fault(number, what):

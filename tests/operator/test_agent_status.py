@@ -135,6 +135,21 @@ async def test_whatever_a_pod_answers_the_reader_goes_on(pods, body, heard):
     assert pods.heard[-1] == ("plain", SAID)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"message": "a \\ud800 \\ud83e\\udd8a"}', id="as an escape"),
+        pytest.param(b'{"message": "a \xed\xa0\x80 \xf0\x9f\xa6\x8a"}', id="as bytes"),
+    ],
+)
+async def test_half_a_letter_is_heard_as_one_that_could_not_be_read(pods, body):
+    pods.bodies["127.0.0.1"] = body
+    pods.there = [pod("a")]
+    async with pods.read():
+        await pods.until_asked(1)
+    assert pods.heard == [("a", {"message": "a \ufffd 🦊"})]
+
+
 async def test_who_does_not_answer_is_asked_less_and_less_often(pods):
     pods.bodies["127.0.0.1"] = b"nonsense"
     pods.there = [pod()]
