@@ -103,6 +103,31 @@ async def test_agents_that_are_ready_are_asked_once_a_minute_and_nobody_else(pod
     assert pods.heard == [("a", SAID)] * 2
 
 
+async def test_a_pod_with_an_address_of_the_other_family_is_asked_there():
+    try:
+        server = TestServer(web.Application(), host="::1")
+        server.app.router.add_get("/status", _says_it)
+        await server.start_server()
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    heard: asyncio.Queue[object] = asyncio.Queue()
+    reader = AgentStatusReader(
+        lambda: [pod("a", ip="::1")],
+        on_status=lambda _, document: heard.put_nowait(document),
+        clock=time.monotonic,
+        port=server.port or 0,
+    )
+    running = asyncio.create_task(reader.run())
+    async with server, asyncio.timeout(20):
+        assert await heard.get() == SAID
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def _says_it(_: web.Request) -> web.Response:
+    return web.json_response(SAID)
+
+
 async def test_a_pod_that_was_not_ready_meanwhile_is_asked_at_once(pods):
     pods.there = [pod("a")]
     async with pods.read():

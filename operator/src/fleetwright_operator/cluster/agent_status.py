@@ -101,7 +101,7 @@ class AgentStatusReader:
         return _Turn(failures, self._clock() + pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
 
     async def _read(self, session: aiohttp.ClientSession, pod: Entry) -> bool:
-        url = f"http://{pod.facts['podIP']}:{self._port}/status"
+        url = f"http://{_host(pod.facts['podIP'])}:{self._port}/status"
         try:
             # Not by the client's own timeout, which loses a cancellation that comes together with it.
             async with asyncio.timeout(self._patience), session.get(url, allow_redirects=False) as answer:
@@ -126,6 +126,11 @@ async def _bounded(content: aiohttp.StreamReader) -> bytes:
         if len(body) > _LIMIT:
             raise ValueError(f"the status is longer than {_LIMIT} bytes")
     return bytes(body)
+
+
+def _host(address: str) -> str:
+    """The address as a URL has it."""
+    return f"[{address}]" if ":" in address else address
 
 
 def _is_ready_agent(pod: Entry) -> bool:
