@@ -206,6 +206,30 @@ async def test_a_deletion_says_what_is_left_for_a_while(api, stub):
     assert left[0]["kind"] == "ConfigMap"
 
 
+async def test_the_lease_waits_for_nobody_who_waits_for_an_answer():
+    gate, waiting = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def handle(request: web.Request) -> web.Response:
+        if "leases" not in request.path:
+            waiting.release()
+            await gate.wait()
+        return answer(metadata={"name": "c", "namespace": "n"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    async with TestServer(app) as server:
+        login = partial(Credentials, f"http://{server.host}:{server.port}", "t")
+        async with KubernetesApi(login) as api, asyncio.timeout(20):
+            workers = [asyncio.ensure_future(api.get(CONFIG_MAPS, "n", "c")) for _ in range(64)]
+            for _ in range(32):
+                await waiting.acquire()
+            lease = await api.get(LEASES, "n", "c")
+            await api.replace(LEASES, lease)
+            assert not any(worker.done() for worker in workers)
+            gate.set()
+            await asyncio.gather(*workers)
+
+
 async def test_a_write_that_waited_for_its_connection_is_not_sent_once_another_process_may_write():
     held, gate, written = [True], asyncio.Event(), []
 

@@ -20,6 +20,7 @@ from fleetwright_operator.errors import Collision, Missing, Waiting, api_error
 
 _CHUNK = 100
 _CONNECTIONS = 32
+_CONNECTIONS_OF_LEASES = 2
 _CONNECT_SECONDS = 5
 _DISOWNING_TRIES = 5
 _METADATA = "PartialObjectMetadata"
@@ -75,6 +76,8 @@ class KubernetesApi:
         self._session = self._connect(connections=_CONNECTIONS)
         # Watches hold their connections: among the others they would leave none to write with.
         self._watches = self._connect(connections=0)
+        # The Lease must not wait for those who wait for answers: it is lost within seconds.
+        self._leases = self._connect(connections=_CONNECTIONS_OF_LEASES)
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,6 +87,7 @@ class KubernetesApi:
     ) -> None:
         await self._session.close()
         await self._watches.close()
+        await self._leases.close()
 
     async def list(
         self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None
@@ -224,7 +228,8 @@ class KubernetesApi:
         accept: str = "application/json",
     ) -> bytes:
         # Who may write is settled by writing Leases.
-        may_go = (lambda: True) if path.startswith(_OF_LEASES) else self._may_write
+        of_lease = path.startswith(_OF_LEASES)
+        session, may_go = (self._leases, lambda: True) if of_lease else (self._session, self._may_write)
         for attempt in range(2):
             data = None if body is None else _Write(_encoded(body), may_go)
             credentials = self._credentials
@@ -233,7 +238,7 @@ class KubernetesApi:
             # Not by the client's own timeout, which loses a cancellation that comes together with it.
             async with (
                 asyncio.timeout(self._request_seconds),
-                self._session.request(method, url, params=query, data=data, headers=headers) as answer,
+                session.request(method, url, params=query, data=data, headers=headers) as answer,
             ):
                 if answer.status < 400:
                     return await answer.read()
