@@ -178,14 +178,14 @@ async def test_probes_tell_standing_by_leading_and_ailing_apart():
         vitals.listed()
         assert await ask("/readyz") == 200
         now[0] = 300
-        vitals.lease_contact()
-        assert await ask("/healthz") == 200
+        vitals.asked()
+        assert (await ask("/healthz"), await ask("/readyz")) == (200, 200)
         now[0] = 380
-        vitals.lease_contact()
-        assert await ask("/healthz") == 503, "the last list is too old"
+        vitals.asked()
+        assert (await ask("/healthz"), await ask("/readyz")) == (200, 503), "the last list is too old"
         vitals.listed()
         now[0] = 450
-        assert await ask("/healthz") == 503, "the Lease is out of reach"
+        assert await ask("/healthz") == 503, "nothing has ended for a minute"
         assert await ask("/metrics") == 200
 
 
