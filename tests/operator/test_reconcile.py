@@ -1,5 +1,7 @@
 """The loop on the in-memory twin: what converges, what is written, what survives a fault at every write."""
 
+import asyncio
+
 import pytest
 
 from fleetwright_operator.cluster.port import WATCHED
@@ -113,6 +115,36 @@ async def test_a_poisoned_agent_keeps_its_own_pause_and_disturbs_nobody(world, a
     assert {world.conditions("Agent", name)["Programmed"][0] for name in good} == {"True"}
     tries = sum(write.endswith("Deployment poison") for write in api.writes)
     assert 1 <= tries <= 6
+
+
+REFUSALS = [
+    pytest.param(422, "Rejected", id="a rule that somebody made"),
+    pytest.param(403, "Forbidden", id="a right that is missing"),
+]
+
+
+@pytest.mark.parametrize(("code", "reason"), REFUSALS)
+async def test_what_the_api_server_refused_is_written_soon_after_it_would_take_it(world, api, objects, code, reason):
+    """O2, O3: no event tells of it."""
+    api.fault = lambda _, what: api_error(code, "no") if what.endswith("Deployment poet") else None
+    api.put(objects.agent())
+    await world.start()
+    await world.until(lambda: world.conditions("Agent", "poet").get("Programmed", ("",))[0] == "False")
+    assert world.conditions("Agent", "poet")["Programmed"][1] == reason
+    for _ in range(2):
+        await world.until(lambda: world.soonest() <= 1.8)
+        await asyncio.sleep(1.2)
+    api.fault = lambda *_: None
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][0] == "True")
+
+
+async def test_what_an_event_tells_of_when_it_is_mended_is_looked_at_once_a_minute(world, api, objects):
+    api.put({"kind": "Service", "metadata": {"name": "poet", "namespace": "shop"}, "spec": {"selector": {}}})
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Conflict"][0] == "True"
+    assert 50 < world.soonest() <= 60
 
 
 async def test_an_edit_of_an_owned_field_is_undone_and_an_unowned_field_is_not_fought_over(world, api, objects):
