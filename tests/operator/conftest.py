@@ -237,7 +237,8 @@ class MemoryApi:
         clean = {**patch, "metadata": metadata}
 
         def write() -> Object:
-            self._objects[key].own("merge", clean)
+            stored = self._objects[key]
+            stored.own("merge", _merged(stored.parts.get("merge", {}), clean))
             return self._changed(key, "MODIFIED")
 
         return self._write("merge", {"kind": resource.kind, "metadata": {"name": name}}, write)
