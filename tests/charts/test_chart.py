@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from fleetwright_operator import names
+from fleetwright_operator.catalog import MODEL_KEYS, PRICE_KEYS
 from fleetwright_operator.rotation import Rotation
 from fleetwright_operator.settings import settings_from
 
@@ -413,6 +414,12 @@ def test_every_value_is_described_by_the_schema():
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     assert set(values) == set(schema["properties"]) - {"global"}
+
+
+def test_a_model_of_the_catalog_may_say_what_the_operator_understands():
+    model = json.loads((CHART / "values.schema.json").read_text())["definitions"]["model"]["properties"]
+    assert set(model) == MODEL_KEYS
+    assert set(model["price"]["properties"]) == PRICE_KEYS
 
 
 def test_every_value_stands_in_the_table_of_the_guide_for_those_who_install():

@@ -42,6 +42,9 @@ EDITS = [
     pytest.param("Service", {"metadata": {"labels": None}}, id="a service without its labels"),
     pytest.param("Deployment", {"spec": {"replicas": 3}}, id="a deployment scaled by hand"),
     pytest.param(
+        "Deployment", {"spec": {"strategy": {"type": "RollingUpdate"}}}, id="a deployment of another strategy"
+    ),
+    pytest.param(
         "Deployment",
         {"spec": {"template": {"spec": {"automountServiceAccountToken": True}}}},
         id="a deployment that hands out cluster credentials",
@@ -64,6 +67,49 @@ def test_an_edited_child_comes_back(space, operator, kind, patch):
         return _essence(space.get(kind, "poet")) == _essence(whole)
 
     space.eventually(restored, f"{kind} as before", seconds=5)
+
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+LABELLED = ("Service", "Deployment", "NetworkPolicy", "ServiceAccount", "Secret", "ConfigMap", "PersistentVolumeClaim")
+
+
+@pytest.mark.parametrize(
+    "labels", [pytest.param({MANAGED_BY: None}, id="the one that we look for"), pytest.param(None, id="all of them")]
+)
+@pytest.mark.parametrize("kind", LABELLED)
+def test_a_child_of_any_kind_gets_the_labels_back_that_it_was_stripped_of(space, operator, kind, labels):
+    """O8: to the watch of what is ours, it went."""
+    goes = {"storage": {"retain": False}}
+    space.agent("helper", memory=goes)
+    space.agent("poet", peers=[{"name": "helper"}], memory=goes)
+    space.wait("Agent", "poet", "Programmed", "True")
+    operator.settled()
+    before = {child["metadata"]["name"]: _essence(child) for child in _ours(space, kind)}
+    assert before
+    for name in before:
+        space.admin.merge(kind, space.name, name, {"metadata": {"labels": labels}})
+
+    def restored() -> bool:
+        return {child["metadata"]["name"]: _essence(child) for child in _ours(space, kind)} == before
+
+    space.eventually(restored, f"{kind} as before, the tokens too", seconds=10)
+    assert space.wait("Agent", "poet", "Programmed", "True")
+
+
+def test_a_kept_volume_without_its_labels_is_nobodys_and_named(space, operator):
+    """O8: no owner is written on it, so nothing tells whose it is."""
+    space.agent("poet")
+    space.wait("Agent", "poet", "Programmed", "True")
+    operator.settled()
+    space.admin.merge("PersistentVolumeClaim", space.name, "poet-memory", {"metadata": {"labels": {MANAGED_BY: None}}})
+    space.wait("Agent", "poet", "Conflict", "True", says="PersistentVolumeClaim 'poet-memory'")
+    labels = {MANAGED_BY: "fleetwright"}
+    space.admin.merge("PersistentVolumeClaim", space.name, "poet-memory", {"metadata": {"labels": labels}})
+    space.wait("Agent", "poet", "Programmed", "True")
+
+
+def _ours(space, kind: str) -> list[dict]:
+    return [child for child in space.all(kind) if child["metadata"].get("labels", {}).get(MANAGED_BY) == "fleetwright"]
 
 
 @pytest.mark.parametrize("kind", ["Service", "Deployment", "NetworkPolicy", "ServiceAccount", "Secret", "ConfigMap"])

@@ -1,8 +1,20 @@
 """O8, O14: hands that are not ours, on what is."""
 
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from e2e.faults import flows
 from e2e.plane.client import APPLY, MERGE, Refusal, path_of
+from e2e.plane.essence import Reader
+
+JSON_PATCH = "application/json-patch+json"
+Object = dict[str, Any]
+Place = tuple[str | int, ...]
 
 
 async def test_o8_children_without_any_record_of_their_managers_are_taken_up_again(stand):
@@ -20,6 +32,98 @@ async def test_o8_children_without_any_record_of_their_managers_are_taken_up_aga
     await stand.until(space, lambda: stand.essence(space) == before, "as before, our fields recorded again", seconds=20)
     await stand.quiet(space)
     assert operator.plan.total_writes(space) - writes <= 2 * len(kinds)
+
+
+async def test_o8_each_field_of_each_child_that_somebody_edits_or_removes_comes_back(stand, capsys):
+    """O8: all that we own, one field after another, of all children of a fleet side by side.
+
+    The key of an item is none of its fields: with another key it is another item, which is somebody else's.
+    """
+    space = await stand.space()
+    operator = await stand.operator(space)
+    await stand.fleet(space)
+    goes: Object = {"memory": {"storage": {"retain": False}}}  # what stays has no owner but its labels
+    await stand.agent(space, "helper", **goes)
+    await stand.agent(space, **flows.USES, **goes)
+    await stand.until(space, lambda: stand.fleet_is_ready(space), "the fleet is ready")
+    await stand.quiet(space)
+    children = stand.in_use(space)
+    healed = [
+        took for each in await asyncio.gather(*(_walk(stand, space, child) for child in children)) for took in each
+    ]
+    await stand.quiet(space)
+    ordered = sorted(healed)
+    with capsys.disabled():
+        shown = f"half within {ordered[len(ordered) // 2][0]:.2f} s, the last within {ordered[-1][0]:.2f} s"
+        print(f"\n  {len(healed)} edits of {len(children)} children healed: {shown} ({ordered[-1][1]})")
+    assert {child["kind"] for child in children} >= {"Deployment", "NetworkPolicy", "Secret", "ConfigMap", "Service"}
+    assert len(healed) > 300
+    assert operator.process.exit_code is None
+
+
+async def _walk(stand, space: str, child: Object) -> list[tuple[float, str]]:
+    """How long each edit took to be undone that the API server let pass, and which it was."""
+    kind, name = child["kind"], child["metadata"]["name"]
+    before, path, healed = _essence(child, space), f"{path_of(kind, space, name)}?fieldManager=somebody", []
+    for place, value in list(_owned(child)):
+        for edit in _edits(kind, place, value):
+            patch = json.dumps([{**edit, "path": _pointer(place)}]).encode()
+            try:
+                edited = await stand.client.send("PATCH", path, patch, content=JSON_PATCH)
+            except Refusal as refusal:
+                if refusal.status not in {400, 422}:
+                    raise
+                continue
+            began = time.monotonic()
+
+            def as_before(version: int = int(edited["metadata"]["resourceVersion"])) -> bool:
+                now = stand.mirror.find(kind, space, name)
+                seen = now is not None and int(now["metadata"]["resourceVersion"]) >= version
+                return seen and _essence(now, space) == before
+
+            await stand.until(space, as_before, f"{kind} {name} after {patch!r}", seconds=30)
+            healed.append((time.monotonic() - began, f"{kind} {name} {patch!r}"))
+    return healed
+
+
+def _pointer(place: Place) -> str:
+    return "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in place)
+
+
+def _essence(child: Object, space: str) -> Object:
+    """Nothing while it is not labelled as ours."""
+    parts = Reader(generations=()).parts([child], namespace=space).values()
+    return {key: value for part in parts for key, value in part.items() if key != "status"}
+
+
+def _edits(kind: str, place: Place, value: Any) -> Iterator[Object]:
+    yield {"op": "remove"}
+    if isinstance(value, bool | int):
+        yield {"op": "replace", "value": not value if isinstance(value, bool) else value + 1}
+    elif isinstance(value, str):
+        of_secret = kind == "Secret" and place[0] == "data"
+        yield {"op": "replace", "value": base64.b64encode(b"planted").decode() if of_secret else f"{value}x"}
+
+
+def _owned(child: Object) -> Iterator[tuple[Place, Any]]:
+    """The places of what the operator has applied, and what stands there."""
+    for manager in child["metadata"]["managedFields"]:
+        if (manager["manager"], manager["operation"]) == ("fleetwright", "Apply"):
+            yield from _leaves(manager["fieldsV1"], child, ())
+
+
+def _leaves(fields: Object, value: Any, way: Place, keys: frozenset[str] = frozenset()) -> Iterator[tuple[Place, Any]]:
+    inner = {field: below for field, below in fields.items() if field != "."}
+    if not inner and way and way[-1] not in keys:
+        yield way, value
+    for field, below in inner.items():
+        sort, _, named = field.partition(":")
+        if sort == "f" and named in value:
+            yield from _leaves(below, value[named], (*way, named), keys)
+        elif sort == "k":
+            wanted = json.loads(named).items()
+            at = next(number for number, item in enumerate(value) if wanted <= item.items())
+            yield from _leaves(below, value[at], (*way, at), frozenset(json.loads(named)))
 
 
 async def test_o8_a_child_that_somebody_else_makes_in_our_place_is_named_and_left_alone(stand):

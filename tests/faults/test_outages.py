@@ -30,8 +30,9 @@ LASTING = (
 async def test_o2_after_half_a_minute_of_failing_writes_an_agent_is_there_within_seconds(stand, capsys):
     """O2: each class of fault for 30 seconds, side by side. Promised are 2 seconds; a test has ten times that."""
     spaces = {await stand.space(): fault for fault in LASTING}
+    # What a person must mend waits for a minute, as it does where nobody says otherwise.
     operator = await stand.operator(
-        *spaces, FLEETWRIGHT_REQUEST_SECONDS="1.5", FLEETWRIGHT_WORKERS="24", FLEETWRIGHT_STALLED_SECONDS="1.5"
+        *spaces, FLEETWRIGHT_REQUEST_SECONDS="1.5", FLEETWRIGHT_WORKERS="24", FLEETWRIGHT_STALLED_SECONDS="60"
     )
     over = time.monotonic() + OUTAGE_SECONDS
     operator.plan.outage = lambda space, _: spaces[space] if time.monotonic() < over else None

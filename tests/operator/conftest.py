@@ -237,10 +237,14 @@ class MemoryApi:
         clean = {**patch, "metadata": metadata}
 
         def write() -> Object:
-            self._objects[key].own("merge", clean)
+            stored = self._objects[key]
+            stored.own("merge", _merged(stored.parts.get("merge", {}), clean))
             return self._changed(key, "MODIFIED")
 
         return self._write("merge", {"kind": resource.kind, "metadata": {"name": name}}, write)
+
+    async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
+        return await self.merge(resource, namespace, name, patch)
 
     async def take_over(self, resource: Resource, body: Object) -> Object:
         return await self.apply(resource, body)
@@ -270,6 +274,7 @@ class MemoryApi:
 
     def _write(self, verb: str, body: Object, act: Callable[[], Object]) -> Object:
         what = f"{verb} {body['kind']} {body['metadata']['name']}"
+        json.dumps(body, ensure_ascii=False).encode()  # as it would be sent
         number = len(self.writes)
         self.writes.append(what)
         if fault := self.fault(number, what):

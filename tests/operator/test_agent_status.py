@@ -103,6 +103,31 @@ async def test_agents_that_are_ready_are_asked_once_a_minute_and_nobody_else(pod
     assert pods.heard == [("a", SAID)] * 2
 
 
+async def test_a_pod_with_an_address_of_the_other_family_is_asked_there():
+    try:
+        server = TestServer(web.Application(), host="::1")
+        server.app.router.add_get("/status", _says_it)
+        await server.start_server()
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    heard: asyncio.Queue[object] = asyncio.Queue()
+    reader = AgentStatusReader(
+        lambda: [pod("a", ip="::1")],
+        on_status=lambda _, document: heard.put_nowait(document),
+        clock=time.monotonic,
+        port=server.port or 0,
+    )
+    running = asyncio.create_task(reader.run())
+    async with server, asyncio.timeout(20):
+        assert await heard.get() == SAID
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def _says_it(_: web.Request) -> web.Response:
+    return web.json_response(SAID)
+
+
 async def test_a_pod_that_was_not_ready_meanwhile_is_asked_at_once(pods):
     pods.there = [pod("a")]
     async with pods.read():
@@ -133,6 +158,21 @@ async def test_whatever_a_pod_answers_the_reader_goes_on(pods, body, heard):
         pods.there.append(pod("plain"))
         await pods.until_asked(2)
     assert pods.heard[-1] == ("plain", SAID)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"message": "a \\ud800 \\ud83e\\udd8a"}', id="as an escape"),
+        pytest.param(b'{"message": "a \xed\xa0\x80 \xf0\x9f\xa6\x8a"}', id="as bytes"),
+    ],
+)
+async def test_half_a_letter_is_heard_as_one_that_could_not_be_read(pods, body):
+    pods.bodies["127.0.0.1"] = body
+    pods.there = [pod("a")]
+    async with pods.read():
+        await pods.until_asked(1)
+    assert pods.heard == [("a", {"message": "a \ufffd 🦊"})]
 
 
 async def test_who_does_not_answer_is_asked_less_and_less_often(pods):

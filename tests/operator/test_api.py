@@ -173,6 +173,18 @@ async def test_a_watch_yields_events_and_says_when_it_is_too_old(api, stub):
     assert stub.asked[0].query["resourceVersion"] == "6"
 
 
+async def test_what_a_merge_sets_belongs_to_nobody_though_a_controller_writes_between_its_two_requests(api, stub):
+    def seen(version: str) -> web.Response:
+        managers = [{"manager": "fleetwright", "operation": operation} for operation in ("Apply", "Update")]
+        return answer(metadata={"uid": "u", "resourceVersion": version, "managedFields": managers})
+
+    stub.answers += [seen("5"), answer(409, message="modified"), seen("6"), answer(metadata={})]
+    await api.merge_unowned(CONFIG_MAPS, "shop", "x", {"metadata": {"labels": {"a": "b"}}})
+    assert [request.method for request in stub.asked] == ["PATCH", "PATCH", "GET", "PATCH"]
+    left = [{"manager": "fleetwright", "operation": "Apply"}]
+    assert json.loads(stub.bodies[-1]) == {"metadata": {"uid": "u", "resourceVersion": "6", "managedFields": left}}
+
+
 async def test_the_last_line_of_a_log_is_asked_for_as_text(api, stub):
     stub.answers += [web.Response(text='{"tools": []}\n'), answer(400, message="container is waiting to start")]
     assert await api.read_log("shop", "tools-probe-1", limit=100) == '{"tools": []}\n'
@@ -192,6 +204,30 @@ async def test_a_deletion_says_what_is_left_for_a_while(api, stub):
     left = [await api.delete(CONFIG_MAPS, "shop", "p", uid="u", version="7") for _ in range(4)]
     assert [bool(each) for each in left] == [True, False, False, False]
     assert left[0]["kind"] == "ConfigMap"
+
+
+async def test_the_lease_waits_for_nobody_who_waits_for_an_answer():
+    gate, waiting = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def handle(request: web.Request) -> web.Response:
+        if "leases" not in request.path:
+            waiting.release()
+            await gate.wait()
+        return answer(metadata={"name": "c", "namespace": "n"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    async with TestServer(app) as server:
+        login = partial(Credentials, f"http://{server.host}:{server.port}", "t")
+        async with KubernetesApi(login) as api, asyncio.timeout(20):
+            workers = [asyncio.ensure_future(api.get(CONFIG_MAPS, "n", "c")) for _ in range(64)]
+            for _ in range(32):
+                await waiting.acquire()
+            lease = await api.get(LEASES, "n", "c")
+            await api.replace(LEASES, lease)
+            assert not any(worker.done() for worker in workers)
+            gate.set()
+            await asyncio.gather(*workers)
 
 
 async def test_a_write_that_waited_for_its_connection_is_not_sent_once_another_process_may_write():

@@ -80,6 +80,25 @@ def test_what_left_a_selection_is_seen_when_it_comes_back(cache):
     assert cache.put("Service", versioned(child("Service", "poet"), 13))
 
 
+@pytest.mark.parametrize(
+    ("heard", "left"),
+    [
+        pytest.param("DELETED", "12", id="by an event of that very version"),
+        pytest.param("list", "30", id="by a list of a later version that misses it"),
+    ],
+)
+def test_what_only_left_a_selection_is_kept_when_it_is_read_where_it_stands(cache, heard, left):
+    cache.put("Service", versioned(child("Service", "poet"), 5))
+    bare = versioned(child("Service", "poet"), 12, labels={})
+    if heard == "list":
+        cache.replace(SERVICES, Listing(items=[], resource_version=left), namespace=None)
+    else:
+        cache.drop("Service", "shop", "poet", uid="u-poet", version=left)
+    assert cache.put("Service", bare) is None, "a list may say so that was read before it went"
+    cache.recall("Service", "u-poet")
+    assert cache.put("Service", bare)
+
+
 def test_what_was_asked_to_go_and_stays_a_while_is_seen(cache):
     claim = versioned(child("PersistentVolumeClaim", "poet-memory"), 5)
     cache.put("PersistentVolumeClaim", claim)

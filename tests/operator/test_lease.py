@@ -1,10 +1,13 @@
 """One leader: taken, renewed, respected, taken over, lost, given back."""
 
+from collections.abc import Callable
+
 import pytest
 
 from fleetwright_operator.cluster.port import LEASES
 from fleetwright_operator.errors import api_error
 from fleetwright_operator.lease import Lease, LeaseLapsed, LeaseLost
+from fleetwright_operator.vitals import Vitals
 
 
 class Clock:
@@ -30,7 +33,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def lease(api, clock):
-    def make(identity: str) -> Lease:
+    def make(identity: str, *, on_attempt: Callable[[], None] = lambda: None) -> Lease:
         return Lease(
             api,
             namespace="system",
@@ -39,6 +42,7 @@ def lease(api, clock):
             now=lambda: f"t{clock.now}",
             clock=clock,
             sleep=clock.sleep,
+            on_attempt=on_attempt,
         )
 
     return make
@@ -97,6 +101,22 @@ async def test_whoever_cannot_renew_stops_before_others_may_start(api, clock, le
         await first.hold()
     assert clock.now < 15
     assert not first.in_hand
+
+
+async def test_a_process_whose_api_server_is_away_is_alive(api, clock, lease):
+    """To be restarted again and again would only make it late."""
+    vitals = Vitals(clock=clock, resync_seconds=100)
+    first = lease("a", on_attempt=vitals.asked)
+    await first.acquire()
+    api.fault = lambda number, what: api_error(503, "away")
+    with pytest.raises(LeaseLapsed):
+        await first.hold()
+    clock.limit = 600
+    with pytest.raises(TimeoutError):
+        await first.acquire()
+    assert vitals.ailment() == ""
+    clock.now += 61
+    assert "last asked for" in vitals.ailment(), "one that hangs is not"
 
 
 async def test_whoever_could_not_renew_takes_it_up_again_at_once_if_nobody_had_it(api, clock, lease):

@@ -123,6 +123,7 @@ def test_what_a_pod_says(facts, wanted):
 LINES = [
     pytest.param('{"tools": []}\n', Report({"tools": []}), id="a document is the report"),
     pytest.param("", Failure("NoReport", "the probe's log does not end with a report"), id="an empty log is none"),
+    pytest.param("[" * 60_000, Failure("NoReport", "the probe's log does not end with a report"), id="a pit is none"),
     pytest.param("[1]", Failure("NoReport", "the probe's log does not end with a report"), id="a list is none"),
     pytest.param(
         '{"a": "' + "x" * REPORT_LIMIT,

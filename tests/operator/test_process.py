@@ -3,6 +3,7 @@
 import ipaddress
 import json
 import logging
+import socket
 import sys
 
 import aiohttp
@@ -14,7 +15,7 @@ from fleetwright_operator import durations
 from fleetwright_operator.catalog import ModelDefaults, parse_catalog
 from fleetwright_operator.logs import JsonFormatter
 from fleetwright_operator.metrics import Metrics
-from fleetwright_operator.ops_server import ops_app
+from fleetwright_operator.ops_server import ops_app, serve
 from fleetwright_operator.settings import PodsOf, settings_from
 from fleetwright_operator.vitals import Vitals
 
@@ -134,6 +135,32 @@ def test_anything_else_is_no_duration(text):
         durations.seconds(text)
 
 
+@pytest.mark.parametrize(
+    ("address", "both"),
+    [
+        pytest.param("127.0.0.1", None, id="an address as most clusters give them"),
+        pytest.param("[::1]", None, id="one of the other family"),
+        pytest.param("127.0.0.1", False, id="the only one of a kernel without IPv6"),
+    ],
+)
+async def test_probes_are_answered_on_addresses_of_both_families(free_port, address, both):
+    if address == "[::1]" and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    vitals = Vitals(clock=lambda: 0.0, resync_seconds=100)
+    runner = await serve(ops_app(vitals, CollectorRegistry()), free_port, both=both)
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"http://{address}:{free_port}/healthz") as answer:
+            assert answer.status == 200
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
 async def test_probes_tell_standing_by_leading_and_ailing_apart():
     now = [0.0]
     vitals = Vitals(clock=lambda: now[0], resync_seconds=100)
@@ -151,14 +178,14 @@ async def test_probes_tell_standing_by_leading_and_ailing_apart():
         vitals.listed()
         assert await ask("/readyz") == 200
         now[0] = 300
-        vitals.lease_contact()
-        assert await ask("/healthz") == 200
+        vitals.asked()
+        assert (await ask("/healthz"), await ask("/readyz")) == (200, 200)
         now[0] = 380
-        vitals.lease_contact()
-        assert await ask("/healthz") == 503, "the last list is too old"
+        vitals.asked()
+        assert (await ask("/healthz"), await ask("/readyz")) == (200, 503), "the last list is too old"
         vitals.listed()
         now[0] = 450
-        assert await ask("/healthz") == 503, "the Lease is out of reach"
+        assert await ask("/healthz") == 503, "nothing has ended for a minute"
         assert await ask("/metrics") == 200
 
 

@@ -1,5 +1,7 @@
 """The loop on the in-memory twin: what converges, what is written, what survives a fault at every write."""
 
+import asyncio
+
 import pytest
 
 from fleetwright_operator.cluster.port import WATCHED
@@ -115,6 +117,36 @@ async def test_a_poisoned_agent_keeps_its_own_pause_and_disturbs_nobody(world, a
     assert 1 <= tries <= 6
 
 
+REFUSALS = [
+    pytest.param(422, "Rejected", id="a rule that somebody made"),
+    pytest.param(403, "Forbidden", id="a right that is missing"),
+]
+
+
+@pytest.mark.parametrize(("code", "reason"), REFUSALS)
+async def test_what_the_api_server_refused_is_written_soon_after_it_would_take_it(world, api, objects, code, reason):
+    """O2, O3: no event tells of it."""
+    api.fault = lambda _, what: api_error(code, "no") if what.endswith("Deployment poet") else None
+    api.put(objects.agent())
+    await world.start()
+    await world.until(lambda: world.conditions("Agent", "poet").get("Programmed", ("",))[0] == "False")
+    assert world.conditions("Agent", "poet")["Programmed"][1] == reason
+    for _ in range(2):
+        await world.until(lambda: world.soonest() <= 1.8)
+        await asyncio.sleep(1.2)
+    api.fault = lambda *_: None
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][0] == "True")
+
+
+async def test_what_an_event_tells_of_when_it_is_mended_is_looked_at_once_a_minute(world, api, objects):
+    api.put({"kind": "Service", "metadata": {"name": "poet", "namespace": "shop"}, "spec": {"selector": {}}})
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Conflict"][0] == "True"
+    assert 50 < world.soonest() <= 60
+
+
 async def test_an_edit_of_an_owned_field_is_undone_and_an_unowned_field_is_not_fought_over(world, api, objects):
     api.put(objects.agent())
     await world.start()
@@ -140,6 +172,24 @@ async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world,
     await world.program.feed.list_all(WATCHED)
     await world.settle()
     assert api.has("Service", "poet")
+
+
+async def test_a_child_whose_label_was_stripped_unseen_is_found_by_the_next_list_and_keeps_what_it_holds(
+    world, api, objects
+):
+    """O8: the list is younger than the child that it misses."""
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    names = {"Secret": "poet-client-default", "Deployment": "poet"}
+    before = {kind: api.find(kind, name) for kind, name in names.items()}
+    for kind, name in names.items():
+        api.edit(kind, name, {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}})
+    await world.program.feed.list_all(WATCHED)
+    await world.settle()
+    for kind, name in names.items():
+        assert api.find(kind, name)["metadata"]["labels"] == before[kind]["metadata"]["labels"]
+    assert api.find("Secret", names["Secret"])["data"] == before["Secret"]["data"]
 
 
 async def test_nothing_is_made_again_or_complained_of_in_a_namespace_that_goes(world, api, objects):

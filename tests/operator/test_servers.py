@@ -254,6 +254,21 @@ async def test_a_server_is_looked_at_once_and_its_status_says_what_it_offers(wor
     assert len(api.gets) == 1, "the log, and nothing else"
 
 
+async def test_half_a_letter_in_what_a_server_offers_is_written_as_one_that_could_not_be_read(
+    world, api, objects, remote
+):
+    api.put(credentials(objects))
+    api.put(remote())
+    await world.start()
+    await looked_at(world, api, says=json.dumps(report(**{"fore\ud800cast": "sha256:1"})))
+    (tool,) = api.find("McpServer", "weather")["status"]["tools"]
+    assert tool["name"] == "fore\ufffdcast"
+    api.writes.clear()
+    world.program.queue.add(("McpServer", "shop", "weather"))
+    await world.settle()
+    assert api.writes == [], "what is kept is what was read"
+
+
 async def test_a_restart_asks_nothing_again_whatever_was_answered(world, api, objects, remote, make_world):
     api.put(credentials(objects))
     api.put(remote())

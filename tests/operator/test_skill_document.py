@@ -59,6 +59,10 @@ BAD = [
     pytest.param(
         with_field("\n".join(f"f{n}: v" for n in range(6000))), "more than 8192 letters", id="the fields have an end"
     ),
+    pytest.param(
+        with_field('note: "a \\ud800 b"'), r"\\ud800 between the '---' lines is half a letter", id="letters are whole"
+    ),
+    pytest.param(with_field('"\\udfff": !!bool x'), r"\\udfff between", id="those of a field's name too"),
     pytest.param({"SKILL.md": GOOD, "../x": ""}, "no usable path", id="no path climbs"),
     pytest.param({"SKILL.md": GOOD, "/etc/x": ""}, "no usable path", id="no path is absolute"),
     pytest.param({"SKILL.md": GOOD, "a b": ""}, "no usable path", id="no path has spaces"),
@@ -77,6 +81,8 @@ GOOD_FIELDS = [
     pytest.param("license: '[MIT](https://example.com/{a}[0])'", id="brackets in a text"),
     pytest.param("metadata:\n  reviewed: '2024-02-30'\n  version: \"1.0\"", id="dates and numbers in quotes"),
     pytest.param("hooks:\n  before:\n  - {run: [a, {b: c}], when: 2024-02-28}", id="fields of somebody else"),
+    pytest.param("note: 🦊", id="letters beyond the first 65,536"),
+    pytest.param('note: "\\U0001F98A"', id="an escape of such a letter"),
     pytest.param("1: one\nyes: two", id="fields that are called by a number"),
     pytest.param(f"note: {'x' * 8000}", id="long fields"),
 ]

@@ -60,6 +60,12 @@ async def test_many_failing_keys_together_come_back_at_a_bounded_rate():
         queue.add(key)
 
 
+async def test_no_pause_is_longer_than_is_asked_for():
+    queue: WorkQueue[str] = WorkQueue(jitter=lambda: 1.0)
+    pauses = [queue.retry("a", at_least=1.0, at_most=1.5, not_its_fault=True) for _ in range(5)]
+    assert pauses == [1.0, 1.0, 1.0, 1.5, 1.5]
+
+
 async def test_jitter_takes_away_at_most_half():
     queue: WorkQueue[str] = WorkQueue(base_seconds=1.0, jitter=lambda: 0.0)
     assert queue.retry("a") == 0.5

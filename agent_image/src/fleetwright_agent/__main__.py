@@ -9,7 +9,6 @@ for last words. Refuses: starting half.
 import argparse
 import asyncio
 import os
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from fleetwright_agent.bridge import command as bridge
 from fleetwright_agent.curator import command as curator
 from fleetwright_agent.fetch import command as fetch
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.listening import EVERY, listen
 from fleetwright_agent.logs import LEVELS, configure
 from fleetwright_agent.mounted import ConfigurationError, Unavailable, check_addresses, check_memory, load
 from fleetwright_agent.probe import command as probe
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     serve = commands.add_parser("serve", help="serve the agent that is mounted below --root")
     serve.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
-    serve.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")
+    serve.add_argument("--host", default=EVERY, help="address to listen on (default: all, IPv6 and IPv4)")
     serve.add_argument("--port", type=int, default=7870, help="port of the A2A protocol; 0 takes a free one")
     serve.add_argument("--ops-port", type=int, default=7871, help="port of health, metrics and status")
     serve.add_argument("--log-level", choices=LEVELS, default="info")
@@ -71,7 +71,7 @@ def _serve(options: argparse.Namespace) -> None:
     # The SDK decides about tracing while it is imported, and traces by default: a quarter of the throughput.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
     executor = executors.made(config.executor) if config.executor else None
-    a2a, ops = _listen(options.host, options.port), _listen(options.host, options.ops_port)
+    a2a, ops = listen(options.host, options.port), listen(options.host, options.ops_port)
     configure(options.log_level, redact=redactor(layout))
     import uvloop
     from prometheus_client import CollectorRegistry, ProcessCollector
@@ -88,17 +88,6 @@ def _serve(options: argparse.Namespace) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run())
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), backlog=2048, family=_family(host))
-    except (OSError, OverflowError) as error:
-        raise ConfigurationError(f"cannot listen on {host} port {port}: {error}") from error
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def last_words(message: str, *, termination_log: Path) -> None:

@@ -48,7 +48,7 @@ async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day
                 identity=settings.identity,
                 now=lambda: to_the_microsecond(today()),
                 clock=time.monotonic,
-                on_contact=vitals.lease_contact,
+                on_attempt=vitals.asked,
             )
 
             def program(settings: Settings) -> Program:
@@ -75,7 +75,7 @@ async def _stand_by_and_lead(
 ) -> None:
     """Until SIGTERM. Who must begin anew stands by again, with nothing kept but where the API server was seen."""
     while True:
-        settings = await _seeing_the_api_server(api, settings)
+        settings = await _seeing_the_api_server(api, settings, vitals)
         logger.info("standing by", extra={"identity": settings.identity})
         await lease.acquire()
         logger.info("leading", extra={"identity": settings.identity})
@@ -93,13 +93,14 @@ async def _stand_by_and_lead(
                 await lease.release()
 
 
-async def _seeing_the_api_server(api: KubernetesApi, settings: Settings) -> Settings:
+async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals: Vitals) -> Settings:
     """With it denied. Without them no policy is written, or the ones there are would be opened."""
     while settings.deny_api_server:
         try:
             return denying(settings, await api_server(api))
         except LOST as error:
             logger.warning("cannot look for the API server yet", extra={"why": str(error) or repr(error)})
+            vitals.asked()
             await asyncio.sleep(1)
     return settings
 

@@ -34,7 +34,14 @@ from fleetwright_operator.settings import Settings
 from fleetwright_operator.skill_document import SkillContent
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
-from fleetwright_operator.writing import prune, prune_history, prune_released, unseen_secrets_first, write_children
+from fleetwright_operator.writing import (
+    is_refusal,
+    prune,
+    prune_history,
+    prune_released,
+    unseen_secrets_first,
+    write_children,
+)
 
 _UNMANAGED = "spec.network.policy is None"
 
@@ -80,6 +87,7 @@ class AgentPass:
         ]
         return Ending(
             settled=stopped is None or stopped.reason in preflights.REASONS,
+            refused=is_refusal(stopped),
             again_after=min((pause for pause in due if pause is not None), default=None),
         )
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_PRICE_KEYS = {"inputPerMillion", "outputPerMillion", "cachedInputPerMillion", "cacheWritePerMillion"}
-_MODEL_KEYS = {"contextWindow", "maxOutputTokens", "baseURL", "price"}
+PRICE_KEYS = {"inputPerMillion", "outputPerMillion", "cachedInputPerMillion", "cacheWritePerMillion"}
+MODEL_KEYS = {"contextWindow", "maxOutputTokens", "baseURL", "price"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,8 @@ def parse_catalog(document: Any) -> Catalog:
 def _model(name: str, facts: Any) -> ModelDefaults:
     if not isinstance(facts, Mapping):
         raise ValueError(f"catalog: models[{name}] must be a mapping")
-    if unknown := set(facts) - _MODEL_KEYS:
-        raise ValueError(f"catalog: models[{name}] has unknown keys {sorted(unknown)}; known are {sorted(_MODEL_KEYS)}")
+    if unknown := set(facts) - MODEL_KEYS:
+        raise ValueError(f"catalog: models[{name}] has unknown keys {sorted(unknown)}; known are {sorted(MODEL_KEYS)}")
     fallback = ModelDefaults()
     price = facts.get("price")
     return ModelDefaults(
@@ -59,7 +59,7 @@ def _model(name: str, facts: Any) -> ModelDefaults:
 def _price(name: str, price: Any) -> dict[str, str]:
     if (
         not isinstance(price, Mapping)
-        or set(price) - _PRICE_KEYS
+        or set(price) - PRICE_KEYS
         or not {"inputPerMillion", "outputPerMillion"} <= set(price)
     ):
         raise ValueError(

@@ -5,7 +5,6 @@ Reads the cache only. What was damaged or tampered with is no credential: the ne
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from fleetwright_operator.canonical import short_hash
 from fleetwright_operator.cluster.cache import Cache
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.edges import Identity
+from fleetwright_operator.foreign_json import read_json
 from fleetwright_operator.keyring import Ring, read_ring
 from fleetwright_operator.moments import moment
 from fleetwright_operator.push_keys import PushKeys, read_keys
@@ -120,7 +120,7 @@ def callers_list(cache: Cache, namespace: str, agent: str) -> CallersList:
 
 def _mapping(secret: Entry, annotation: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(secret.annotations.get(annotation, "{}"))
+        found = read_json(secret.annotations.get(annotation, "{}"))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -46,10 +46,13 @@ class Lease:
         now: Callable[[], str],
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        on_contact: Callable[[], None] = lambda: None,
+        on_attempt: Callable[[], None] = lambda: None,
         times: LeaseTimes | None = None,
     ) -> None:
-        """`now` is the time of day as the API writes it, `clock` a monotonic one; `on_contact` hears every success."""
+        """`now` is the time of day as the API writes it, `clock` a monotonic one.
+
+        `on_attempt` hears that an attempt has ended, well or not.
+        """
         self._api = api
         self._namespace = namespace
         self._name = name
@@ -57,7 +60,7 @@ class Lease:
         self._now = now
         self._clock = clock
         self._sleep = sleep
-        self._on_contact = on_contact
+        self._on_attempt = on_attempt
         self._times = times or LeaseTimes()
         self._seen: tuple[str, float] = ("", 0.0)
         self._renewed: float | None = None
@@ -71,7 +74,7 @@ class Lease:
         """Returns when this process holds the Lease."""
         while True:
             try:
-                if await self._try():
+                if await self._attempt():
                     return
             except Collision:
                 pass  # somebody was quicker
@@ -91,7 +94,7 @@ class Lease:
             await self._sleep(self._times.retry)
             try:
                 async with asyncio.timeout(self._times.deadline):
-                    if not await self._try():
+                    if not await self._attempt():
                         raise LeaseLost("another process holds the Lease")
                 renewed = self._clock()
             except (Collision, *LOST) as error:
@@ -108,6 +111,12 @@ class Lease:
         except LOST as error:
             logger.warning("Lease not given back", extra={"why": str(error) or repr(error)})
 
+    async def _attempt(self) -> bool:
+        try:
+            return await self._try()
+        finally:
+            self._on_attempt()
+
     async def _try(self) -> bool:
         """Takes or renews the Lease; False while somebody else holds it."""
         asked = self._clock()
@@ -115,10 +124,8 @@ class Lease:
             lease = await self._api.get(LEASES, self._namespace, self._name)
         except Missing:
             await self._api.create(LEASES, self._fresh())
-            self._on_contact()
             self._renewed = asked
             return True
-        self._on_contact()
         spec = lease["spec"]
         holder = spec.get("holderIdentity", "")
         if holder and holder != self._identity and not self._expired(lease):

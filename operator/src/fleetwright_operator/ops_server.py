@@ -1,5 +1,6 @@
 """Probes and metrics of the operator over HTTP. Nothing of the cluster's content is served here."""
 
+import socket
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
@@ -20,11 +21,17 @@ def ops_app(vitals: Vitals, registry: CollectorRegistry) -> web.Application:
     return app
 
 
-async def serve(app: web.Application, port: int) -> web.AppRunner:
-    """Starts serving; the runner's `cleanup` ends it."""
+async def serve(app: web.Application, port: int, *, both: bool | None = None) -> web.AppRunner:
+    """Starts serving on every address, of both families where the kernel has both; the runner's `cleanup` ends it.
+
+    Args: `both` is whether one socket can take both; the kernel is asked where it is not said.
+    """
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "0.0.0.0", port).start()
+    both = socket.has_dualstack_ipv6() if both is None else both
+    family = socket.AF_INET6 if both else socket.AF_INET
+    listener = socket.create_server(("", port), family=family, dualstack_ipv6=both)
+    await web.SockSite(runner, listener).start()
     return runner
 
 

@@ -1,12 +1,12 @@
 """What a probe's pod has to say: nothing yet, a report, or why there is none. Pure."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.desired.probe import CONTAINER
+from fleetwright_operator.foreign_json import read_json
 from fleetwright_operator.rollout import Health, pod_causes
 
 REFUSED = "Refused"
@@ -61,7 +61,7 @@ def parse_report(line: str) -> Report | Failure:
     if len(line.encode()) >= REPORT_LIMIT:
         return Failure("NoReport", f"the probe's report is longer than {REPORT_LIMIT} bytes")
     try:
-        document = json.loads(line)
+        document = read_json(line)
     except ValueError:
         document = None
     if not isinstance(document, dict):

@@ -22,7 +22,7 @@ from fleetwright_operator.server_checks import environment_exists, secrets_exist
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
-from fleetwright_operator.writing import prune, write_children
+from fleetwright_operator.writing import is_refusal, prune, write_children
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ class ServerPass:
         if look.answer is not None and not isinstance(look.answer, Pending):
             self.rounds.answered(entry.id, failed=not isinstance(look.answer, Report))
         await clear(self.cluster, entry, keep=look.kept)
-        return Ending(settled=outcome.programmed is None and not has_failed(status))
+        stopped = outcome.programmed
+        return Ending(settled=stopped is None and not has_failed(status), refused=is_refusal(stopped))
 
     async def _outcome(self, seen: ObservedServer) -> tuple[Outcome, _Look]:
         server = seen.server

@@ -96,7 +96,7 @@ class Settings:
     key_set_url: str = ""
     """Where the installation publishes the key set; named in every signature, and by nobody followed unasked."""
     workers: int = 24
-    """How many objects are worked on at once; fewer than connections, so that the Lease never waits for one."""
+    """How many objects are worked on at once."""
     rollouts: int = 10
     """How many serving agents are given another revision at a time."""
     resync_seconds: float = 180.0

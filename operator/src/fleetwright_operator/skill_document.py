@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from fleetwright_operator.canonical import digest
+from fleetwright_operator.foreign_json import HALF
 
 DOCUMENT = "SKILL.md"
 MAX_FILES = 200
@@ -141,6 +142,14 @@ class _Fields(yaml.SafeLoader):
     """
 
     _depth = 0
+
+    def compose_scalar_node(self, anchor: dict[Any, yaml.Node]) -> yaml.ScalarNode:
+        node = super().compose_scalar_node(anchor)
+        if half := HALF.search(node.value):
+            written = f"\\u{ord(half[0]):04x}"
+            remedy = "write the letter itself"
+            raise InvalidSkill(f"{DOCUMENT}: {written} between the '---' lines is half a letter: {remedy}")
+        return node
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

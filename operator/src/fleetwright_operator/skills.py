@@ -26,7 +26,7 @@ from fleetwright_operator.skill_document import InvalidSkill, SkillContent, file
 from fleetwright_operator.skill_looks import SOURCE_PENDING, answered, has_failed, look_outcome, looked_at, unpullable
 from fleetwright_operator.status import Outcome, custom_status
 from fleetwright_operator.violation import Violation
-from fleetwright_operator.writing import prune_history, write_children
+from fleetwright_operator.writing import is_refusal, prune_history, write_children
 
 Files = Mapping[str, str]
 
@@ -68,7 +68,9 @@ class SkillPass:
         pending = any(violation.reason == SOURCE_PENDING for violation in outcome.resolved or ())
         if not pending:
             await clear(self.cluster, entry)
-        return Ending(settled=outcome.programmed is None and not (foreign and has_failed(status)))
+        stopped = outcome.programmed
+        settled = stopped is None and not (foreign and has_failed(status))
+        return Ending(settled=settled, refused=is_refusal(stopped))
 
     async def _outcome(self, entry: Entry) -> Outcome:
         if "configMap" not in entry.facts["spec"]["source"]:

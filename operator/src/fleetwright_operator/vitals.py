@@ -1,13 +1,20 @@
-"""Signs of life, for probes: when the API server last answered a whole list, and when the Lease was last in hand."""
+"""Signs of life, for probes: when the API server was last asked, whatever came of it, and when all was last listed.
+
+A restart helps a process that hangs. It does not help one whose API server is away, which would only begin later and
+later.
+"""
 
 from collections.abc import Callable
+
+_HANGING_SECONDS = 60
+"""An attempt ends within a request's time and is followed by the next after a few seconds."""
 
 
 class Vitals:
     def __init__(self, *, clock: Callable[[], float], resync_seconds: float) -> None:
         self._clock = clock
         self._patience = 3 * resync_seconds + 60
-        self._contact = clock()
+        self._asked = clock()
         self._listed: float | None = None
         self.leading = False
 
@@ -16,9 +23,9 @@ class Vitals:
         self.leading = leading
         self._listed = None
 
-    def lease_contact(self) -> None:
-        """The Lease was read or renewed."""
-        self._contact = self._clock()
+    def asked(self) -> None:
+        """An attempt at the Lease, or at what comes before it, has ended: done, refused, or without an answer."""
+        self._asked = self._clock()
 
     def listed(self) -> None:
         """Every list of a resync succeeded."""
@@ -26,14 +33,14 @@ class Vitals:
 
     def ailment(self) -> str:
         """Why the process should be restarted; empty while it should not."""
-        if (age := self._clock() - self._contact) > 60:
-            return f"the Lease was last reached {age:.0f} seconds ago"
-        if self.leading and self._listed is not None and (age := self._clock() - self._listed) > self._patience:
-            return f"the last complete list is {age:.0f} seconds old"
+        if (age := self._clock() - self._asked) > _HANGING_SECONDS:
+            return f"the Lease was last asked for {age:.0f} seconds ago"
         return ""
 
     def unready(self) -> str:
-        """Why it cannot do its work yet; a process that stands by for the Lease is ready to."""
+        """Why it cannot do its work; a process that stands by for the Lease is ready to."""
         if self.leading and self._listed is None:
             return "the first list is not complete"
+        if self.leading and self._listed is not None and (age := self._clock() - self._listed) > self._patience:
+            return f"the last complete list is {age:.0f} seconds old"
         return self.ailment()

@@ -25,7 +25,11 @@ async def work(
     stalled_seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """One worker; any number may share a queue. What a person must mend is looked at again after `stalled_seconds`."""
+    """One worker; any number may share a queue.
+
+    What a person must mend is looked at again after `stalled_seconds`, and sooner at first where the API server refused
+    it: when the rule or the right is mended, nothing says so.
+    """
     while True:
         key = await queue.get()
         started = clock()
@@ -56,8 +60,11 @@ async def _attempt(
         pause = queue.retry(key)
         logger.exception("pass failed", extra={**about, "seconds": pause})
         return "error"
-    queue.forget(key)
     pauses = [ending.again_after, None if ending.settled else stalled_seconds]
+    if ending.refused:
+        pauses.append(queue.retry(key, at_least=_SHORTEST_PAUSE, at_most=stalled_seconds, not_its_fault=True))
+    else:
+        queue.forget(key)
     if known := [pause for pause in pauses if pause is not None]:
         queue.add_after(key, max(min(known), _SHORTEST_PAUSE))
     return "done" if ending.settled else "stalled"

@@ -6,6 +6,7 @@ as few keys fail: then what failed for half a minute is back within two seconds.
 """
 
 import asyncio
+import math
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -71,7 +72,9 @@ class WorkQueue(Generic[Key]):
         self._cancel_timer(key)
         self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._ring, key)
 
-    def retry(self, key: Key, *, at_least: float = 0.0, not_its_fault: bool = False) -> float:
+    def retry(
+        self, key: Key, *, at_least: float = 0.0, at_most: float = math.inf, not_its_fault: bool = False
+    ) -> float:
         """Queues a failed key after its next pause, and says how long that is."""
         now = asyncio.get_running_loop().time()
         failures, since = self._failures.get(key, (0, now))
@@ -80,7 +83,7 @@ class WorkQueue(Generic[Key]):
         if not_its_fault:
             # Neither may many keys together ask too often, nor one for ever.
             whole = min(whole, max(_SOON, (now - since) / 15, self.pausing / _RATE))
-        pause = max(at_least, whole * (0.5 + self._jitter() / 2))
+        pause = min(at_most, max(at_least, whole * (0.5 + self._jitter() / 2)))
         self.add_after(key, pause)
         return pause
 

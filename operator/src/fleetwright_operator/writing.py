@@ -13,6 +13,7 @@ from fleetwright_operator.violation import Violation
 _PRUNED = {"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
 """Not ConfigMaps, which have a history, nor volumes, which hold memory, nor pods, which are a Deployment's."""
 HISTORY = 3
+_REFUSALS = {"Rejected", "Forbidden"}
 
 
 async def write_children(cluster: Cluster, manifests: Sequence[Manifest]) -> Violation | None:
@@ -40,6 +41,11 @@ async def write_children(cluster: Cluster, manifests: Sequence[Manifest]) -> Vio
                 raise
             return Violation("NotServed", f"{child} needs {manifest['apiVersion']}, which is not served: {remedy}")
     return None
+
+
+def is_refusal(stopped: Violation | None) -> bool:
+    """Whether the API server stopped the writing, by a rule or for want of a right, which no event takes away."""
+    return stopped is not None and stopped.reason in _REFUSALS
 
 
 def unseen_secrets_first(cluster: Cluster, manifests: Sequence[Manifest]) -> list[Manifest]:

@@ -311,6 +311,29 @@ def test_a_port_that_is_taken_is_told_with_exit_code_2(mounted: Any) -> None:
     assert f"cannot listen on 127.0.0.1 port {port}" in ended.stderr
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
+async def test_both_doors_are_open_on_addresses_of_both_families(mounted: Any, address: str) -> None:
+    """The pod of an IPv6-only cluster has no other."""
+    if address == "[::1]" and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    ports = free_ports()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "fleetwright_agent", "serve", "--root", str(mounted.layout.root)),
+        *("--port", str(ports[0]), "--ops-port", str(ports[1])),
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        async with (
+            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[0]}", timeout=20) as a2a,
+            httpx.AsyncClient(verify=NO_TLS, base_url=f"http://{address}:{ports[1]}", timeout=20) as ops,
+        ):
+            await Agent(process, a2a, ops).ready()
+            assert (await a2a.get("/.well-known/agent-card.json")).status_code == 200
+    finally:
+        process.terminate()
+        await process.wait()
+
+
 def test_the_last_words_are_left_where_kubernetes_looks_for_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from fleetwright_agent.listening import EVERY, listen
 from fleetwright_agent.logs import LEVELS, configure
 from fleetwright_agent.mounted import ConfigurationError
 
@@ -22,7 +23,7 @@ _IDLE_SECONDS = 1800.0
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     bridge = commands.add_parser("bridge", help="serve a stdio MCP server over streamable HTTP")
-    bridge.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")
+    bridge.add_argument("--host", default=EVERY, help="address to listen on (default: all, IPv6 and IPv4)")
     bridge.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000)")
     bridge.add_argument("--path", default="/mcp", help="path of the endpoint (default: /mcp)")
     bridge.add_argument("--sessions", type=int, default=32, help="most sessions at a time, a process each")
@@ -36,10 +37,7 @@ def run(options: argparse.Namespace) -> None:
     program = options.program[0]
     if shutil.which(program) is None:
         raise ConfigurationError(f"{program!r} is no program of this image: check spec.workload.command")
-    try:
-        listener = socket.create_server((options.host, options.port), backlog=512)
-    except OSError as error:
-        raise ConfigurationError(f"cannot listen on port {options.port}: {error.strerror}") from error
+    listener = listen(options.host, options.port)
     configure(options.log_level)
     # It tells every stream that ends with its session as an error.
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)

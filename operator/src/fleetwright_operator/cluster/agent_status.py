@@ -5,7 +5,6 @@ The addresses are those that kubelets report for pods of our own Deployments, ne
 """
 
 import asyncio
-import json
 import logging
 import math
 import random
@@ -17,6 +16,7 @@ import aiohttp
 
 from fleetwright_operator import names
 from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.foreign_json import read_json
 
 logger = logging.getLogger(__name__)
 _LIMIT = 64 * 1024
@@ -101,13 +101,12 @@ class AgentStatusReader:
         return _Turn(failures, self._clock() + pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
 
     async def _read(self, session: aiohttp.ClientSession, pod: Entry) -> bool:
-        url = f"http://{pod.facts['podIP']}:{self._port}/status"
+        url = f"http://{_host(pod.facts['podIP'])}:{self._port}/status"
         try:
             # Not by the client's own timeout, which loses a cancellation that comes together with it.
             async with asyncio.timeout(self._patience), session.get(url, allow_redirects=False) as answer:
-                document = json.loads(await _bounded(answer.content)) if answer.status == 200 else None
-        # The parser's own limit counts too: whoever nests without end must not end the operator.
-        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError) as error:
+                document = read_json(await _bounded(answer.content)) if answer.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             why = str(error) or repr(error)
             logger.info("agent status not read", extra={"namespace": pod.namespace, "object": pod.name, "why": why})
             return False
@@ -127,6 +126,11 @@ async def _bounded(content: aiohttp.StreamReader) -> bytes:
         if len(body) > _LIMIT:
             raise ValueError(f"the status is longer than {_LIMIT} bytes")
     return bytes(body)
+
+
+def _host(address: str) -> str:
+    """The address as a URL has it."""
+    return f"[{address}]" if ":" in address else address
 
 
 def _is_ready_agent(pod: Entry) -> bool:

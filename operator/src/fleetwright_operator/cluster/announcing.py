@@ -50,15 +50,15 @@ class Announcer:
 
     async def _send(self, event: Object) -> None:
         place = (event["metadata"]["namespace"], event["metadata"]["name"])
-        counted = self._counts.get(place, 0)
-        if not counted:
+        if place not in self._counts:
             try:
                 await self._create(event, place)
             except Collision:
-                counted = 1  # of an earlier life of this process
+                pass  # of an earlier life of this process
             else:
                 return
         try:
+            counted = self._counts.get(place) or await self._counted(place)
             await self._count(event, place, counted + 1)
         except Missing:  # the API server drops Events after a while, and what they told of may recur
             await self._create(event, place)
@@ -67,6 +67,11 @@ class Announcer:
         await self._api.create(EVENTS, event)
         self._on_write("create", "Event")
         self._remember(place, 1)
+
+    async def _counted(self, place: tuple[str, str]) -> int:
+        """What stands in the Event: an empty patch is answered with it, and needs no right to read."""
+        body = await self._api.merge(EVENTS, *place, {})
+        return int(body.get("count") or 1)
 
     async def _count(self, event: Object, place: tuple[str, str], count: int) -> None:
         news = {key: event[key] for key in ("message", "lastTimestamp")}

@@ -16,11 +16,13 @@ from aiohttp.abc import AbstractStreamWriter
 
 from fleetwright_operator import names
 from fleetwright_operator.cluster.port import LEASES, PODS, Kept, Listing, Object, Resource
-from fleetwright_operator.errors import Missing, Waiting, api_error
+from fleetwright_operator.errors import Collision, Missing, Waiting, api_error
 
 _CHUNK = 100
 _CONNECTIONS = 32
+_CONNECTIONS_OF_LEASES = 2
 _CONNECT_SECONDS = 5
+_DISOWNING_TRIES = 5
 _METADATA = "PartialObjectMetadata"
 _OF_LEASES = f"/apis/{LEASES.group}/"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -74,6 +76,8 @@ class KubernetesApi:
         self._session = self._connect(connections=_CONNECTIONS)
         # Watches hold their connections: among the others they would leave none to write with.
         self._watches = self._connect(connections=0)
+        # The Lease must not wait for those who wait for answers: it is lost within seconds.
+        self._leases = self._connect(connections=_CONNECTIONS_OF_LEASES)
 
     async def __aenter__(self) -> Self:
         return self
@@ -83,6 +87,7 @@ class KubernetesApi:
     ) -> None:
         await self._session.close()
         await self._watches.close()
+        await self._leases.close()
 
     async def list(
         self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None
@@ -120,16 +125,25 @@ class KubernetesApi:
         query = {"fieldManager": names.FIELD_MANAGER}
         return await self._request("PATCH", resource.path(namespace, name), body=patch, query=query, content=_MERGE)
 
+    async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
+        body = await self.merge(resource, namespace, name, patch)
+        for tries_left in reversed(range(_DISOWNING_TRIES)):
+            try:
+                return await self.merge(resource, namespace, name, {"metadata": _disowning(body["metadata"])})
+            except Collision:  # a controller wrote its status meanwhile
+                if not tries_left:
+                    raise
+                body = await self.get(resource, namespace, name)
+        raise AssertionError("the last try returns or raises")
+
     async def take_over(self, resource: Resource, body: Object) -> Object:
         metadata = body["metadata"]
-        place, uid = (metadata["namespace"], metadata["name"]), {"uid": metadata["uid"]}
         content = {key: value for key, value in body.items() if key not in {"apiVersion", "kind", "metadata"}}
-        merged = (await self.merge(resource, *place, {**content, "metadata": uid}))["metadata"]
-        # The merge made us an owner of another kind, which would keep fields alive that a later apply drops.
-        ours = (names.FIELD_MANAGER, "Update")
-        owners = [owner for owner in merged["managedFields"] if (owner["manager"], owner["operation"]) != ours]
-        version = {"resourceVersion": merged["resourceVersion"]}
-        await self.merge(resource, *place, {"metadata": {**uid, **version, "managedFields": owners}})
+        if strategy := content.get("spec", {}).get("strategy"):
+            # Whoever chose another one has left the settings of that, which are an error beside ours.
+            content["spec"] = {**content["spec"], "strategy": {"rollingUpdate": None, **strategy}}
+        patch = {**content, "metadata": {"uid": metadata["uid"]}}
+        await self.merge_unowned(resource, metadata["namespace"], metadata["name"], patch)
         return await self.apply(resource, body)
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
@@ -214,7 +228,8 @@ class KubernetesApi:
         accept: str = "application/json",
     ) -> bytes:
         # Who may write is settled by writing Leases.
-        may_go = (lambda: True) if path.startswith(_OF_LEASES) else self._may_write
+        of_lease = path.startswith(_OF_LEASES)
+        session, may_go = (self._leases, lambda: True) if of_lease else (self._session, self._may_write)
         for attempt in range(2):
             data = None if body is None else _Write(_encoded(body), may_go)
             credentials = self._credentials
@@ -223,7 +238,7 @@ class KubernetesApi:
             # Not by the client's own timeout, which loses a cancellation that comes together with it.
             async with (
                 asyncio.timeout(self._request_seconds),
-                self._session.request(method, url, params=query, data=data, headers=headers) as answer,
+                session.request(method, url, params=query, data=data, headers=headers) as answer,
             ):
                 if answer.status < 400:
                     return await answer.read()
@@ -231,6 +246,13 @@ class KubernetesApi:
                     raise await _failure(answer)
             await self._log_in_again(credentials)
         raise AssertionError("the second answer is returned or raised")
+
+
+def _disowning(metadata: Object) -> Object:
+    """A merge made us an owner of another kind, which would keep fields alive that a later apply drops."""
+    ours = (names.FIELD_MANAGER, "Update")
+    owners = [owner for owner in metadata["managedFields"] if (owner["manager"], owner["operation"]) != ours]
+    return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "managedFields": owners}
 
 
 def _chosen(resource: Resource) -> dict[str, str]:

@@ -75,6 +75,14 @@ class Cache:
         self._set(before.id, None)
         return Change(before, None)
 
+    def recall(self, kind: str, uid: str) -> None:
+        """For an object that is there, though it was heard that it went: it only left what is looked at.
+
+        Both are told alike, with the version of the edit or of the list that missed it, which the object has not
+        passed. Whoever reads it afterwards may keep what he reads.
+        """
+        self._gone.pop((kind, uid), None)
+
     def replace(self, resource: Resource, listing: Listing[Entry], *, namespace: str | None) -> list[Change]:
         """Takes in a whole list and says what it changed; finds what a watch missed, deletions included."""
         changes = [self._keep(entry) for entry in listing.items]

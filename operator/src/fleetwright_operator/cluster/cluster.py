@@ -68,6 +68,7 @@ class Cluster:
                 return Action.CREATED
             if entry is None:
                 # The manifest was made without knowing of it: what it holds (a token) may have to stay.
+                await self._mark(found, wanted)
                 raise Waiting(0.1, f"{kind} {found.name} was there already: decided anew")
             entry = found
         check_ours(entry, manifest)
@@ -175,11 +176,22 @@ class Cluster:
         place = (metadata["namespace"], metadata["name"])
         head = await self._api.get(replace(RESOURCES[kind], metadata_only=True), *place)
         check_ours(entry_of(f"{kind}Metadata", head), wanted)
+        # Labels that somebody stripped look like its deletion. If it goes now, the next read or event says so.
+        self.cache.recall(kind, head["metadata"]["uid"])
         self._learn(kind, await self._api.get(RESOURCES[kind], *place))
         entry = self.cache.get(kind, *place)
         if entry is None:
             raise Waiting(0.2, f"{kind} {place[1]} was replaced meanwhile")
         return entry
+
+    async def _mark(self, entry: Entry, wanted: Object) -> None:
+        """Puts the labels back that somebody stripped: without them nothing that it holds counts as ours."""
+        if entry.is_ours:
+            return
+        self._guard()
+        patch = {"metadata": {"labels": wanted["metadata"]["labels"], "uid": entry.uid}}
+        answer = await self._api.merge_unowned(RESOURCES[entry.kind], entry.namespace, entry.name, patch)
+        self._wrote("label", entry.kind, answer)
 
     async def _update(self, wanted: Object, entry: Entry) -> None:
         resource = RESOURCES[entry.kind]

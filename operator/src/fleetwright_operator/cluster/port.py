@@ -141,6 +141,10 @@ class Api(Protocol):
         """A JSON merge patch."""
         ...
 
+    async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
+        """The same, and what it sets belongs to nobody until it is applied."""
+        ...
+
     async def take_over(self, resource: Resource, body: Object) -> Object:
         """Makes an existing object be as `body` says, lists as a whole, and applies it.
 

@@ -1,0 +1,55 @@
+"""Where a door is open: on every address of both families, on those of one where the kernel has no other, or on one."""
+
+import contextlib
+import socket
+
+import pytest
+
+from fleetwright_agent.listening import EVERY, listen
+from fleetwright_agent.mounted import ConfigurationError
+
+LOOPBACKS = ("127.0.0.1", "::1")
+
+
+def there(address: str) -> bool:
+    with contextlib.suppress(OSError), socket.create_server((address, 0), family=family(address)):
+        return True
+    return False
+
+
+def family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def opens(address: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((address, port), timeout=5):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("address", LOOPBACKS)
+def test_the_door_is_open_on_every_address_of_the_machine(address: str) -> None:
+    if not there(address):
+        pytest.skip(f"this machine has no {address}")
+    with listen(EVERY, 0) as door:
+        assert opens(address, door.getsockname()[1])
+
+
+def test_a_kernel_of_one_family_opens_it_on_that() -> None:
+    with listen(EVERY, 0, both=False) as door:
+        port = door.getsockname()[1]
+        assert [opens(address, port) for address in LOOPBACKS] == [True, False]
+
+
+@pytest.mark.parametrize("address", LOOPBACKS)
+def test_an_address_that_is_said_is_the_only_one(address: str) -> None:
+    if not there(address):
+        pytest.skip(f"this machine has no {address}")
+    with listen(address, 0) as door:
+        port = door.getsockname()[1]
+        assert [opens(each, port) for each in LOOPBACKS] == [each == address for each in LOOPBACKS]
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with listen(EVERY, 0) as door, pytest.raises(ConfigurationError, match="cannot listen on every address port"):
+        listen(EVERY, door.getsockname()[1])
