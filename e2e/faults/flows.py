@@ -70,10 +70,15 @@ USES: dict[str, Any] = {
 }
 
 
+def _helper(space: str, **spec: Any) -> Object:
+    """It seals what it keeps of receivers with a key of its own."""
+    return agent("helper", space, a2a={"push": {}}, **spec)
+
+
 async def _prepare(client: Client, space: str) -> None:
     await client.apply(key(space, "one"))
     await client.apply(files("prose", space, "Write well."))
-    await client.apply(agent("helper", space))
+    await client.apply(_helper(space))
 
 
 async def _create_parts(client: Client, space: str) -> None:
@@ -88,15 +93,20 @@ async def _create_agent(client: Client, space: str) -> None:
 
 
 async def _update(client: Client, space: str) -> None:
-    """What no pod restarts for, and a server's new port."""
+    """What no pod restarts for, a server's new port, and an agent that is to rest."""
     clients = {"clients": [{"name": "default"}, {"name": "gateway"}]}
     await client.apply(agent("poet", space, **USES, auth=clients))
     await client.apply(server("tools", space, port=9000))
+    await client.apply(_helper(space, suspend=True))
 
 
 async def _roll_out(client: Client, space: str) -> None:
-    """A new revision by the agent's own spec. One at a time: of two, the history might or might not hold the first."""
+    """A new revision by the agent's own spec. One at a time: of two, the history might or might not hold the first.
+
+    What rested goes on.
+    """
     await client.apply(agent("poet", space, **USES, instructions="Help well."))
+    await client.apply(_helper(space))
 
 
 async def _roll_out_skill(client: Client, space: str) -> None:
@@ -104,9 +114,14 @@ async def _roll_out_skill(client: Client, space: str) -> None:
 
 
 async def _rotate(client: Client, space: str) -> None:
-    """A lost credential of each sort, a new provider key, and a ConfigMap that a skill is read from."""
+    """A lost credential of each sort, a new provider key, and a ConfigMap that a skill is read from.
+
+    The key that seals is lost here, and not beside a token that is made due by hand: a pass that is under way then
+    puts the record back that it had read.
+    """
     await client.delete("Secret", space, "poet-client-default")
     await client.delete("Secret", space, "helper-auth")
+    await client.delete("Secret", space, names.agent_push("helper"))
     await client.apply(key(space, "two"))
     await client.apply(files("prose", space, "Write better."))
 

@@ -131,10 +131,12 @@ def _points(counters: Sequence[Counter[str]]) -> tuple[Point, ...]:
 
 
 def _is_ready(body: Object) -> bool:
+    """Or rests, as it should."""
     conditions = body.get("status", {}).get("conditions", ())
+    wanted = {"reason": "Suspended"} if body["spec"].get("suspend") else {"status": "True"}
     return any(
         condition["type"] == "Ready"
-        and condition["status"] == "True"
+        and wanted.items() <= condition.items()
         and condition["observedGeneration"] == body["metadata"]["generation"]
         for condition in conditions
     )

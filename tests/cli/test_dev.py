@@ -16,7 +16,7 @@ from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import load
 from fleetwright_agent.server.push.seal import parse_keys
 from fleetwright_cli.dev.conversation import total
-from fleetwright_cli.dev.layout import Ports, agent_files, token_names
+from fleetwright_cli.dev.layout import Ports, agent_files, read_skills, token_names
 from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.provider import Provider, provider_from, with_provider
@@ -91,6 +91,36 @@ def test_a_dangling_reference_ends_the_command_with_its_name(tmp_path, reference
     ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
     assert ended.returncode == 1
     assert wanted in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+SKILL_OF_FILES = """\
+apiVersion: fleetwright.dev/v1alpha1
+kind: Skill
+metadata: {name: prose}
+spec: {source: {configMap: {name: files}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: files}
+data:
+  SKILL.md: "---\\nname: prose\\ndescription: Writes.\\n---\\nWrite well.\\n"
+  references..form.md: Five lines.
+"""
+
+
+def test_a_skill_of_a_config_map_has_its_folders(tmp_path):
+    (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{SKILL_OF_FILES}")
+    skills = read_skills(read_fleet(tmp_path, namespace="dev"))
+    assert set(skills["prose"].files) == {"SKILL.md", "references/form.md"}
+
+
+def test_a_skill_of_a_config_map_with_binary_data_is_refused_as_on_a_cluster(tmp_path):
+    (tmp_path / "fleet.yaml").write_text(f"{AGENT}---\n{SKILL_OF_FILES}binaryData: {{assets..logo.png: iVBORw==}}\n")
+    words = _fleetwright("dev", "-f", str(tmp_path), "--state", str(tmp_path / "state"))
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=60, env=_environ())
+    assert ended.returncode == 1
+    assert "Skill prose: 'assets/logo.png' is binary data of its ConfigMap" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -19,14 +19,14 @@ from e2e.cluster.control_plane import ControlPlane
 from e2e.faults import flows
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
-from e2e.plane.client import Client
+from e2e.plane.client import Client, Refusal, path_of
 from e2e.plane.essence import Essence, Reader
 from e2e.plane.installation import install_crds, install_release, make_namespace
 from e2e.plane.kubelet import Kubelet
 from e2e.plane.mirror import Mirror
 from e2e.plane.process import OPERATOR, OperatorProcess
 
-from fleetwright_operator.names import FIELD_MANAGER, MANAGED_BY
+from fleetwright_operator.names import API_VERSION, FIELD_MANAGER, MANAGED_BY
 
 Object = dict[str, Any]
 FAST = {"FLEETWRIGHT_STALLED_SECONDS": "2", "FLEETWRIGHT_RESYNC_SECONDS": "3600"}
@@ -145,6 +145,26 @@ class Stand:
 
     async def agent(self, space: str, name: str = "poet", **spec: Any) -> Object:
         return await self.client.apply(flows.agent(name, space, **spec))
+
+    async def put(self, kind: str, space: str, name: str, spec: object) -> None:
+        """As it is: a shape that no apply could merge, too."""
+        body = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name, "namespace": space}}
+        while True:
+            found = await self.client.find(kind, space, name)
+            try:
+                if found is None:
+                    await self.client.request("POST", path_of(kind, space), {**body, "spec": spec})
+                else:
+                    await self.client.request("PUT", path_of(kind, space, name), {**found, "spec": spec})
+                return
+            except Refusal as refusal:
+                if refusal.status != 409:  # the operator wrote its status meanwhile
+                    raise
+
+    def is_told(self, kind: str, space: str, name: str) -> bool:
+        """Whether a condition that names its reason says that something is wrong."""
+        found = (self.condition(kind, space, name, stage) for stage in ("Accepted", "ReferencesResolved", "Programmed"))
+        return any(each.get("status") == "False" and each["reason"] and each["message"] for each in found)
 
     async def fleet(self, space: str) -> None:
         """One of all that leads to children, in use."""

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from e2e.faults.plan import Fault
@@ -14,9 +15,7 @@ async def test_o13_who_slept_past_its_lease_writes_nothing_when_it_wakes(stand, 
     space = await stand.space()
     first = await stand.operator(space)
     second = await stand.operator(space, name="second", start=False)
-    second.process.start()
-    while await second.process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process tells nobody
-        await asyncio.sleep(0.1)
+    await _stand_by(second.process)
     names = [f"poet-{number}" for number in range(20)]
     await asyncio.gather(*(stand.agent(space, name) for name in names))
     await asyncio.sleep(0.3)  # work is under way
@@ -69,7 +68,7 @@ async def test_o17_an_operator_that_is_killed_in_a_burst_is_followed_by_one_that
 
 
 @pytest.mark.parametrize("hours", [1, -1], ids=["an hour ahead", "an hour behind"])
-async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, hours):
+async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, tmp_path, hours):
     """O17: beside a leader whose clock is right, and then alone. A date in the future is drawn back, and no more."""
     space = await stand.space()
     first = await stand.operator(space)
@@ -77,11 +76,10 @@ async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, hours)
     await stand.programmed(space, "poet")
     await stand.quiet(space)
     before = _tokens_and_pods(stand, space)
-    wrong = (sys.executable, "-m", "tests.faults.wrong_clock", str(hours * 3600))
-    second = await stand.operator(space, name="wrong", start=False, command=wrong)
-    second.process.start()
-    while await second.process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process tells nobody
-        await asyncio.sleep(0.1)
+    clock = _Clock(tmp_path)
+    clock.jump(hours)
+    second = await stand.operator(space, name="wrong", start=False, command=clock.command)
+    await _stand_by(second.process)
     await asyncio.sleep(6)
     assert (await first.process.metrics())["fleetwright_leader"] == 1.0
     assert (await second.process.metrics())["fleetwright_leader"] == 0.0
@@ -92,6 +90,65 @@ async def test_o17_a_wrong_clock_takes_no_lease_and_turns_no_token(stand, hours)
     assert _tokens_and_pods(stand, space) == before
     await stand.agent(space, instructions="Help well.")
     await stand.programmed(space, "poet")
+
+
+@pytest.mark.parametrize("hours", [1, -1], ids=["ahead and back", "back and ahead"])
+async def test_o17_a_clock_that_jumps_under_a_leader_moves_no_lease_and_turns_no_token(stand, tmp_path, hours):
+    """O17: an hour there and back, each while the leader looks at everything every two seconds; the other looks on."""
+    space = await stand.space()
+    clock = _Clock(tmp_path)
+    eager = {"FLEETWRIGHT_RESYNC_SECONDS": "2"}
+    leader = await stand.operator(space, command=clock.command, **eager)
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await stand.quiet(space)
+    other = await stand.operator(space, name="second", start=False, **eager)
+    await _stand_by(other.process)
+    before = _tokens_and_pods(stand, space)
+    lease = await _lease(stand, space)
+    written = leader.plan.total_writes(space)
+    for jump in (hours, 0):
+        clock.jump(jump)
+        passes = await leader.passes()
+        while await leader.passes() < passes + 3:  # noqa: ASYNC110 - another process tells nobody
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(5)  # by when the Lease was renewed
+        await stand.quiet(space)
+    assert leader.plan.total_writes(space) - written <= 4
+    assert other.plan.total_writes(space) == 0
+    assert (await leader.process.metrics())["fleetwright_leader"] == 1.0
+    after = await _lease(stand, space)
+    assert after["renewTime"] > lease["renewTime"]
+    assert {**after, "renewTime": lease["renewTime"]} == lease
+    assert _tokens_and_pods(stand, space) == before
+    await stand.agent(space, instructions="Help well.")
+    await stand.programmed(space, "poet")
+    assert other.plan.total_writes(space) == 0
+
+
+class _Clock:
+    """Of an operator's machine, that can be put wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "seconds"
+        self.command = (sys.executable, "-m", "tests.faults.wrong_clock", str(self._file))
+        self.jump(0)
+
+    def jump(self, hours: int) -> None:
+        # At once: the operator may read it at any moment.
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text(str(hours * 3600))
+        fresh.replace(self._file)
+
+
+async def _stand_by(process) -> None:
+    process.start()
+    while await process.ask("/readyz") != "ok":  # noqa: ASYNC110 - another process tells nobody
+        await asyncio.sleep(0.1)
+
+
+async def _lease(stand, space: str) -> dict[str, object]:
+    return (await stand.client.find("Lease", f"{space}-system", "fleetwright-operator"))["spec"]
 
 
 def _tokens_and_pods(stand, space: str) -> dict[str, object]:

@@ -1,16 +1,25 @@
-"""`python -m tests.faults.wrong_clock SECONDS`: the operator, on a machine whose time of day is wrong by that much."""
+"""`python -m tests.faults.wrong_clock FILE`: the operator, on a machine whose time of day is wrong.
+
+By as many seconds as the file says at the moment, so that the clock may jump under an operator that runs.
+"""
 
 import asyncio
 import os
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 
 from fleetwright_operator import logs
 from fleetwright_operator.__main__ import run
 from fleetwright_operator.moments import time_of_day
 from fleetwright_operator.settings import settings_from
 
+
+def _wrong(file: Path) -> datetime:
+    return time_of_day() + timedelta(seconds=int(file.read_text()))
+
+
 if __name__ == "__main__":
-    wrong_by = timedelta(seconds=int(sys.argv[1]))
+    wrong_by = Path(sys.argv[1])
     logs.configure("INFO")
-    asyncio.run(run(settings_from(os.environ), today=lambda: time_of_day() + wrong_by))
+    asyncio.run(run(settings_from(os.environ), today=lambda: _wrong(wrong_by)))

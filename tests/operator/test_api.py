@@ -140,6 +140,13 @@ ERRORS = [
     pytest.param(403, "may not", Forbidden, id="forbidden"),
     pytest.param(422, "invalid", Rejected, id="invalid"),
     pytest.param(500, "failed to create typed patch object: unknown field", Rejected, id="an error that will not pass"),
+    pytest.param(
+        500,
+        "failed to convert new object (shop/poet; apps/v1, Kind=Deployment) to proper version: unable to convert"
+        " unstructured object to apps/v1, Kind=Deployment: quantities must match the regular expression",
+        Rejected,
+        id="a text that is no quantity",
+    ),
     pytest.param(500, "etcd is away", ApiError, id="an error that may pass"),
 ]
 

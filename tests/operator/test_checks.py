@@ -58,6 +58,20 @@ INVALID = [
             ("http://[::1", "a public address that is none"),
         )
     ),
+    *(
+        pytest.param(spec, "UnknownWord", f"spec.{field} has {word!r}: write one of {words}", id=f"no word of {field}")
+        for spec, field, word, words in (
+            ({"network": {"policy": "managed"}}, "network.policy", "managed", "Managed, None"),
+            ({"a2a": {"publicCard": "minimal"}}, "a2a.publicCard", "minimal", "Full, Minimal"),
+            ({"a2a": {"dialects": ["1.0", "2.0"]}}, "a2a.dialects", "2.0", "1.0, 0.3, 0.1"),
+            (
+                {"allowedCallers": {"namespaces": {"from": "same"}}},
+                "allowedCallers.namespaces.from",
+                "same",
+                "Same, All, Selector",
+            ),
+        )
+    ),
     pytest.param({"approvals": {"expiry": "soon"}}, "InvalidDuration", "spec.approvals.expiry", id="no expiry"),
     pytest.param(
         {"budgets": [{"period": "Day", "usd": "5"}]},
@@ -271,6 +285,8 @@ SERVERS = [
     pytest.param({"remote": {"url": "http://x.example/"}, "workload": {"image": "i"}}, "SourceAmbiguous", id="both"),
     pytest.param({"remote": {"url": "http://localhost/mcp"}}, "InvalidAddress", id="loopback"),
     pytest.param({"workload": {}}, "ImageMissing", id="no image"),
+    pytest.param({"remote": {"url": "http://x.example/", "transport": "Sse"}}, "UnknownWord", id="no remote transport"),
+    pytest.param({"workload": {"image": "i", "transport": "stdio"}}, "UnknownWord", id="no transport of a workload"),
 ]
 
 

@@ -311,6 +311,53 @@ async def test_a_refused_revision_does_not_take_over_when_what_served_is_away(wo
     await second.stop()
 
 
+@pytest.mark.parametrize("restarted", [False, True], ids=["the same operator", "another operator"])
+async def test_a_refused_revision_stays_refused_while_what_it_refers_to_is_missing(
+    world, make_world, api, objects, serving, restarted
+):
+    api.put(objects.agent("helper"))
+    api.put(objects.agent(instructions="Other.", peers=[{"name": "helper"}]))
+    await world.settle()
+    (pod,) = preflights(api)
+    ended(api, pod, 2, "fleetwright-agent: there is no such plugin\n")
+    await world.settle()
+    api.remove("Agent", "helper")
+    await world.settle()
+    assert world.conditions("Agent", "poet")["ReferencesResolved"][1] == "PeerNotFound"
+    falls_over(api)
+    await world.settle()
+    if restarted:
+        await world.stop()
+        world = make_world(api)
+        await world.start()
+    api.put(objects.agent("helper"))
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "PreflightFailed"
+    assert revision_of_deployment(api) == serving
+
+    api.put(objects.agent(instructions="Mended."))
+    await world.settle()
+    assert revision_of_deployment(api) != serving
+    assert preflights(api) == []
+    if restarted:
+        await world.stop()
+
+
+async def test_what_is_being_tried_when_a_reference_goes_is_tried_anew_when_it_is_back(world, api, objects, serving):
+    api.put(objects.agent("helper"))
+    api.put(objects.agent(instructions="Other.", peers=[{"name": "helper"}]))
+    await world.settle()
+    (pod,) = preflights(api)
+    api.remove("Agent", "helper")
+    await world.settle()
+    assert preflights(api) == []
+    api.put(objects.agent("helper"))
+    await world.settle()
+    (again,) = preflights(api)
+    assert again["metadata"]["uid"] != pod["metadata"]["uid"]
+    assert revision_of_deployment(api) == serving
+
+
 async def test_a_revision_that_is_being_tried_is_tried_to_its_end(world, api, objects, serving):
     api.put(objects.agent(instructions="Other."))
     await world.settle()

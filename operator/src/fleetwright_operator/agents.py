@@ -104,7 +104,7 @@ class AgentPass:
         )
         stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, access))
         await self._refresh_pods(seen)
-        await self.proving.conclude(seen)
+        await self.proving.interrupt(seen)
         return Outcome(
             accepted=accepted,
             resolved=resolved,

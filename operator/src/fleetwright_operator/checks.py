@@ -26,6 +26,7 @@ from fleetwright_operator.request_rules import requests_are_the_runtimes
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.tool_names import named_tools_are_its_own, plugins_are_told_apart
 from fleetwright_operator.violation import Violation
+from fleetwright_operator.word_checks import words_are_known
 
 
 def instructions_are_written(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -190,6 +191,7 @@ def results_are_objects(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
 
 
 ACCEPTED: tuple[Check, ...] = (
+    words_are_known,
     instructions_are_written,
     models_are_usable,
     sub_agents_have_room,

@@ -9,7 +9,7 @@ OperatorError
     ├── Collision        409
     ├── Expired          410
     ├── Forbidden        403
-    └── Rejected         422, 400 and the typed-patch 500: the same request will never pass
+    └── Rejected         422, 400 and the 500 of a malformed body: the same request will never pass
 """
 
 from typing import ClassVar
@@ -70,11 +70,15 @@ class Rejected(ApiError):  # noqa: N818 - named by what was answered
     status = 422
 
 
+_MALFORMED = ("failed to create typed patch object", "unable to convert unstructured object to")
+"""What the API server answers as an internal error, and will for ever: a duplicate list key or an unknown field in an
+apply, and a text that is no quantity."""
+
+
 def api_error(code: int, message: str, *, retry_after: float | None = None) -> ApiError:
     """The error of an answer."""
     kinds = {404: Missing, 409: Collision, 410: Expired, 403: Forbidden, 422: Rejected, 400: Rejected}
     kind = kinds.get(code, ApiError)
-    # A duplicate list key or an unknown field is answered as an internal error, and will be for ever.
-    if code == 500 and "failed to create typed patch object" in message:
+    if code == 500 and any(sign in message for sign in _MALFORMED):
         kind = Rejected
     return kind(message, code=code, retry_after=retry_after)

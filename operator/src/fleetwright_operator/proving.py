@@ -57,9 +57,15 @@ class Proving:
         if not is_rolling(deployment, suspended=is_suspended(seen.agent)):
             await clear(self.cluster, seen.entry)
             return
-        for child in self.cluster.cache.find("probe-of", *seen.entry.id):
-            if child.kind == "Pod" and not child.deleting:
-                await self.cluster.dismiss(child)
+        for pod in self._pods(seen.entry):
+            await self.cluster.dismiss(pod)
+
+    async def interrupt(self, seen: ObservedAgent) -> None:
+        """Nothing can be tried for now. What was refused stays so, or it took over from what is away when this ends."""
+        if any(isinstance(verdict(pod), Refused) for pod in self._pods(seen.entry)):
+            self.turns.leave(seen.entry.id)
+        else:
+            await self.conclude(seen)
 
     def again_after(self, agent: Key, *, now: str) -> float | None:
         """Seconds until an agent that waits looks again by itself; None where an event will bring it."""
@@ -73,6 +79,10 @@ class Proving:
         self.tries.forget(agent)
         self.turns.leave(agent)
         self.turns.passed(agent)
+
+    def _pods(self, entry: Entry) -> list[Entry]:
+        found = self.cluster.cache.find("probe-of", *entry.id)
+        return [child for child in found if child.kind == "Pod" and not child.deleting]
 
     def _has_begun(self, entry: Entry, wanted: Probe) -> bool:
         """What was begun is tried to its end, for what serves may be away for a moment only.

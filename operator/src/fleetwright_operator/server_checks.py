@@ -12,9 +12,11 @@ from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.tool_access import SecretKey
 from fleetwright_operator.settings import Settings
 from fleetwright_operator.violation import Violation
+from fleetwright_operator.word_checks import transport_is_known
 
 
 def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
+    yield from transport_is_known(server)
     spec = server["spec"]
     remote, workload = spec.get("remote"), spec.get("workload")
     if (remote is None) == (workload is None):

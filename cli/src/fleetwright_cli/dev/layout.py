@@ -26,7 +26,7 @@ from fleetwright_operator.endpoints import Endpoints
 from fleetwright_operator.render import Rendered, render_agent
 from fleetwright_operator.selection import skill_names
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.skill_document import InvalidSkill, SkillContent, read_skill
+from fleetwright_operator.skill_document import InvalidSkill, SkillContent, files_of, read_skill
 
 _HOST = "127.0.0.1"
 
@@ -70,20 +70,23 @@ def read_skills(fleet: Fleet) -> dict[str, SkillContent]:
 
 
 def _skill(name: str, skill: Manifest, fleet: Fleet) -> SkillContent:
-    source = skill["spec"]["source"]
-    if "inline" in source:
-        files = source["inline"]["files"]
-    elif "configMap" not in source:
-        raise InvalidFleet(f"Skill {name}: spec.source: git and image are fetched on a cluster only; use inline here")
-    else:
-        wanted = source["configMap"]["name"]
-        if wanted not in fleet.config_maps:
-            raise InvalidFleet(f"Skill {name}: spec.source.configMap: no ConfigMap {wanted!r} in this folder")
-        files = fleet.config_maps[wanted]
     try:
+        files = _source_files(name, skill["spec"]["source"], fleet)
         return read_skill(name, files, permissions=skill["spec"].get("permissions"))
     except InvalidSkill as error:
         raise InvalidFleet(f"Skill {name}: {error}") from None
+
+
+def _source_files(name: str, source: Manifest, fleet: Fleet) -> Mapping[str, str]:
+    if "inline" in source:
+        inline: Mapping[str, str] = source["inline"]["files"]
+        return inline
+    if "configMap" not in source:
+        raise InvalidFleet(f"Skill {name}: spec.source: git and image are fetched on a cluster only; use inline here")
+    wanted = source["configMap"]["name"]
+    if wanted not in fleet.config_maps:
+        raise InvalidFleet(f"Skill {name}: spec.source.configMap: no ConfigMap {wanted!r} in this folder")
+    return files_of(fleet.config_maps[wanted])
 
 
 def agent_files(
@@ -187,7 +190,7 @@ def _instructions(name: str, agent: Manifest, fleet: Fleet) -> dict[str, str]:
         raise InvalidFleet(
             f"Agent {name}: {mounted.field}: a local run reads no Secrets; use a ConfigMap of this folder"
         )
-    text = fleet.config_maps.get(mounted.name, {}).get(mounted.key)
+    text = (fleet.config_maps.get(mounted.name, {}).get("data") or {}).get(mounted.key)
     if text is None:
         raise InvalidFleet(f"Agent {name}: {mounted.field}: no ConfigMap {mounted.name!r} with {mounted.key!r} here")
     return {mounted.path: text}

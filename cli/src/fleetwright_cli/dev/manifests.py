@@ -33,7 +33,7 @@ class Fleet:
     agents: Mapping[str, Manifest]
     skills: Mapping[str, Manifest]
     servers: Mapping[str, Manifest]
-    config_maps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    config_maps: Mapping[str, Manifest] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
 
@@ -61,7 +61,7 @@ def read_fleet(folder: Path, *, namespace: str) -> Fleet:
         agents=kinds["Agent"],
         skills=kinds["Skill"],
         servers=kinds["McpServer"],
-        config_maps={name: dict(item.get("data") or {}) for name, item in kinds["ConfigMap"].items()},
+        config_maps=kinds["ConfigMap"],
         left_out=tuple(left_out),
     )
 

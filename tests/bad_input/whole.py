@@ -1,0 +1,35 @@
+"""The smallest good object of each kind, and how one field of it is made another."""
+
+import copy
+
+AGENT = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "Agent",
+    "metadata": {"name": "a"},
+    "spec": {"instructions": "Help.", "model": {"name": "m"}},
+}
+SKILL = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "Skill",
+    "metadata": {"name": "a"},
+    "spec": {"source": {"inline": {"files": {"SKILL.md": "---"}}}},
+}
+SERVER = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "McpServer",
+    "metadata": {"name": "a"},
+    "spec": {"remote": {"url": "https://example.com/mcp"}},
+}
+
+
+def changed(base: dict, path: str, value: object) -> dict:
+    body = copy.deepcopy(base)
+    *way, last = path.split(".")
+    place = body
+    for step in way:
+        place = place.setdefault(step, {})
+    if value is None:
+        place.pop(last)
+    else:
+        place[last] = value
+    return body

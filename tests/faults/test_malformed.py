@@ -1,0 +1,192 @@
+"""O11: objects that the rules of their CRDs would have refused, where the rules are absent."""
+
+import asyncio
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+from e2e.faults import flows
+from pydantic import ValidationError
+from tests.bad_input.agents import BAD_AGENTS
+from tests.bad_input.parts import BAD_PARTS
+from tests.bad_input.unknown import UNKNOWN_WORDS
+from tests.bad_input.whole import SKILL, changed
+
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_operator import names
+
+CRDS = Path(__file__).parents[2] / "crds"
+GOOD_MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1"}
+HALF_A_LETTER = '---\nname: half-a-letter\ndescription: "a \\ud800 b"\n---\nx'
+MALFORMED = {
+    "Agent": {
+        "no-spec": {},
+        "spec-is-a-list": [],
+        "model-is-a-word": {"instructions": "Help.", "model": "m"},
+        "instructions-are-a-number": {"instructions": 7, "model": GOOD_MODEL},
+        "peers-are-a-word": {"instructions": "Help.", "model": GOOD_MODEL, "peers": "helper"},
+        "a-peer-has-no-name": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{}]},
+        "a-skill-is-a-number": {"instructions": "Help.", "model": GOOD_MODEL, "skills": [5]},
+        "memory-is-a-word": {"instructions": "Help.", "model": GOOD_MODEL, "memory": "much"},
+        "compaction-is-a-list": {"instructions": "Help.", "model": GOOD_MODEL, "compaction": ["Always"]},
+        "auth-is-a-word": {"instructions": "Help.", "model": GOOD_MODEL, "auth": "none"},
+        "a-peer-is-a-path": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "../../agents/poet"}]},
+        "a-peer-is-a-fox": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "H\u0065\u0301lper 🦊"}]},
+        "a-peer-has-two-lines": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "a\nb\u2028c"}]},
+        "a-peer-turns-the-line": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "\u202etop"}]},
+        "a-peer-is-long": {"instructions": "Help.", "model": GOOD_MODEL, "peers": [{"name": "a" * 5000}]},
+        "a-namespace-is-a-path": {
+            "instructions": "Help.",
+            "model": GOOD_MODEL,
+            "peers": [{"name": "poet", "namespace": "../x/ü"}],
+        },
+        "a-skill-is-a-path": {"instructions": "Help.", "model": GOOD_MODEL, "skills": [{"name": "../Ünï/%2e%2e"}]},
+        "a-server-is-a-path": {"instructions": "Help.", "model": GOOD_MODEL, "mcpServers": [{"name": "a/../ß?x=1#y"}]},
+        "a-key-is-a-path": {
+            "instructions": "Help.",
+            "model": {**GOOD_MODEL, "apiKeySecretRef": {"name": "../key", "key": "../../ü"}},
+        },
+    },
+    "Skill": {
+        "no-source": {},
+        "empty-source": {"source": {}},
+        "no-files": {"source": {"inline": {}}},
+        "files-are-a-list": {"source": {"inline": {"files": []}}},
+        "a-nameless-config-map": {"source": {"configMap": {}}},
+        # A request cannot bring half a letter itself: the API server replaces it.
+        "half-a-letter": {"source": {"inline": {"files": {"SKILL.md": HALF_A_LETTER}}}},
+    },
+    "McpServer": {
+        "nowhere": {},
+        "no-url": {"remote": {}},
+        "url-is-a-number": {"remote": {"url": 5}},
+        "image-is-a-list": {"workload": {"image": ["x"]}},
+        "a-port-is-a-word": {"workload": {"image": "docker.io/example/tools:1", "port": "http"}},
+    },
+}
+
+TAKEN = {
+    # Told of by what runs, in Available or Ready: no container of this ring does.
+    "an image is a reference": "the kubelet: InvalidImageName",
+    "a server pulls with a Secret": "the kubelet: it has no such Secret, and the image cannot be pulled",
+    "no root ports": "the server's container, which may not listen there",
+    "a path is absolute": "the probe of the server, at an address that nobody serves",
+    "a branch is no commit": "the probe of the Skill: the repository has no such commit",
+    "a path stays in its repository": "the probe of the Skill: the commit has no such folder",
+    "a header of the connection": "the provider, that gets a Host of somebody else",
+    "a skill's host is no address": "ReferencesResolved of the agents that use it: https is no Service",
+    # Means what it says, or less.
+    "a fallback's key is for its own address": "the key goes to the address that the fallback has by default",
+    "a tag is no image": "the tag is mounted, whatever it leads to by then",
+    "memory is within its volume": "the volume is full first",
+    "what is ephemeral cannot be retained": "there is no volume to retain",
+    "what is remembered is not kept again": "it is kept twice",
+    "an administrator is a client": "nobody has that name",
+    "sub-agents are told apart by their names": "one of them is asked",
+    "a selector selects something": "it finds no Skill",
+    "labels belong to a selector": "All are let in, as it says",
+    "every agent speaks 1.0": "the older one alone is spoken",
+    "additions to no policy": "there is no policy to add to",
+    "a range and pods at once": "the range alone is opened",
+    "push is on or off": "a word is on",
+    "a temperature is text": "a number is as good",
+    "an agent's name is a service's name": "a Service may begin with a digit in this Kubernetes",
+    # Stands on the card as it is.
+    "a picture has an address": "the card",
+    "a public address has no user": "the card",
+    "a result has a media type": "the card",
+    "a skill's id is part of a tool's name": "the card",
+    "what an executor takes are media types": "the card",
+}
+"""What neither the operator nor the runtime's configuration refuses, and who tells of it, or what comes of it."""
+
+
+def ruled_out() -> list[tuple[str, str, str, dict]]:
+    """(what, kind, name, spec): everything that the control plane's tests see refused."""
+    found = []
+    for number, param in enumerate([*BAD_AGENTS, *BAD_PARTS, *UNKNOWN_WORDS]):
+        base, path, value, _ = param.values
+        body = changed(base, path, value)
+        name = body["metadata"]["name"] if path == "metadata.name" else f"case{number}"
+        if body["spec"] == SKILL["spec"] or path.startswith("spec.permissions"):
+            document = f"---\nname: {name}\ndescription: D.\n---\nx"
+            body = changed(body, "spec.source.inline.files", {"SKILL.md": document})
+        found.append((param.id, body["kind"], name, body["spec"]))
+    return found
+
+
+SHAPES = [
+    *((name, kind, name, spec) for kind, shapes in MALFORMED.items() for name, spec in shapes.items()),
+    *ruled_out(),
+]
+
+
+@pytest.fixture
+async def without_rules(stand):
+    """CRDs that take anything, as an older or a hand-made one might; the real ones are put back."""
+    real = {path.stem: yaml.safe_load(path.read_text()) for path in CRDS.glob("*.yaml")}
+    for body in real.values():
+        relaxed = copy.deepcopy(body)
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        relaxed["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = anything
+        await stand.client.apply(relaxed)
+    await asyncio.sleep(2)
+    yield
+    for body in real.values():
+        await stand.client.apply(body)
+    await asyncio.sleep(2)
+
+
+@pytest.mark.timeout(600)
+async def test_o11_a_malformed_object_is_told_of_and_nothing_crashes_or_spins(stand, without_rules):
+    """O11: every shape that validation would have refused, some there before the operator starts."""
+    space = await stand.space()
+    for name, entry in (("a", "b"), ("key", "api-key")):  # what bad specs refer to
+        await stand.client.apply(flows.key(space, "one", name=name, entry=entry))
+    for _, kind, name, spec in SHAPES[::2]:
+        await stand.put(kind, space, name, spec)
+    operator = await stand.operator(space, FLEETWRIGHT_STALLED_SECONDS="30")
+    for _, kind, name, spec in SHAPES:
+        await stand.put(kind, space, name, spec)
+    await stand.agent(space)
+    await stand.programmed(space, "poet")
+    await stand.until(space, lambda: all(_is_decided(stand, space, shape) for shape in SHAPES), "all are decided on")
+    await stand.quiet(space)
+    assert {what for what, *shape in SHAPES if not _is_refused(stand, space, *shape)} == TAKEN.keys()
+
+    passes = {kind: await operator.passes(kind) for kind in MALFORMED}
+    await asyncio.sleep(10)
+    for kind in MALFORMED:
+        number = sum(shape[1] == kind for shape in SHAPES)
+        rejected = sum(shape[1] == kind and _is_rejected(stand, space, *shape[1:3]) for shape in SHAPES)
+        # What the API server refuses is asked for again at least a second later, the others rarely.
+        assert await operator.passes(kind) - passes[kind] <= number + 10 * rejected
+        assert passes[kind] <= 12 * (number + 1)
+    assert operator.process.exit_code is None
+
+    await stand.put("Agent", space, "no-spec", flows.agent("x", space)["spec"])
+    await stand.programmed(space, "no-spec")
+
+
+def _is_decided(stand, space: str, shape: tuple) -> bool:
+    _, kind, name, _ = shape
+    programmed = stand.condition(kind, space, name, "Programmed").get("status") == "True"
+    return programmed or stand.is_told(kind, space, name)
+
+
+def _is_rejected(stand, space: str, kind: str, name: str) -> bool:
+    return stand.condition(kind, space, name, "Programmed").get("reason") == "Rejected"
+
+
+def _is_refused(stand, space: str, kind: str, name: str, spec: object) -> bool:
+    """By a condition; or by the runtime, which its preflight shows, and a pod that does not start."""
+    if stand.is_told(kind, space, name):
+        return True
+    revision = stand.mirror.find(kind, space, name)["status"].get("revision", "")
+    config = stand.mirror.find("ConfigMap", space, names.agent_config(name, revision))
+    try:
+        AgentConfig.model_validate_json(config["data"][names.CONFIG_KEY] if config else "{}")
+    except ValidationError:
+        return config is not None
+    return False
