@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -119,6 +119,38 @@ class Stage:
         if not await self.mirror.until(space, served, seconds=120, pause=0.0):
             raise TimeoutError(f"{name} was never served")
         return time.monotonic() - began
+
+    async def edit_all(self, names: Sequence[str], text: str) -> None:
+        """Returns when all are programmed so."""
+        gate = asyncio.Semaphore(CONNECTIONS)
+
+        async def one(name: str) -> int:
+            async with gate:
+                body = await self.client.apply(agent(name, OURS, instructions=text))
+            return int(body["metadata"]["generation"])
+
+        wanted = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+
+        def served(name: str) -> bool:
+            found = self.mirror.find("Agent", OURS, name)
+            return found is not None and found["metadata"]["generation"] >= wanted[name] and is_programmed(found)
+
+        await self._until(lambda: all(map(served, names)), "edited Agents are programmed")
+
+    async def delete_all(self, names: Sequence[str]) -> None:
+        """Returns when none is there; what they own stays, for nobody collects it here."""
+        gate = asyncio.Semaphore(CONNECTIONS)
+
+        async def one(name: str) -> None:
+            async with gate:
+                await self.client.delete("Agent", OURS, name)
+
+        await asyncio.gather(*map(one, names))
+        await self._until(lambda: not any(self.mirror.find("Agent", OURS, name) for name in names), "Agents went")
+
+    async def _until(self, holds: Callable[[], bool], what: str) -> None:
+        if not await self.mirror.until(OURS, holds, seconds=3600, pause=0.1):
+            raise TimeoutError(f"never: {what}")
 
     async def bare(self, prefix: str, agents: int, *, rate: float = 0.0, space: str = BARE, ceiling: int = 0) -> Any:
         """The same writes by a process of its own."""
