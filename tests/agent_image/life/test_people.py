@@ -50,6 +50,18 @@ async def test_a_question_survives_a_kill_and_its_answer_resumes_exactly_there(a
     assert (done["id"], done["contextId"]) == (task["id"], task["contextId"])
 
 
+async def test_calls_of_tools_are_counted_on_where_a_turn_goes_on_after_a_question(agent_process, states, house):
+    limits = {"limits": {"maxToolCalls": 2}}
+    async with agent_process(**limits) as guest:
+        task = await guest.say("Book table for 4, then ask the human about dessert, then book table for 5")
+        assert states(task) == "input-required"
+        await guest.kill()
+    async with agent_process(**limits) as guest:
+        done = await guest.say("Cake, please", taskId=task["id"])
+        assert states(done) == "completed"
+    assert house.ledger == ["table for 4"], "the third call is one too many"
+
+
 async def test_a_message_without_the_task_is_another_task_and_the_first_one_keeps_its_place(
     agent_process, states, house
 ):

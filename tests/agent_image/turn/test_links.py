@@ -397,3 +397,13 @@ async def test_a_wait_that_another_model_can_spare_is_not_waited(config, talking
     assert not again.of(Fallback), "the model that failed rests"
     assert talk.count("llm_calls_total", model="second", outcome="ok") == 2
     assert talk.count("llm_unpriced_calls_total", model="second") == 2
+
+
+async def test_a_summary_on_claudes_warm_prefix_chooses_no_tools_otherwise_than_the_turn_did(config, tmp_path):
+    """Another choice than before, and Anthropic finds nothing of the conversation in its cache."""
+    endpoint = config(model={"provider": "Anthropic"}).model
+    tools = [{"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}}]
+    async with httpx2.AsyncClient() as client:
+        chat: Any = build_chat(endpoint, Layout(root=tmp_path), client)
+        turn, summary = chat.bind_tools(tools).kwargs, chat.bind_tools(tools, tool_choice="none").kwargs
+    assert summary == turn
