@@ -13,6 +13,7 @@ import ssl
 import subprocess
 import urllib.request
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -176,12 +177,27 @@ class ControlPlane:
         pki.mkdir(parents=True, exist_ok=True)
         key = pki / "service-accounts.key"
         if not key.exists():
-            subprocess.run(
-                ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", key],
-                check=True,
-                capture_output=True,
-            )
+            _openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", key)
+        if not self.ca.exists():
+            self._certify()
         self._tokens()
+
+    def _certify(self) -> None:
+        """The API server would make itself a certificate too: of RSA, which is dear where watches come and go."""
+        names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
+        addresses = {self.place.address, "127.0.0.1", str(next(ip_network(self.place.services).hosts()))}
+        alternatives = [*(f"DNS:{name}" for name in names), *(f"IP:{address}" for address in sorted(addresses))]
+        extensions = (
+            f"subjectAltName={','.join(alternatives)}",
+            "keyUsage=critical,digitalSignature,keyCertSign",
+            "extendedKeyUsage=serverAuth",
+        )
+        _openssl(
+            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc", "-days", "365"),
+            *("-subj", "/CN=kube-apiserver"),
+            *(word for extension in extensions for word in ("-addext", extension)),
+            *("-keyout", self.ca.with_suffix(".key"), "-out", self.ca),
+        )
 
     def _tokens(self) -> dict[User, str]:
         return kubeconfig.tokens(self.folder / "pki" / "tokens.csv", self._users)
@@ -277,3 +293,7 @@ class ControlPlane:
                 return int(refused.code)
         except (OSError, ssl.SSLError):
             return 0
+
+
+def _openssl(*words: str | Path) -> None:
+    subprocess.run(["openssl", *words], check=True, capture_output=True)

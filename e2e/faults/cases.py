@@ -5,19 +5,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from e2e.faults.plan import ERRORS, KILLS, Case, Fault
+from e2e.faults.plan import KILLS, UNDONE, Case, Fault, Point
 from e2e.faults.reference import StepReference
 
-Steps = list[list[Case]]
-"""The cases of each step."""
+_IN_A_ROW = 3
+Burst = tuple[Case, ...]
+"""Cases of one write or event: it meets the first, and each time that it comes again the next."""
+Steps = list[list[Burst]]
+"""What befalls each step, by namespace or altogether."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """One namespace's way through the steps, with one case for an object in each."""
+    """One namespace's way through the steps, with one burst for an object in each."""
 
     space: str
-    steps: Steps
+    steps: list[list[Case]]
 
 
 @dataclass(frozen=True)
@@ -40,19 +43,19 @@ class Findings:
 
 
 def errors(references: Sequence[StepReference]) -> Steps:
-    return [[Case(fault, point) for point in step.writes for fault in ERRORS] for step in references]
+    return [[burst for turn, point in enumerate(step.writes) for burst in _bursts(point, turn)] for step in references]
 
 
 def losses(references: Sequence[StepReference]) -> Steps:
-    return [[Case(Fault.DROPPED, point) for point in step.events] for step in references]
+    return [[(Case(Fault.DROPPED, point),) for point in step.events] for step in references]
 
 
 def kills(references: Sequence[StepReference]) -> Steps:
-    return [[Case(fault, point) for point in step.writes for fault in KILLS] for step in references]
+    return [[tuple(Case(fault, point) for fault in KILLS) for point in step.writes] for step in references]
 
 
-def chains(name: str, steps: Sequence[Sequence[Case]]) -> list[Chain]:
-    """The cases of each step spread over as few namespaces as they need: in each, one for an object."""
+def chains(name: str, steps: Sequence[Sequence[Burst]]) -> list[Chain]:
+    """The bursts of each step spread over as few namespaces as they need: in each, one for an object."""
     spread = [_rounds(cases) for cases in steps]
     return [
         Chain(f"{name}-case-{number:03}", [list(cases or ()) for cases in step])
@@ -60,8 +63,19 @@ def chains(name: str, steps: Sequence[Sequence[Case]]) -> list[Chain]:
     ]
 
 
-def _rounds(cases: Sequence[Case]) -> list[list[Case]]:
-    by_subject: defaultdict[str, list[Case]] = defaultdict(list)
-    for case in cases:
-        by_subject[case.subject].append(case)
-    return [[case for case in row if case] for row in zip_longest(*by_subject.values())]
+def _bursts(point: Point, turn: int) -> list[Burst]:
+    """Every error of one write. What was refused comes again, or the next would find nothing to strike.
+
+    Which of them is the last, and followed by a write that succeeds, changes from turn to turn. A write that was done
+    and never answered need not come again: that one is alone.
+    """
+    turned = (*UNDONE[turn % len(UNDONE) :], *UNDONE[: turn % len(UNDONE)])
+    bursts = (turned[:_IN_A_ROW], turned[_IN_A_ROW:], (Fault.TIMEOUT,))
+    return [tuple(Case(fault, point) for fault in burst) for burst in bursts]
+
+
+def _rounds(bursts: Sequence[Burst]) -> list[list[Case]]:
+    by_subject: defaultdict[str, list[Burst]] = defaultdict(list)
+    for burst in bursts:
+        by_subject[burst[0].subject].append(burst)
+    return [[case for burst in row if burst for case in burst] for row in zip_longest(*by_subject.values())]

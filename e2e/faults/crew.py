@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.faults.cases import Findings
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
+from e2e.faults.reference import settled
 from e2e.plane.client import Client
 from e2e.plane.installation import ACCOUNT, Installation
 from e2e.plane.mirror import Mirror
@@ -20,6 +21,8 @@ _STILL_SECONDS = 2.5
 """Longer than the operator pauses by itself here: who writes nothing for so long waits for what is held, or others."""
 _STILL_ROUNDS = 2
 """So many in which it came to nothing that is due, and it never will."""
+_BUSY_SECONDS = 60.0
+"""For a machine on which nothing moves for a while, though there is work to do."""
 
 
 @dataclass(frozen=True)
@@ -84,19 +87,19 @@ class Crew:
         self._scene.findings.complaints += [f"{self._prefix}: {line}" for line in found]
         await self.proxy.__aexit__(None, None, None)
 
-    async def kill_where_due(self, due: Mapping[str, int]) -> int:
-        """Kills when the operator stands at as many writes as are due in each namespace, or can go no further.
+    async def kill_where_due(self, spaces: Collection[str]) -> int:
+        """Kills when the operator stands at every write that is due in these namespaces, or can go no further.
 
-        A write that waits for another one, which is held, comes after the kill: then there is another. Returns how
-        often it was killed.
+        A write that waits for another one, which is held, comes after the kill, and so does the second kill of one
+        write: then there is another. Returns how often it was killed.
         """
         plan, killed, still = self._scene.plan, 0, 0
-        while still < _STILL_ROUNDS and not self._all_struck(due):
-            await self._arrived(due)
+        while still < _STILL_ROUNDS and any(map(plan.pending, spaces)):
+            await self._arrived(spaces)
             still = 0 if self.proxy.held else still + 1
             killed += await self._killed_if_held()
         # What strikes from now on would be held, and nobody killed.
-        for space in due:
+        for space in spaces:
             plan.withdraw(space)
         return killed + await self._killed_if_held()
 
@@ -106,19 +109,21 @@ class Crew:
         await self._replace_killed()
         return 1
 
-    def _all_struck(self, due: Mapping[str, int]) -> bool:
-        return all(len(self._scene.plan.struck[space]) == number for space, number in due.items())
-
-    async def _arrived(self, due: Mapping[str, int]) -> None:
+    async def _arrived(self, spaces: Collection[str]) -> None:
         """Returns when the operator stands at all that are due, or stands still, or has had its time."""
         plan, clock = self._scene.plan, asyncio.get_running_loop().time
         before, since, began = -1, clock(), clock()
-        while not self._all_struck(due):
-            if (writes := sum(map(plan.total_writes, due))) != before:
+        due = sum(map(plan.pending, spaces))
+        while self.proxy.held.total() < due:
+            if (writes := sum(map(plan.total_writes, spaces))) != before:
                 before, since = writes, clock()
-            if clock() - since > _STILL_SECONDS or clock() - began > _HOLD_SECONDS:
+            is_still = clock() - since > _STILL_SECONDS and (self.proxy.held or self._rest(spaces))
+            if is_still or clock() - began > (_HOLD_SECONDS if self.proxy.held else _BUSY_SECONDS):
                 return
             await asyncio.sleep(0.05)
+
+    def _rest(self, spaces: Collection[str]) -> bool:
+        return not any(settled(self._scene.mirror.objects(space).values()) for space in spaces)
 
     async def _replace_killed(self) -> None:
         self._wanted.clear()

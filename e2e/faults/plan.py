@@ -34,6 +34,7 @@ class Fault(StrEnum):
 
 
 KILLS = (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
+"""In this order one may follow the other: what was not done has to come again."""
 ANSWERS = {
     Fault.UNAUTHORIZED: 401,
     Fault.CONFLICT: 409,
@@ -44,15 +45,16 @@ ANSWERS = {
     Fault.UNAVAILABLE: 503,
     Fault.GATEWAY: 504,
 }
-ERRORS = (
+UNDONE = (
     Fault.CONFLICT,
     Fault.REJECTED,
     Fault.THROTTLED,
     Fault.INTERNAL,
     Fault.UNAVAILABLE,
-    Fault.TIMEOUT,
     Fault.RESET,
 )
+"""After these the write has to come again."""
+ERRORS = (*UNDONE, Fault.TIMEOUT)
 """What the sweep does to each write; to the operator a 504 is a 503."""
 
 
@@ -75,7 +77,7 @@ class Plan:
     """Per namespace: the cases that are due, what was seen since they were set, and which of them struck."""
 
     def __init__(self) -> None:
-        self._due: dict[str, dict[Point, Case]] = {}
+        self._due: dict[str, dict[Point, list[Case]]] = {}
         self.writes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.events: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.struck: defaultdict[str, set[Case]] = defaultdict(set)
@@ -84,11 +86,14 @@ class Plan:
         """A fault for as long as it answers one, whatever is due; asked with namespace and name of the write."""
 
     def begin(self, namespace: str, cases: Iterable[Case] = ()) -> None:
-        """Counts anew; from now on these cases are due."""
+        """Counts anew; from now on these cases are due. Of several at one point each waits for the next of its name."""
         self.writes[namespace] = Counter()
         self.events[namespace] = Counter()
         self.struck[namespace] = set()
-        self._due[namespace] = {case.point: case for case in cases}
+        due: defaultdict[Point, list[Case]] = defaultdict(list)
+        for case in cases:
+            due[case.point].append(case)
+        self._due[namespace] = dict(due)
 
     def withdraw(self, namespace: str) -> None:
         """What has not struck is due no more."""
@@ -106,12 +111,20 @@ class Plan:
             self._told[key] = self._strikes(namespace, (name, self.events[namespace][name])) is not None
         return self._told[key]
 
+    def pending(self, namespace: str) -> int:
+        """How many points still wait for a fault."""
+        return len(self._due.get(namespace, ()))
+
     def total_writes(self, namespace: str) -> int:
         return self.writes[namespace].total()
 
     def _strikes(self, namespace: str, point: Point) -> Fault | None:
-        case = self._due.get(namespace, {}).pop(point, None)
-        if case is None:
+        due = self._due.get(namespace, {})
+        if point not in due:
             return None
+        case, *others = due.pop(point)
+        if others:
+            name, number = point
+            due[name, number + 1] = others
         self.struck[namespace].add(case)
         return case.fault

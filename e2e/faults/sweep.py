@@ -162,7 +162,7 @@ async def _killed(order: Order) -> Findings:
             for place in range(len(order.steps)):
                 going = [chain for chain, good in zip(going, well, strict=True) if good]
                 await asyncio.gather(*(judge.act(chain, place) for chain in going))
-                killed = await crew.kill_where_due({chain.space: len(chain.steps[place]) for chain in going})
+                killed = await crew.kill_where_due([chain.space for chain in going])
                 well = await asyncio.gather(*(judge.judged(chain, place, killed=killed) for chain in going))
             await judge.look_again()
         return scene.findings

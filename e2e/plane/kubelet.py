@@ -12,10 +12,14 @@ import aiohttp
 from e2e.plane.client import MERGE, Client, Object, Refusal, path_of
 from e2e.plane.mirror import Mirror
 
+_GRACE_SECONDS = 1.0
+"""Most are gone by then."""
+
 
 class Kubelet:
     def __init__(self, client: Client, mirror: Mirror) -> None:
         self._client = client
+        self._mirror = mirror
         self._tasks: set[asyncio.Task[None]] = set()
         mirror.listeners.append(self._hear)
 
@@ -41,6 +45,9 @@ class Kubelet:
 
     async def _end(self, pod: Object) -> None:
         metadata = pod["metadata"]
+        await asyncio.sleep(_GRACE_SECONDS)
+        if self._mirror.find("Pod", metadata["namespace"], metadata["name"]) is None:
+            return
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
         await self._insist("DELETE", path_of("Pod", metadata["namespace"], metadata["name"]), options)
 
