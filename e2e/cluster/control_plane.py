@@ -25,7 +25,7 @@ from e2e.cluster.processes import Processes, terminate
 from e2e.cluster.progress import SILENT, ClusterError, Progress
 
 READY_SECONDS = 90.0
-_ROOMY = {"GOGC": "400", "GOMEMLIMIT": "5GiB"}
+_ROOMY = {"GOGC": "800", "GOMEMLIMIT": "5GiB"}
 """Garbage is collected seldom: where tests run there is memory to spare, and too little processor."""
 _SPARE_ACCOUNT = "/api/v1/namespaces/kube-public/serviceaccounts/default"
 """Nobody uses it, and the controllers keep it there."""

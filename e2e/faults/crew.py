@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.faults.cases import Findings
-from e2e.faults.plan import Plan
+from e2e.faults.plan import Case, Plan, Point
 from e2e.faults.proxy import FaultProxy
 from e2e.faults.reference import settled
 from e2e.plane.client import Client
@@ -19,8 +19,6 @@ from e2e.plane.process import OperatorProcess
 _HOLD_SECONDS = 8.0
 _STILL_SECONDS = 2.5
 """Longer than the operator pauses by itself here: who writes nothing for so long waits for what is held, or others."""
-_STILL_ROUNDS = 2
-"""So many in which it came to nothing that is due, and it never will."""
 _BUSY_SECONDS = 60.0
 """For a machine on which nothing moves for a while, though there is work to do."""
 
@@ -87,34 +85,36 @@ class Crew:
         self._scene.findings.complaints += [f"{self._prefix}: {line}" for line in found]
         await self.proxy.__aexit__(None, None, None)
 
-    async def kill_where_due(self, spaces: Collection[str]) -> int:
-        """Kills when the operator stands at every write that is due in these namespaces, or can go no further.
+    async def kill_where_due(self, cases: Mapping[str, Iterable[Case]]) -> int:
+        """Kills when the operator stands at each write that is due, by namespace, or can go no further.
 
         A write that waits for another one, which is held, comes after the kill, and so does the second kill of one
         write: then there is another. Returns how often it was killed.
         """
-        plan, killed, still = self._scene.plan, 0, 0
-        while still < _STILL_ROUNDS and any(map(plan.pending, spaces)):
-            await self._arrived(spaces)
-            still = 0 if self.proxy.held else still + 1
-            killed += await self._killed_if_held()
+        plan, killed = self._scene.plan, 0
+        awaited = {(space, case.point) for space, own in cases.items() for case in own}
+        while awaited:
+            await self._arrived(cases, awaited)
+            if not self.proxy.held:
+                break
+            awaited = await self._replace_killed(cases)
+            killed += 1
         # What strikes from now on would be held, and nobody killed.
-        for space in spaces:
+        for space in cases:
             plan.withdraw(space)
-        return killed + await self._killed_if_held()
+        if self.proxy.held:
+            await self._replace_killed(cases)
+            killed += 1
+        return killed
 
-    async def _killed_if_held(self) -> int:
-        if not self.proxy.held:
-            return 0
-        await self._replace_killed()
-        return 1
+    def _due(self, spaces: Iterable[str]) -> set[tuple[str, Point]]:
+        return {(space, point) for space in spaces for point in self._scene.plan.due(space)}
 
-    async def _arrived(self, spaces: Collection[str]) -> None:
-        """Returns when the operator stands at all that are due, or stands still, or has had its time."""
+    async def _arrived(self, spaces: Iterable[str], awaited: set[tuple[str, Point]]) -> None:
+        """Returns when the operator stands at all that it can come to, or stands still, or has had its time."""
         plan, clock = self._scene.plan, asyncio.get_running_loop().time
         before, since, began = -1, clock(), clock()
-        due = sum(map(plan.pending, spaces))
-        while self.proxy.held.total() < due:
+        while awaited & self._due(spaces):
             if (writes := sum(map(plan.total_writes, spaces))) != before:
                 before, since = writes, clock()
             is_still = clock() - since > _STILL_SECONDS and (self.proxy.held or self._rest(spaces))
@@ -122,15 +122,18 @@ class Crew:
                 return
             await asyncio.sleep(0.05)
 
-    def _rest(self, spaces: Collection[str]) -> bool:
+    def _rest(self, spaces: Iterable[str]) -> bool:
         return not any(settled(self._scene.mirror.objects(space).values()) for space in spaces)
 
-    async def _replace_killed(self) -> None:
+    async def _replace_killed(self, spaces: Iterable[str]) -> set[tuple[str, Point]]:
+        """What was still due when it died."""
         self._wanted.clear()
         await self.process.stop(signal.SIGKILL)
         self.proxy.held.clear()
+        due = self._due(spaces)
         await self._start_again()
         self._wanted.set()
+        return due
 
     async def _restart(self) -> None:
         while True:

@@ -45,7 +45,7 @@ class Judge:
         """
         scene, reference, cases = self._scene, self._references.steps[place], chain.steps[place]
         problem = await self._difference(chain.space, reference)
-        if not problem and not await self._all_struck(chain, place):
+        if not problem and not await self._all_struck(chain):
             # What chance brought to the reference need not come here; if it came now, it must be mended again.
             problem = await self._difference(chain.space, reference)
         if not problem and killed:
@@ -68,10 +68,9 @@ class Judge:
             step = reference.step.name
             self._scene.findings.complaints.append(f"{space} converged after {step!r} and did not stay: {problem}")
 
-    async def _all_struck(self, chain: Chain, place: int) -> bool:
-        struck, wanted = self._scene.plan.struck, len(chain.steps[place])
-        mirror = self._scene.mirror
-        return await mirror.until(chain.space, lambda: len(struck[chain.space]) == wanted, seconds=_LATE_SECONDS)
+    async def _all_struck(self, chain: Chain) -> bool:
+        plan, mirror = self._scene.plan, self._scene.mirror
+        return await mirror.until(chain.space, lambda: not plan.due(chain.space), seconds=_LATE_SECONDS)
 
     async def _difference(self, space: str, reference: StepReference, *, seconds: float = _SECONDS) -> str:
         """Empty when the namespace came to be as the reference; else how it differs."""

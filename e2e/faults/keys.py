@@ -143,7 +143,7 @@ async def _judged(ring: _Ring, crew: Crew, usual: _Usual, where: str, case: Case
     for place in (ring.system, ring.space):
         plan.begin(place, [case] if place == where else ())
     before = await ring.age()
-    killed = await crew.kill_where_due([where]) if case.fault in KILLS else 0
+    killed = await crew.kill_where_due({where: [case]}) if case.fault in KILLS else 0
     problem = await ring.turned(before, usual.essence)
     writes = plan.total_writes(ring.system) + plan.total_writes(ring.space)
     if not problem and killed and writes > (1 + killed) * usual.writes:

@@ -6,7 +6,7 @@ differently are worked on apart, so each may have its own fault at the same time
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -111,9 +111,9 @@ class Plan:
             self._told[key] = self._strikes(namespace, (name, self.events[namespace][name])) is not None
         return self._told[key]
 
-    def pending(self, namespace: str) -> int:
-        """How many points still wait for a fault."""
-        return len(self._due.get(namespace, ()))
+    def due(self, namespace: str) -> Collection[Point]:
+        """Where a fault will strike."""
+        return self._due.get(namespace, {}).keys()
 
     def total_writes(self, namespace: str) -> int:
         return self.writes[namespace].total()

@@ -27,15 +27,17 @@ from e2e.plane.kubelet import Kubelet
 from e2e.plane.mirror import Mirror
 
 _REFERENCES = 3
-_PROCESSES = 6
+_PROCESSES = 5
 """One for each work, and one for the keys."""
-_AT_ONCE = 32
+_AT_ONCE = 15
+"""Of errors, and of losses. Kills take longest, because all that comes after one waits for it: they need room."""
 _FAST = {
     "FLEETWRIGHT_STALLED_SECONDS": "1.5",
     "FLEETWRIGHT_RETRY_CAP_SECONDS": "2",
     "FLEETWRIGHT_TOKEN_LEAD_SECONDS": "1",
     "FLEETWRIGHT_LOG_LEVEL": "WARNING",
 }
+_EARLY_STEPS = 5
 _NO_RESYNC = {"FLEETWRIGHT_RESYNC_SECONDS": "3600"}
 """What an error or a kill broke is mended without that help."""
 _ERRORS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_REQUEST_SECONDS": "4", "FLEETWRIGHT_WORKERS": "32"}
@@ -72,19 +74,15 @@ async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Fin
 
 
 def _works(place: Place, references: References, *, every: int) -> list[Work]:
-    """The large sort of cases twice, so that no process is the last by far."""
+    """Kills twice, of the first steps and of the last: they take long and little of the processor."""
     wrong, lost, killed = (
         [step[::every] for step in sort(references.steps)] for sort in (errors, losses, kills)
     )  # fmt: skip
+    early, late = killed[:_EARLY_STEPS], [*([[]] * _EARLY_STEPS), *killed[_EARLY_STEPS:]]
     return [
-        *(
-            partial(_disturbed, Order(place, f"err{part}", [step[part::2] for step in wrong], references, _ERRORS))
-            for part in range(2)
-        ),
-        *(
-            partial(_killed, Order(place, f"kill{part}", [step[part::2] for step in killed], references, _KILLS))
-            for part in range(2)
-        ),
+        partial(_killed, Order(place, "early", early, references, _KILLS)),
+        partial(_killed, Order(place, "late", late, references, _KILLS)),
+        partial(_disturbed, Order(place, "error", wrong, references, _ERRORS)),
         partial(_disturbed, Order(place, "lost", lost, references, _LOSSES, strict=False)),
     ]
 
@@ -159,10 +157,10 @@ async def _killed(order: Order) -> Findings:
         environment = {**order.environment, "FLEETWRIGHT_NAMESPACES": ",".join(spaces)}
         async with Crew(scene, order.name, installation, environment) as crew:
             well = await asyncio.gather(*(judge.prepared(chain) for chain in going))
-            for place in range(len(order.steps)):
+            for place in range(max(place for place, bursts in enumerate(order.steps) if bursts) + 1):
                 going = [chain for chain, good in zip(going, well, strict=True) if good]
                 await asyncio.gather(*(judge.act(chain, place) for chain in going))
-                killed = await crew.kill_where_due([chain.space for chain in going])
+                killed = await crew.kill_where_due({chain.space: chain.steps[place] for chain in going})
                 well = await asyncio.gather(*(judge.judged(chain, place, killed=killed) for chain in going))
             await judge.look_again()
         return scene.findings
