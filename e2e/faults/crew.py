@@ -19,6 +19,8 @@ from e2e.plane.process import OperatorProcess
 _HOLD_SECONDS = 8.0
 _STILL_SECONDS = 2.5
 """Longer than the operator pauses by itself here: who writes nothing for so long waits for what is held, or others."""
+_IDLE_SECONDS = 5.0
+"""Who writes nothing for so long, and to whom nothing is left to do, comes to nothing more that is due."""
 _BUSY_SECONDS = 60.0
 """For a machine on which nothing moves for a while, though there is work to do."""
 
@@ -117,8 +119,11 @@ class Crew:
         while awaited & self._due(spaces):
             if (writes := sum(map(plan.total_writes, spaces))) != before:
                 before, since = writes, clock()
-            is_still = clock() - since > _STILL_SECONDS and (self.proxy.held or self._rest(spaces))
-            if is_still or clock() - began > (_HOLD_SECONDS if self.proxy.held else _BUSY_SECONDS):
+            still, waited = clock() - since, clock() - began
+            if self.proxy.held:
+                if still > _STILL_SECONDS or waited > _HOLD_SECONDS:
+                    return
+            elif (still > _IDLE_SECONDS and self._rest(spaces)) or waited > _BUSY_SECONDS:
                 return
             await asyncio.sleep(0.05)
 

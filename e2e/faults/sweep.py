@@ -56,6 +56,7 @@ class Order:
     references: References
     environment: Mapping[str, str]
     strict: bool = True
+    confined: bool = False
 
 
 Work = Callable[[], Coroutine[Any, Any, Findings]]
@@ -83,7 +84,7 @@ def _works(place: Place, references: References, *, every: int) -> list[Work]:
         partial(_killed, Order(place, "early", early, references, _KILLS)),
         partial(_killed, Order(place, "late", late, references, _KILLS)),
         partial(_disturbed, Order(place, "error", wrong, references, _ERRORS)),
-        partial(_disturbed, Order(place, "lost", lost, references, _LOSSES, strict=False)),
+        partial(_disturbed, Order(place, "lost", lost, references, _LOSSES, strict=False, confined=True)),
     ]
 
 
@@ -125,37 +126,44 @@ async def _reference(place: Place) -> References:
 
 
 async def _disturbed(order: Order) -> Findings:
-    """Errors and lost events: each namespace goes on as soon as it may."""
+    """Errors and lost events: each namespace goes on as soon as it may.
+
+    An operator that is `confined` knows of its namespaces alone, by its own settings and rights.
+    """
     gate = asyncio.Semaphore(_AT_ONCE)
+    going = chains(order.name, order.steps)
+    spaces = [chain.space for chain in going]
+    confined = {"FLEETWRIGHT_NAMESPACES": ",".join(spaces)} if order.confined else {}
     async with scene_of(order.place, order.name) as scene:
         judge = Judge(scene, order.references, strict=order.strict)
-        installation = await install_release(scene.client, f"system-{order.name}")
+        if confined:
+            await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
+        installation = await install_release(
+            scene.client, f"system-{order.name}", namespaces=spaces if confined else ()
+        )
 
         async def walk(chain: Chain) -> None:
             last = max(place for place, cases in enumerate(chain.steps) if cases)
             async with gate:
-                going = await judge.prepared(chain)
+                well = await judge.prepared(chain)
                 for place in range(last + 1):
-                    if going:
+                    if well:
                         await judge.act(chain, place)
-                        going = await judge.judged(chain, place)
+                        well = await judge.judged(chain, place)
 
-        async with Crew(scene, order.name, installation, order.environment):
-            await asyncio.gather(*(walk(chain) for chain in chains(order.name, order.steps)))
+        async with Crew(scene, order.name, installation, {**order.environment, **confined}):
+            await asyncio.gather(*map(walk, going))
             await judge.look_again()
         return scene.findings
 
 
 async def _killed(order: Order) -> Findings:
-    """Kills: all namespaces take a step together. The operator is confined to them by its own settings and rights."""
+    """Kills: all namespaces take a step together."""
     going = chains(order.name, order.steps)
-    spaces = [chain.space for chain in going]
     async with scene_of(order.place, order.name) as scene:
         judge = Judge(scene, order.references)
-        await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
-        installation = await install_release(scene.client, f"system-{order.name}", namespaces=spaces)
-        environment = {**order.environment, "FLEETWRIGHT_NAMESPACES": ",".join(spaces)}
-        async with Crew(scene, order.name, installation, environment) as crew:
+        installation = await install_release(scene.client, f"system-{order.name}")
+        async with Crew(scene, order.name, installation, order.environment) as crew:
             well = await asyncio.gather(*(judge.prepared(chain) for chain in going))
             for place in range(max(place for place, bursts in enumerate(order.steps) if bursts) + 1):
                 going = [chain for chain, good in zip(going, well, strict=True) if good]
