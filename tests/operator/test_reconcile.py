@@ -174,6 +174,22 @@ async def test_a_deletion_that_no_event_told_of_is_found_by_the_next_list(world,
     assert api.has("Service", "poet")
 
 
+async def test_a_status_that_was_refused_after_a_child_was_made_again_is_written_though_it_says_nothing_new(
+    world, api, objects
+):
+    """O9: its answer alone tells of an owner that is gone and of whose deletion no event came."""
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.writes.clear()
+    refused = iter([api_error(500, "internal")])
+    api.fault = lambda _, what: next(refused, None) if what == "status Agent poet" else None
+    api.remove("Service", "poet")
+    await world.settle()
+    assert api.writes.count("status Agent poet") == 2
+    assert api.has("Service", "poet")
+
+
 async def test_a_child_whose_label_was_stripped_unseen_is_found_by_the_next_list_and_keeps_what_it_holds(
     world, api, objects
 ):

@@ -105,9 +105,7 @@ class Cluster:
         It is written as well where children were: of one that is gone the answer says so, and it is forgotten. The news
         may come late or never, and what was made for it is collected as garbage, missed, and made again.
         """
-        provided = entry.uid in self._provided
-        self._provided.discard(entry.uid)
-        if entry.facts["status"] == status and not provided:
+        if entry.facts["status"] == status and entry.uid not in self._provided:
             return
         metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
         body = {"apiVersion": names.API_VERSION, "kind": entry.kind, "metadata": metadata, "status": status}
@@ -115,8 +113,10 @@ class Cluster:
         try:
             answer = await self._api.apply(RESOURCES[entry.kind], body, subresource="status")
         except Missing:
+            self._provided.discard(entry.uid)
             self._forget(entry)
             return
+        self._provided.discard(entry.uid)
         self._wrote("status", entry.kind, answer)
         _tell_transitions(entry, status)
         self._on_status(entry, status)
