@@ -70,7 +70,9 @@ def _bursts(point: Point, turn: int) -> list[Burst]:
     and never answered need not come again: that one is always the last.
     """
     turned = (*UNDONE[turn % len(UNDONE) :], *UNDONE[: turn % len(UNDONE)], Fault.TIMEOUT)
-    return [tuple(Case(fault, point) for fault in burst) for burst in (turned[:_IN_A_ROW], turned[_IN_A_ROW:])]
+    bursts = [tuple(Case(fault, point) for fault in burst) for burst in (turned[:_IN_A_ROW], turned[_IN_A_ROW:])]
+    # A share of the cases takes every other burst, and should not be without timeouts.
+    return bursts[:: -1 if turn % 2 else 1]
 
 
 def _rounds(bursts: Sequence[Burst]) -> list[list[Case]]:

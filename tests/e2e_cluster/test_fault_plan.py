@@ -1,0 +1,57 @@
+"""The sweep's own books: which faults each write meets, in which namespace, and in which order."""
+
+from collections import Counter
+
+import pytest
+from e2e.faults.cases import chains, errors, kills
+from e2e.faults.flows import PREPARE
+from e2e.faults.plan import ERRORS, KILLS, UNDONE, Case, Fault, Plan
+from e2e.faults.reference import StepReference
+from e2e.plane.essence import Essence
+
+WRITES = (
+    ("apply agents/poet/status", 1),
+    ("apply agents/poet/status", 2),
+    ("apply deployments/poet", 1),
+    ("apply skills/haiku/status", 1),
+)
+
+
+def step() -> StepReference:
+    nothing = Essence([])
+    return StepReference(PREPARE, nothing, nothing, WRITES, events=(), most_writes=len(WRITES))
+
+
+@pytest.mark.parametrize(("sort", "faults"), [(errors, ERRORS), (kills, KILLS)], ids=["every error", "both kills"])
+def test_each_write_meets_each_fault_once_and_namespaces_hold_one_burst_of_an_object(sort, faults):
+    bursts = sort([step()])[0]
+    dealt = [chain.steps[0] for chain in chains("x", [bursts])]
+    wanted = {Case(fault, point): 1 for point in WRITES for fault in faults}
+    assert Counter(case for cases in dealt for case in cases) == wanted
+    for cases in dealt:
+        points = {case.subject: {other.point for other in cases if other.subject == case.subject} for case in cases}
+        assert all(len(own) == 1 for own in points.values())
+
+
+def test_what_follows_in_a_burst_follows_a_write_that_was_not_done():
+    for burst in errors([step()])[0]:
+        assert all(case.fault in UNDONE for case in burst[:-1])
+
+
+def test_a_burst_strikes_the_write_and_then_each_that_comes_again_until_it_is_spent():
+    plan = Plan()
+    name = "apply deployments/poet"
+    plan.begin("shop", [Case(fault, (name, 2)) for fault in (Fault.CONFLICT, Fault.INTERNAL)])
+    met = [plan.on_write("shop", name) for _ in range(4)]
+    assert met == [None, Fault.CONFLICT, Fault.INTERNAL, None]
+    assert (len(plan.struck["shop"]), list(plan.due("shop"))) == (2, [])
+
+
+def test_what_is_left_of_a_burst_is_due_at_the_next_write_of_that_name_alone():
+    plan = Plan()
+    plan.begin("shop", [Case(fault, ("apply deployments/poet", 1)) for fault in KILLS])
+    assert plan.on_write("shop", "apply deployments/poet") is Fault.KILLED_BEFORE
+    assert plan.on_write("shop", "apply services/poet") is None
+    assert list(plan.due("shop")) == [("apply deployments/poet", 2)]
+    plan.withdraw("shop")
+    assert plan.on_write("shop", "apply deployments/poet") is None
