@@ -27,9 +27,10 @@ RINGS = (
     # First, for the others need them: the first time it builds Kubernetes itself.
     Ring("programs", (sys.executable, "-m", "e2e.cluster", "binaries")),
     Ring("static", ("make", "--no-print-directory", "lint", "types", "layers")),
+    # Half of it waits, for processes that start and for clocks: two processors carry three workers.
     Ring(
         "fast",
-        (*_PYTEST, "-n", "2", "--dist", "loadfile", "tests/operator", "tests/agent_image", "tests/cli",
+        (*_PYTEST, "-n", "3", "--dist", "loadfile", "tests/operator", "tests/agent_image", "tests/cli",
          "tests/contract", "tests/charts", "tests/e2e_cluster"),
     ),
     Ring("demo", ("make", "--no-print-directory", "demo")),
