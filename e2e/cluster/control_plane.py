@@ -10,7 +10,6 @@ The local node is built on the same class. Refuses to keep data: nothing is sync
 import random
 import socket
 import ssl
-import subprocess
 import urllib.request
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -18,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from e2e.cluster import audit, binaries, kubeconfig, waiting
+from e2e.cluster import audit, binaries, kubeconfig, pki, waiting
 from e2e.cluster.kubeconfig import ADMIN, CONTROLLER_MANAGER, PROXY, ROUTER, SCHEDULER, User
 from e2e.cluster.parts import CONTROL_PLANE
 from e2e.cluster.processes import Processes, terminate
@@ -173,31 +172,12 @@ class ControlPlane:
         self.stop()
 
     def _prepare(self) -> None:
-        pki = self.folder / "pki"
-        pki.mkdir(parents=True, exist_ok=True)
-        key = pki / "service-accounts.key"
-        if not key.exists():
-            _openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", key)
-        if not self.ca.exists():
-            self._certify()
+        folder = self.folder / "pki"
+        folder.mkdir(parents=True, exist_ok=True)
+        pki.make_key(folder / "service-accounts.key")
+        services = ip_network(self.place.services).hosts()
+        pki.certify(self.ca, addresses=(self.place.address, "127.0.0.1", str(next(services))))
         self._tokens()
-
-    def _certify(self) -> None:
-        """The API server would make itself a certificate too: of RSA, which is dear where watches come and go."""
-        names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
-        addresses = {self.place.address, "127.0.0.1", str(next(ip_network(self.place.services).hosts()))}
-        alternatives = [*(f"DNS:{name}" for name in names), *(f"IP:{address}" for address in sorted(addresses))]
-        extensions = (
-            f"subjectAltName={','.join(alternatives)}",
-            "keyUsage=critical,digitalSignature,keyCertSign",
-            "extendedKeyUsage=serverAuth",
-        )
-        _openssl(
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-noenc", "-days", "365"),
-            *("-subj", "/CN=kube-apiserver"),
-            *(word for extension in extensions for word in ("-addext", extension)),
-            *("-keyout", self.ca.with_suffix(".key"), "-out", self.ca),
-        )
 
     def _tokens(self) -> dict[User, str]:
         return kubeconfig.tokens(self.folder / "pki" / "tokens.csv", self._users)
@@ -223,7 +203,7 @@ class ControlPlane:
         )
 
     def _start_api_server(self, program: Path) -> None:
-        pki = self.folder / "pki"
+        keys = self.folder / "pki"
         loopback = self.place.address.startswith("127.")
         self.processes.ensure(
             "kube-apiserver",
@@ -236,16 +216,16 @@ class ControlPlane:
                 f"--advertise-address={self.place.address}",
                 # Endpoints may not name a loopback address, and nothing could use them.
                 f"--endpoint-reconciler-type={'none' if loopback else 'lease'}",
-                f"--cert-dir={pki}",
-                f"--token-auth-file={pki / 'tokens.csv'}",
+                f"--cert-dir={keys}",
+                f"--token-auth-file={keys / 'tokens.csv'}",
                 # Nothing here resolves the names of nodes.
                 "--kubelet-preferred-address-types=InternalIP",
                 "--authorization-mode=Node,RBAC",
                 "--enable-admission-plugins=NodeRestriction",
                 "--allow-privileged=true",
                 "--service-account-issuer=https://kubernetes.default.svc",
-                f"--service-account-key-file={pki / 'service-accounts.key'}",
-                f"--service-account-signing-key-file={pki / 'service-accounts.key'}",
+                f"--service-account-key-file={keys / 'service-accounts.key'}",
+                f"--service-account-signing-key-file={keys / 'service-accounts.key'}",
                 f"--service-cluster-ip-range={self.place.services}",
                 *(audit.prepare(self.folder) if self._audited else ()),
             ],
@@ -293,7 +273,3 @@ class ControlPlane:
                 return int(refused.code)
         except (OSError, ssl.SSLError):
             return 0
-
-
-def _openssl(*words: str | Path) -> None:
-    subprocess.run(["openssl", *words], check=True, capture_output=True)

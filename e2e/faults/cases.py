@@ -1,9 +1,11 @@
 """How the cases of a sweep are spread over namespaces, and what is said of each in the end. Pure."""
 
+import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import TypeVar
 
 from e2e.faults.plan import KILLS, UNDONE, Case, Fault, Point
 from e2e.faults.reference import StepReference
@@ -12,7 +14,8 @@ _IN_A_ROW = 3
 Burst = tuple[Case, ...]
 """Cases of one write or event: it meets the first, and each time that it comes again the next."""
 Steps = list[list[Burst]]
-"""What befalls each step, by namespace or altogether."""
+"""What befalls each step."""
+_Any = TypeVar("_Any")
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ def kills(references: Sequence[StepReference]) -> Steps:
     return [[tuple(Case(fault, point) for fault in KILLS) for point in step.writes] for step in references]
 
 
+def sampled(whole: Sequence[_Any], *, every: int) -> list[_Any]:
+    """One of so many, and one at least: scattered, so that it is not always the same sort, and the same each time."""
+    return list(whole) if every == 1 else random.Random(every).sample(whole, -(-len(whole) // every))
+
+
 def chains(name: str, steps: Sequence[Sequence[Burst]]) -> list[Chain]:
     """The bursts of each step spread over as few namespaces as they need: in each, one for an object."""
     spread = [_rounds(cases) for cases in steps]
@@ -70,9 +78,7 @@ def _bursts(point: Point, turn: int) -> list[Burst]:
     and never answered need not come again: that one is always the last.
     """
     turned = (*UNDONE[turn % len(UNDONE) :], *UNDONE[: turn % len(UNDONE)], Fault.TIMEOUT)
-    bursts = [tuple(Case(fault, point) for fault in burst) for burst in (turned[:_IN_A_ROW], turned[_IN_A_ROW:])]
-    # A share of the cases takes every other burst, and should not be without timeouts.
-    return bursts[:: -1 if turn % 2 else 1]
+    return [tuple(Case(fault, point) for fault in burst) for burst in (turned[:_IN_A_ROW], turned[_IN_A_ROW:])]
 
 
 def _rounds(bursts: Sequence[Burst]) -> list[list[Case]]:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ _STILL_SECONDS = 2.5
 """Longer than the operator pauses by itself here: who writes nothing for so long waits for what is held, or others."""
 _IDLE_SECONDS = 5.0
 """Who writes nothing for so long, and to whom nothing is left to do, comes to nothing more that is due."""
+_HANG_UP_SECONDS = 10.0
 _BUSY_SECONDS = 60.0
 """For a machine on which nothing moves for a while, though there is work to do."""
 
@@ -66,7 +67,7 @@ class Crew:
         self.proxy = FaultProxy(scene.place.server, scene.place.ca, scene.plan, sees=self._owns)
         self._folder = scene.place.folder / name
         self._environment = environment
-        self._wanted = asyncio.Event()
+        self._restarting = asyncio.Lock()
 
     async def __aenter__(self) -> "Crew":
         await self.proxy.__aenter__()
@@ -74,16 +75,15 @@ class Crew:
             self._folder, self._installation, server=self.proxy.url, environment=self._environment
         )
         await self.process.started()
-        self._wanted.set()
         self._watching = asyncio.create_task(self._restart())
         return self
 
     async def __aexit__(self, *about: object) -> None:
         self._watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._watching
+        [ended] = await asyncio.gather(self._watching, return_exceptions=True)
         self.process.kill_if_alive()
         found = [*self.process.complaints(), *self.proxy.refused]
+        found += [f"was not started again: {ended}"] if isinstance(ended, Exception) else []
         self._scene.findings.complaints += [f"{self._prefix}: {line}" for line in found]
         await self.proxy.__aexit__(None, None, None)
 
@@ -93,59 +93,65 @@ class Crew:
         A write that waits for another one, which is held, comes after the kill, and so does the second kill of one
         write: then there is another. Returns how often it was killed.
         """
-        plan, killed = self._scene.plan, 0
+        plan, spaces, killed = self._scene.plan, cases.keys(), 0
         awaited = {(space, case.point) for space, own in cases.items() for case in own}
-        while awaited:
-            await self._arrived(cases, awaited)
-            if not self.proxy.held:
-                break
-            awaited = await self._replace_killed(cases)
+        while awaited and await self._stands(spaces, awaited):
+            awaited = await self._killed(spaces)
             killed += 1
-        # What strikes from now on would be held, and nobody killed.
-        for space in cases:
+        for space in spaces:
             plan.withdraw(space)
-        if self.proxy.held:
-            await self._replace_killed(cases)
+        # What had struck by then is held, and somebody has to be killed for it.
+        if await self._stands(spaces, set()):
+            await self._killed(spaces)
             killed += 1
         return killed
 
-    def _due(self, spaces: Iterable[str]) -> set[tuple[str, Point]]:
+    def _due(self, spaces: Collection[str]) -> set[tuple[str, Point]]:
         return {(space, point) for space in spaces for point in self._scene.plan.due(space)}
 
-    async def _arrived(self, spaces: Iterable[str], awaited: set[tuple[str, Point]]) -> None:
-        """Returns when the operator stands at all that it can come to, or stands still, or has had its time."""
+    async def _stands(self, spaces: Collection[str], awaited: set[tuple[str, Point]]) -> bool:
+        """Whether the operator stands anywhere, once it stands at all of these, or comes no further."""
         plan, clock = self._scene.plan, asyncio.get_running_loop().time
-        before, since, began = -1, clock(), clock()
-        while awaited & self._due(spaces):
-            if (writes := sum(map(plan.total_writes, spaces))) != before:
-                before, since = writes, clock()
-            still, waited = clock() - since, clock() - began
-            if self.proxy.held:
-                if still > _STILL_SECONDS or waited > _HOLD_SECONDS:
-                    return
-            elif (still > _IDLE_SECONDS and self._rest(spaces)) or waited > _BUSY_SECONDS:
-                return
+        before, since, began, alone = -1, clock(), clock(), clock()
+        while self.proxy.arriving or awaited & self._due(spaces):
+            now, writes = clock(), sum(map(plan.total_writes, spaces))
+            if writes != before:
+                before, since = writes, now
+            if not self.proxy.held:
+                alone = now
+            if not self.proxy.arriving and self._comes_no_further(
+                spaces, still=now - since, standing=now - alone, waited=now - began
+            ):
+                break
             await asyncio.sleep(0.05)
+        return bool(self.proxy.held)
 
-    def _rest(self, spaces: Iterable[str]) -> bool:
+    def _comes_no_further(self, spaces: Collection[str], *, still: float, standing: float, waited: float) -> bool:
+        if self.proxy.held:
+            return still > _STILL_SECONDS or standing > _HOLD_SECONDS
+        return waited > _BUSY_SECONDS or (still > _IDLE_SECONDS and self._rest(spaces))
+
+    def _rest(self, spaces: Collection[str]) -> bool:
         return not any(settled(self._scene.mirror.objects(space).values()) for space in spaces)
 
-    async def _replace_killed(self, spaces: Iterable[str]) -> set[tuple[str, Point]]:
-        """What was still due when it died."""
-        self._wanted.clear()
-        await self.process.stop(signal.SIGKILL)
-        self.proxy.held.clear()
-        due = self._due(spaces)
-        await self._start_again()
-        self._wanted.set()
-        return due
+    async def _killed(self, spaces: Collection[str]) -> set[tuple[str, Point]]:
+        """Kills the operator and starts another; what was still due in between."""
+        async with self._restarting:
+            held = set(self.proxy.held)
+            await self.process.stop(signal.SIGKILL)
+            if held:  # each ends when its connection does, and what is held after that is held of another operator
+                await asyncio.wait(held, timeout=_HANG_UP_SECONDS)
+            due = self._due(spaces)
+            await self._start_again()
+            return due
 
     async def _restart(self) -> None:
         while True:
             await asyncio.sleep(1)
-            if self._wanted.is_set() and self.process.exit_code is not None:
-                self._scene.findings.restarts += 1
-                await self._start_again()
+            async with self._restarting:
+                if self.process.exit_code is not None:
+                    self._scene.findings.restarts += 1
+                    await self._start_again()
 
     async def _start_again(self) -> None:
         """Lets the Lease of the dead go as time would."""

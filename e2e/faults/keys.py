@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from e2e.faults import flows
-from e2e.faults.cases import Findings, Verdict
+from e2e.faults.cases import Findings, Verdict, sampled
 from e2e.faults.crew import Crew, Place, Scene, scene_of
 from e2e.faults.plan import ERRORS, KILLS, Case
 from e2e.faults.reference import difference, settled
@@ -39,8 +39,8 @@ async def keys_swept(place: Place, name: str, environment: Mapping[str, str], *,
         async with Crew(scene, name, installation, environment) as crew:
             ring = _Ring(scene, space, installation.namespace)
             usual = await _usual(ring)
-            cases = [(where, case) for where, points in usual.points.items() for case in points][::every]
-            for where, case in cases:
+            cases = [(where, case) for where, points in usual.points.items() for case in points]
+            for where, case in sampled(cases, every=every):
                 scene.findings.verdicts.append(await _judged(ring, crew, usual, where, case))
         return scene.findings
 

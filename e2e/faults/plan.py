@@ -1,8 +1,9 @@
-"""What goes wrong, and where: one fault for one write or one watch event of one object in one namespace.
+"""What goes wrong, and where: a fault, or several in a row, for one write or watch event of one object in a namespace.
 
 Writes and events are named by what they are (verb, kind, name without its hash) and by which of that name they
-are, so that a fault hits the same one however the operator orders its work. Objects of one namespace whose names begin
-differently are worked on apart, so each may have its own fault at the same time.
+are, so that a first fault hits the same one however the operator orders its work; the faults after it hit what comes
+next of that name. Objects of one namespace whose names begin differently are worked on apart, so each may have its own
+faults at the same time.
 """
 
 from collections import Counter, defaultdict

@@ -59,8 +59,10 @@ class FaultProxy:
         self._sees = sees
         self._runner: web.AppRunner | None = None
         self.url = ""
-        self.held: Counter[str] = Counter()
-        """By namespace: writes that wait for the operator's end."""
+        self.held: set[asyncio.Task[Any]] = set()
+        """Writes that wait for the operator's end."""
+        self.arriving = 0
+        """Writes that will be held when the API server has done them."""
         self.requests: Counter[str] = Counter()
         """By verb: GET is one object, LIST and WATCH are kinds, LEASE is anything about the Lease."""
         self.refused: list[str] = []
@@ -108,13 +110,13 @@ class FaultProxy:
             return await self._answer(request)
         except aiohttp.ClientConnectionError:
             # The API server is not there: neither are we.
-            return await self._fail(request, Fault.RESET, "")
+            return await self._fail(request, Fault.RESET)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         place = _OBJECT.match(request.path)
         space, rest = (place["space"] or "", place["rest"]) if place else ("", "")
         if fault := self.gate(request):
-            return await self._fail(request, fault, space)
+            return await self._fail(request, fault)
         if request.method in _WRITES and space and not rest.startswith(_ASIDE):
             return await self._write(request, space, rest)
         if rest.startswith("pods/") and rest.endswith("/log"):
@@ -135,20 +137,35 @@ class FaultProxy:
         if fault is None:
             self.heard(request, await request.read())
             return await self._read(request, filtered=False)
-        return await self._fail(request, fault, space)
+        return await self._fail(request, fault)
 
-    async def _fail(self, request: web.Request, fault: Fault, space: str) -> web.StreamResponse:
+    async def _fail(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         if fault in ANSWERS:
             return _answer(ANSWERS[fault])
-        if fault in {Fault.KILLED_AFTER, Fault.TIMEOUT}:
-            await self._read(request, filtered=False)
         if fault in KILLS:
-            self.held[space] += 1
-        if fault is not Fault.RESET:
+            await self._hold(request, done=fault is Fault.KILLED_AFTER)
+        elif fault is Fault.TIMEOUT:
+            await self._read(request, filtered=False)
             await asyncio.sleep(_NEVER)  # ends when the operator hangs up
         if request.transport is not None:
             request.transport.abort()
         return web.Response()
+
+    async def _hold(self, request: web.Request, *, done: bool) -> None:
+        """Until the operator hangs up, as the dead do."""
+        if done:
+            self.arriving += 1
+            try:
+                await self._read(request, filtered=False)
+            finally:
+                self.arriving -= 1
+        own = asyncio.current_task()
+        assert own is not None
+        self.held.add(own)
+        try:
+            await asyncio.sleep(_NEVER)
+        finally:
+            self.held.discard(own)
 
     async def _read(self, request: web.Request, *, filtered: bool, listing: bool = False) -> web.Response:
         async with self._forward(request, await request.read()) as answer:

@@ -1,9 +1,10 @@
 """Every fault at every point of every step, side by side in namespaces of their own, compared with the reference.
 
-A namespace is one chain: it goes through the steps one after the other, with one fault for each object in each. A
-chain may go on because each step ended where the reference's did. Chains are dealt out to crews, each an operator
-behind a proxy, watched by a process of its own. A kill ends an operator, so kills are collected: the proxy holds each
-namespace's writes until all of the crew's are held, then the operator is killed once and another takes its place.
+A namespace is one chain: it goes through the steps one after the other, with the faults of one write for each object
+in each. A chain may go on because each step ended where the reference's did. Chains are dealt out to crews, each an
+operator behind a proxy, watched by a process of its own. A kill ends an operator, so kills are collected: the proxy
+holds each write that is to meet one until the crew's operator stands at all of them, or can come to no more; then it is
+killed once and another takes its place.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from e2e.cluster.control_plane import ControlPlane
-from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, losses
+from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, losses, sampled
 from e2e.faults.crew import Crew, Place, scene_of
 from e2e.faults.judge import Judge
 from e2e.faults.keys import keys_swept
@@ -38,6 +39,7 @@ _FAST = {
     "FLEETWRIGHT_LOG_LEVEL": "WARNING",
 }
 _EARLY_STEPS = 5
+"""Half of them: kills take their time step by step."""
 _NO_RESYNC = {"FLEETWRIGHT_RESYNC_SECONDS": "3600"}
 """What an error or a kill broke is mended without that help."""
 _ERRORS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_REQUEST_SECONDS": "4", "FLEETWRIGHT_WORKERS": "32"}
@@ -77,14 +79,14 @@ async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Fin
 def _works(place: Place, references: References, *, every: int) -> list[Work]:
     """Kills twice, of the first steps and of the last: they take long and little of the processor."""
     wrong, lost, killed = (
-        [step[::every] for step in sort(references.steps)] for sort in (errors, losses, kills)
+        [sampled(step, every=every) for step in sort(references.steps)] for sort in (errors, losses, kills)
     )  # fmt: skip
     early, late = killed[:_EARLY_STEPS], [*([[]] * _EARLY_STEPS), *killed[_EARLY_STEPS:]]
     return [
         partial(_killed, Order(place, "early", early, references, _KILLS)),
         partial(_killed, Order(place, "late", late, references, _KILLS)),
-        partial(_disturbed, Order(place, "error", wrong, references, _ERRORS)),
-        partial(_disturbed, Order(place, "lost", lost, references, _LOSSES, strict=False, confined=True)),
+        partial(_disturbed, Order(place, "error", wrong, references, _ERRORS, confined=True)),
+        partial(_disturbed, Order(place, "lost", lost, references, _LOSSES, strict=False)),
     ]
 
 
@@ -132,15 +134,12 @@ async def _disturbed(order: Order) -> Findings:
     """
     gate = asyncio.Semaphore(_AT_ONCE)
     going = chains(order.name, order.steps)
-    spaces = [chain.space for chain in going]
-    confined = {"FLEETWRIGHT_NAMESPACES": ",".join(spaces)} if order.confined else {}
+    confined = [chain.space for chain in going] if order.confined else []
+    environment = {**order.environment, "FLEETWRIGHT_NAMESPACES": ",".join(confined)}
     async with scene_of(order.place, order.name) as scene:
         judge = Judge(scene, order.references, strict=order.strict)
-        if confined:
-            await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
-        installation = await install_release(
-            scene.client, f"system-{order.name}", namespaces=spaces if confined else ()
-        )
+        await asyncio.gather(*(make_namespace(scene.client, space) for space in confined))
+        installation = await install_release(scene.client, f"system-{order.name}", namespaces=confined)
 
         async def walk(chain: Chain) -> None:
             last = max(place for place, cases in enumerate(chain.steps) if cases)
@@ -151,7 +150,7 @@ async def _disturbed(order: Order) -> Findings:
                         await judge.act(chain, place)
                         well = await judge.judged(chain, place)
 
-        async with Crew(scene, order.name, installation, {**order.environment, **confined}):
+        async with Crew(scene, order.name, installation, environment):
             await asyncio.gather(*map(walk, going))
             await judge.look_again()
         return scene.findings

@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
-from e2e.faults.cases import chains, errors, kills
+from e2e.faults.cases import chains, errors, kills, sampled
 from e2e.faults.flows import PREPARE
-from e2e.faults.plan import ERRORS, KILLS, UNDONE, Case, Fault, Plan
+from e2e.faults.plan import ERRORS, KILLS, UNDONE, Case, Fault, Plan, Point
 from e2e.faults.reference import StepReference
 from e2e.plane.essence import Essence
 
@@ -17,9 +17,9 @@ WRITES = (
 )
 
 
-def step() -> StepReference:
+def step(writes: tuple[Point, ...] = WRITES) -> StepReference:
     nothing = Essence([])
-    return StepReference(PREPARE, nothing, nothing, WRITES, events=(), most_writes=len(WRITES))
+    return StepReference(PREPARE, nothing, nothing, writes, events=(), most_writes=len(writes))
 
 
 @pytest.mark.parametrize(("sort", "faults"), [(errors, ERRORS), (kills, KILLS)], ids=["every error", "both kills"])
@@ -29,13 +29,23 @@ def test_each_write_meets_each_fault_once_and_namespaces_hold_one_burst_of_an_ob
     wanted = {Case(fault, point): 1 for point in WRITES for fault in faults}
     assert Counter(case for cases in dealt for case in cases) == wanted
     for cases in dealt:
-        points = {case.subject: {other.point for other in cases if other.subject == case.subject} for case in cases}
-        assert all(len(own) == 1 for own in points.values())
+        of_each = {case.subject: tuple(other for other in cases if other.subject == case.subject) for case in cases}
+        assert set(of_each.values()) <= set(bursts)
 
 
-def test_what_follows_in_a_burst_follows_a_write_that_was_not_done():
-    for burst in errors([step()])[0]:
-        assert all(case.fault in UNDONE for case in burst[:-1])
+@pytest.mark.parametrize("sort", [errors, kills], ids=["errors", "kills"])
+def test_what_follows_in_a_burst_follows_a_write_that_was_not_done(sort):
+    for burst in sort([step()])[0]:
+        assert all(case.fault in {*UNDONE, Fault.KILLED_BEFORE} for case in burst[:-1])
+
+
+@pytest.mark.parametrize("every", [2, 3, 4, 5, 9, 10])
+def test_a_share_of_the_cases_has_every_fault(every):
+    writes = tuple((f"apply deployments/poet-{number}", 1) for number in range(40))
+    bursts = errors([step(writes)])[0]
+    share = sampled(bursts, every=every)
+    assert len(share) == -(-len(bursts) // every)
+    assert {case.fault for burst in share for case in burst} == set(ERRORS)
 
 
 def test_a_burst_strikes_the_write_and_then_each_that_comes_again_until_it_is_spent():

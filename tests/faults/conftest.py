@@ -1,7 +1,7 @@
 """Operators behind fault proxies on a control plane of their own: what lasts, what is gone, who leads.
 
-`make sweep` makes one thing go wrong for a moment; here things stay wrong for a while, or something else than a
-request does. The fault's number, O2 to O20, stands in each test's docstring.
+`make sweep` makes a write or an event go wrong for a moment; here things stay wrong for a while, or something else
+than a request does. The fault's number, O2 to O20, stands in each test's docstring.
 """
 
 import asyncio

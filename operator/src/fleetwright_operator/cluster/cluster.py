@@ -110,13 +110,15 @@ class Cluster:
         metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
         body = {"apiVersion": names.API_VERSION, "kind": entry.kind, "metadata": metadata, "status": status}
         self._guard()
+        self._provided.discard(entry.uid)  # now: a child that is written meanwhile is asked about again
         try:
             answer = await self._api.apply(RESOURCES[entry.kind], body, subresource="status")
         except Missing:
-            self._provided.discard(entry.uid)
             self._forget(entry)
             return
-        self._provided.discard(entry.uid)
+        except Exception:
+            self._provided.add(entry.uid)
+            raise
         self._wrote("status", entry.kind, answer)
         _tell_transitions(entry, status)
         self._on_status(entry, status)
