@@ -75,10 +75,11 @@ def _bursts(point: Point, turn: int) -> list[Burst]:
     """Every error of one write. What was refused comes again, or the next would find nothing to strike.
 
     Which of them is the last, and followed by a write that succeeds, changes from turn to turn. A write that was done
-    and never answered need not come again: that one is always the last.
+    and never answered need not come again: that one is alone.
     """
-    turned = (*UNDONE[turn % len(UNDONE) :], *UNDONE[: turn % len(UNDONE)], Fault.TIMEOUT)
-    return [tuple(Case(fault, point) for fault in burst) for burst in (turned[:_IN_A_ROW], turned[_IN_A_ROW:])]
+    turned = (*UNDONE[turn % len(UNDONE) :], *UNDONE[: turn % len(UNDONE)])
+    bursts = (turned[:_IN_A_ROW], turned[_IN_A_ROW:], (Fault.TIMEOUT,))
+    return [tuple(Case(fault, point) for fault in burst) for burst in bursts]
 
 
 def _rounds(bursts: Sequence[Burst]) -> list[list[Case]]:
