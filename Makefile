@@ -20,7 +20,7 @@ demo: env ## Run the quickstart without a cluster and talk to it (KEEP=1 leaves 
 test: env ## Run every ring of tests; builds what they need, the first time Kubernetes itself
 	@$(PYTHON) tests/rings.py
 
-check: env ## Lint, types, layers and every fast test, in about fifteen minutes
+check: env ## Lint, types, layers and every fast test, in about ten minutes
 	@$(PYTHON) tests/rings.py static fast
 
 fast: env ## The fast tests alone
