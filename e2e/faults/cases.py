@@ -62,6 +62,11 @@ def sampled(whole: Sequence[_Any], *, every: int) -> list[_Any]:
     return list(whole) if every == 1 else random.Random(every).sample(whole, -(-len(whole) // every))
 
 
+def last_step(steps: Sequence[Sequence[object]]) -> int:
+    """The place of the last that anything befalls."""
+    return max(place for place, cases in enumerate(steps) if cases)
+
+
 def chains(name: str, steps: Sequence[Sequence[Burst]]) -> list[Chain]:
     """The bursts of each step spread over as few namespaces as they need: in each, one for an object."""
     spread = [_rounds(cases) for cases in steps]

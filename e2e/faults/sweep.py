@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from e2e.cluster.control_plane import ControlPlane
-from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, losses, sampled
+from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, last_step, losses, sampled
 from e2e.faults.crew import Crew, Place, scene_of
 from e2e.faults.judge import Judge
 from e2e.faults.keys import keys_swept
@@ -142,10 +142,9 @@ async def _disturbed(order: Order) -> Findings:
         installation = await install_release(scene.client, f"system-{order.name}", namespaces=confined)
 
         async def walk(chain: Chain) -> None:
-            last = max(place for place, cases in enumerate(chain.steps) if cases)
             async with gate:
                 well = await judge.prepared(chain)
-                for place in range(last + 1):
+                for place in range(last_step(chain.steps) + 1):
                     if well:
                         await judge.act(chain, place)
                         well = await judge.judged(chain, place)
@@ -164,7 +163,7 @@ async def _killed(order: Order) -> Findings:
         installation = await install_release(scene.client, f"system-{order.name}")
         async with Crew(scene, order.name, installation, order.environment) as crew:
             well = await asyncio.gather(*(judge.prepared(chain) for chain in going))
-            for place in range(max(place for place, bursts in enumerate(order.steps) if bursts) + 1):
+            for place in range(last_step(order.steps) + 1):
                 going = [chain for chain, good in zip(going, well, strict=True) if good]
                 await asyncio.gather(*(judge.act(chain, place) for chain in going))
                 killed = await crew.kill_where_due({chain.space: chain.steps[place] for chain in going})

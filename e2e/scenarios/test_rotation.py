@@ -86,8 +86,8 @@ def test_tokens_turn_under_constant_calls_and_nobody_who_reads_again_is_refused(
     fleet = vault.fleet
     before, first = pod_identity(fleet, "vault"), fleet.token("vault", "web")
     file = f"/etc/fleetwright/auth/peer.{fleet.namespace}.vault"
-    refused: list[tuple[int, str]] = []
-    unanswered: list[str] = []
+    failed: list[tuple[int, str]] = []
+    lost: list[str] = []
     seconds: list[float] = []
     tokens = {first}
     with vault.called(fleet.pod_of("desk"), file=file, seconds=120) as peer:
@@ -96,19 +96,18 @@ def test_tokens_turn_under_constant_calls_and_nobody_who_reads_again_is_refused(
             token = fleet.token("vault", "web")
             tokens.add(token)
             began = time.monotonic()
-            # Whether it is let in is the question, not how long a busy machine takes to say so, and a connection that
-            # never comes about says nothing of it.
+            # Whether it is let in is the question, not how long a busy machine takes to say so.
             answer = vault.client.rpc("vault", "ListTasks", {}, token=token, timeout=30)
+            if not answer.status:  # a connection that never came about says nothing of it: asked again, as clients do
+                lost.append(answer.body)
+                answer = vault.client.rpc("vault", "ListTasks", {}, token=token, timeout=30)
             seconds.append(time.monotonic() - began)
-            if not answer.status:
-                unanswered.append(answer.body)
-            elif answer.status != 200:
-                refused.append((answer.status, answer.body))
+            failed += [(answer.status, answer.body)] if answer.status != 200 else []
     print(f"an agent called {sum(peer['seen'].values())} times with {peer['tokens']} tokens: {peer['seen']}")
     print(f"a client called {len(seconds)} times with {len(tokens)} tokens, at most {max(seconds):.1f} s each")
     assert peer["seen"].keys() == {"200"}
-    assert refused == []
-    assert len(unanswered) <= len(seconds) // 100, unanswered
+    assert failed == []
+    assert len(lost) <= 1, lost
     assert peer["tokens"] >= 2
     assert len(tokens) >= 2
     assert vault.client.status("vault", token=first) == 401, "a token whose time is over opens nothing"
