@@ -89,7 +89,7 @@ async def test_the_same_erasure_again_gives_the_same_receipt_until_there_is_some
 
 
 async def test_the_trail_holds_after_an_erasure_and_has_the_digest_of_the_receipt(agent, mounted):
-    from fleetwright_agent.security.audit_files import verify
+    from fleetwright_agent.security.audit_verification import verify
 
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
