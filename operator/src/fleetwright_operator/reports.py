@@ -39,6 +39,8 @@ class ServerReport:
     """How many the agent may use; None before it shook hands."""
     missing: tuple[str, ...] = ()
     """Tools that are allowed and not offered."""
+    oversized: tuple[str, ...] = ()
+    """Tools that the agent leaves out, because they would take too much of its model's window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,15 +183,20 @@ def _budgets(listed: Any) -> tuple[BudgetReport, ...]:
 
 
 def _server(server: Mapping[str, Any]) -> ServerReport:
-    count, missing = server.get("tools"), server.get("missing")
-    names = [_matching(_TOOL, name) for name in missing[:_MISSING_LIMIT]] if isinstance(missing, list) else []
+    count = server.get("tools")
     return ServerReport(
         unreachable=""
         if server.get("reachable") is True
         else str(server.get("message") or "no connection")[:_MESSAGE_LIMIT],
         tools=count if type(count) is int and 0 <= count <= _COUNT_LIMIT else None,
-        missing=tuple(name for name in names if name),
+        missing=_tool_names(server.get("missing")),
+        oversized=_tool_names(server.get("oversized")),
     )
+
+
+def _tool_names(listed: Any) -> tuple[str, ...]:
+    names = [_matching(_TOOL, name) for name in listed[:_MISSING_LIMIT]] if isinstance(listed, list) else []
+    return tuple(name for name in names if name)
 
 
 def _matching(shape: re.Pattern[str], value: Any) -> str:
