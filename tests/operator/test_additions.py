@@ -1,5 +1,7 @@
 """What a spec may add to the derived policy and to the pod, and what it may not weaken by that."""
 
+from dataclasses import replace
+
 import pytest
 
 from fleetwright_operator.desired.additions import added_entrances, added_routes, range_problems
@@ -99,6 +101,9 @@ def container(**fields):
     return {"spec": {"containers": [{"name": "side", "image": "i", **fields}]}}
 
 
+ALLOWED = {"team": "x", "prometheus.io/scrape": "true", "kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
+
+
 def projected(source):
     return {"spec": {"volumes": [{"name": "v", "projected": {"sources": [source]}}]}}
 
@@ -132,6 +137,9 @@ REFUSED = [
             "HTTPS://Kubernetes.Default",
             "k3s",
             "api",
+            "https://issuer.example.com/cluster-1",
+            "https://Issuer.example.com/cluster-1/",
+            "custom",
         )
     ),
     pytest.param(
@@ -150,6 +158,40 @@ REFUSED = [
             "lifecycle.postStart.httpGet": {"lifecycle": {"postStart": {"httpGet": ELSEWHERE}}},
             "lifecycle.preStop.tcpSocket": {"lifecycle": {"preStop": {"tcpSocket": ELSEWHERE}}},
         }.items()
+    ),
+    *(
+        pytest.param(
+            {"metadata": {"annotations": {key: "unconfined"}}},
+            f"annotations[{key}] is not among the annotations that this installation allows",
+            id=key,
+        )
+        for key in (
+            "container.apparmor.security.beta.kubernetes.io/agent",
+            "seccomp.security.alpha.kubernetes.io/pod",
+            "container.seccomp.security.alpha.kubernetes.io/agent",
+            "io.kubernetes.cri-o.Devices",
+            "io.kubernetes.cri-o.userns-mode",
+            "k8s.v1.cni.cncf.io/networks",
+            "cdi.k8s.io/gpu",
+            "io.katacontainers.config.hypervisor.path",
+            "sidecar.istio.io/bootstrapOverride",
+        )
+    ),
+    *(
+        pytest.param(
+            {"spec": {"containers": [{"name": "agent", "volumeMounts": [{"name": "v", "mountPath": path}]}]}},
+            f"[{path}] would cover what the operator mounts",
+            id=f"a mount at {path}",
+        )
+        for path in (
+            "/etc/fleetwright/./auth",
+            "/etc//fleetwright",
+            "//etc/fleetwright",
+            "/opt/../etc/fleetwright",
+            "/etc/fleetwright/auth/.",
+            "etc/fleetwright",
+            "/opt/..",
+        )
     ),
     pytest.param({"metadata": {"annotations": None}}, "podTemplate.metadata.annotations is null", id="no annotations"),
     pytest.param({"metadata": {"labels": None}}, "podTemplate.metadata.labels is null", id="no labels"),
@@ -192,13 +234,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("patch", "says"), REFUSED)
 def test_a_patch_that_would_weaken_the_pod_is_refused_by_name(objects, settings, patch, says):
-    problems = list(template_problems(patch, template(objects, settings)))
+    strict = replace(settings, api_audiences=frozenset({"https://issuer.example.com/cluster-1", "custom"}))
+    problems = list(template_problems(patch, template(objects, settings), strict))
     assert any(says in problem for problem in problems), problems
 
 
 def test_a_patch_places_equips_and_extends_the_pod(objects, settings):
     patch = {
-        "metadata": {"annotations": {"team": "x"}},
+        "metadata": {"annotations": ALLOWED},
         "spec": {
             "tolerations": [{"key": "gpu", "operator": "Exists"}],
             "volumes": [
@@ -220,12 +263,12 @@ def test_a_patch_places_equips_and_extends_the_pod(objects, settings):
             ],
         },
     }
-    assert list(template_problems(patch, template(objects, settings))) == []
+    assert list(template_problems(patch, template(objects, settings), settings)) == []
     agent = objects.agent(podTemplate=patch)
     pod = agent_deployment(owner_of(agent), agent, revision="r", snapshots={}, servers={}, settings=settings)["spec"][
         "template"
     ]
-    assert pod["metadata"]["annotations"] == {"fleetwright.dev/revision": "r", "team": "x"}
+    assert pod["metadata"]["annotations"] == {"fleetwright.dev/revision": "r", **ALLOWED}
     first, second = pod["spec"]["containers"]
     assert {"name": "cache", "mountPath": "/cache"} in first["volumeMounts"]
     assert len(first["volumeMounts"]) > 3

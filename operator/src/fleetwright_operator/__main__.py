@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from fleetwright_operator import logs
 from fleetwright_operator.cluster.api import KubernetesApi
 from fleetwright_operator.cluster.api_server import ApiServerMoved, api_server, denying
+from fleetwright_operator.cluster.audiences import api_audiences
 from fleetwright_operator.cluster.feed import LOST
 from fleetwright_operator.cluster.login import login
 from fleetwright_operator.errors import OperatorError
@@ -95,6 +96,7 @@ async def _stand_by_and_lead(
 
 async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals: Vitals) -> Settings:
     """With it denied. Without them no policy is written, or the ones there are would be opened."""
+    settings = replace(settings, api_audiences=settings.api_audiences | api_audiences(login().token))
     while settings.deny_api_server:
         try:
             return denying(settings, await api_server(api))

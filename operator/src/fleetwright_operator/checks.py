@@ -148,7 +148,7 @@ def additions_are_harmless(seen: ObservedAgent, settings: Settings) -> Iterator[
     template = agent_template(
         owner_of(seen.agent), seen.agent, revision="", snapshots={}, servers={}, settings=settings
     )
-    for problem in template_problems(seen.agent["spec"]["podTemplate"], template):
+    for problem in template_problems(seen.agent["spec"]["podTemplate"], template, settings):
         yield Violation("PodTemplate", f"spec.{problem}")
 
 

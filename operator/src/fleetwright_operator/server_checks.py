@@ -30,7 +30,7 @@ def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[V
         yield Violation("CommandMissing", message)
     elif "podTemplate" in (workload or {}):
         template = server_template(server, settings=settings)
-        for problem in template_problems(spec["workload"]["podTemplate"], template):
+        for problem in template_problems(spec["workload"]["podTemplate"], template, settings):
             yield Violation("PodTemplate", f"spec.workload.{problem}")
 
 

@@ -21,6 +21,23 @@ from fleetwright_operator.rotation import SHORTEST, Rotation
 
 DEFAULT_AGENT_IMAGE = "docker.io/fleetwright/agent:0.1.0"
 _AGENT_RESOURCES = {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
+_POD_ANNOTATIONS = (
+    "ad.datadoghq.com/*",
+    "argocd.argoproj.io/*",
+    "checksum/*",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "co.elastic.logs/*",
+    "controller.kubernetes.io/pod-deletion-cost",
+    "fluentbit.io/*",
+    "instrumentation.opentelemetry.io/*",
+    "karpenter.sh/do-not-disrupt",
+    "kubectl.kubernetes.io/default-container",
+    "kubectl.kubernetes.io/restartedAt",
+    "linkerd.io/inject",
+    "prometheus.io/*",
+    "reloader.stakater.com/*",
+    "sidecar.istio.io/inject",
+)
 _DAY = 24 * 3600
 _SERVER_RESOURCES = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 
@@ -85,6 +102,10 @@ class Settings:
     """Where it listens at addresses that are not public: no spec may name one of these at its port."""
     deny_api_server: bool = True
     """Whether those are looked for."""
+    api_audiences: frozenset[str] = frozenset()
+    """The audiences of tokens that the API server accepts, as far as the operator's own token names them."""
+    pod_annotations: tuple[str, ...] = _POD_ANNOTATIONS
+    """Annotations that a `podTemplate` may set, beside those without a domain; `domain/*` allows a whole domain."""
     cilium: Cilium = Cilium.OFF
     identity: str = "fleetwright-operator"
     """This process among those that want the Lease."""
@@ -145,6 +166,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
         stated_ranges=_networks(environ, "FLEETWRIGHT_DENIED_RANGES"),
         api_server=_api_service(environ) if _switch(environ, _DENY_API_SERVER, base.deny_api_server) else frozenset(),
         deny_api_server=_switch(environ, _DENY_API_SERVER, base.deny_api_server),
+        pod_annotations=_listed(environ, "FLEETWRIGHT_POD_ANNOTATIONS") or base.pod_annotations,
         cilium=_cilium(environ, "FLEETWRIGHT_CILIUM", base.cilium),
         ip_families=_families(environ, "POD_IPS", base.ip_families),
         identity=environ.get("POD_NAME", base.identity),

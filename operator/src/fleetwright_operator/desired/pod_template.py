@@ -5,12 +5,14 @@ nothing. Containers it adds are sealed like ours.
 """
 
 import copy
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.desired.pod import container_security
+from fleetwright_operator.settings import Settings
 
 _MERGED_BY = {
     "containers": "name",
@@ -72,6 +74,8 @@ _API_AUDIENCES = re.compile(
     r"(https?://)?(kubernetes(\.default(\.svc(\..*)?)?)?(:[0-9]+)?/?|api|k3s|rke2)", re.IGNORECASE | re.DOTALL
 )
 """What API servers are called as the audience of a token, unless their installation calls them otherwise."""
+_UNQUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_]*[A-Za-z0-9])?")
+"""An annotation without a domain, which no kubelet, runtime or network plugin acts on."""
 _CALLS = (
     ("lifecycle", "postStart"),
     ("lifecycle", "preStop"),
@@ -100,7 +104,7 @@ def somebodys(metadata: Mapping[str, Any], part: str) -> dict[str, str]:
     return {key: value for key, value in metadata.get(part, {}).items() if not key.startswith(_OURS)}
 
 
-def template_problems(patch: Any, template: Mapping[str, Any]) -> Iterator[str]:
+def template_problems(patch: Any, template: Mapping[str, Any], settings: Settings) -> Iterator[str]:
     """Why a patch cannot be laid over this template of ours; each names the place and what may stand there."""
     if not isinstance(patch, Mapping):
         yield "podTemplate must be an object with metadata and spec"
@@ -109,7 +113,7 @@ def template_problems(patch: Any, template: Mapping[str, Any]) -> Iterator[str]:
         yield from nothing
         return
     yield from _unknown("podTemplate", patch, {"metadata", "spec"})
-    yield from _metadata(patch.get("metadata", {}))
+    yield from _metadata(patch.get("metadata", {}), settings)
     spec = patch.get("spec", {})
     if not isinstance(spec, Mapping):
         yield "podTemplate.spec must be an object"
@@ -121,10 +125,10 @@ def template_problems(patch: Any, template: Mapping[str, Any]) -> Iterator[str]:
         return
     for kind in ("containers", "initContainers"):
         yield from _containers(kind, spec.get(kind, ()), template)
-    yield from _volumes(spec.get("volumes", ()), template)
+    yield from _volumes(spec.get("volumes", ()), template, settings)
 
 
-def _metadata(metadata: Any) -> Iterator[str]:
+def _metadata(metadata: Any, settings: Settings) -> Iterator[str]:
     if not isinstance(metadata, Mapping):
         yield "podTemplate.metadata must be an object"
         return
@@ -137,6 +141,17 @@ def _metadata(metadata: Any) -> Iterator[str]:
         for key in entries:
             if str(key).startswith(_OURS):
                 yield f"podTemplate.metadata.{part}[{key}] is the operator's own: remove it"
+            elif part == "annotations" and not _may_annotate(str(key), settings.pod_annotations):
+                yield (
+                    f"podTemplate.metadata.annotations[{key}] is not among the annotations that this installation"
+                    " allows, because annotations can lift the security of a pod: remove it, or have it added to the chart's"
+                    " podTemplate.annotations"
+                )
+
+
+def _may_annotate(key: str, allowed: Sequence[str]) -> bool:
+    whole = f"{key.partition('/')[0]}/*"
+    return _UNQUALIFIED.fullmatch(key) is not None or key in allowed or ("/" in key and whole in allowed)
 
 
 def _grace(spec: Mapping[str, Any], template: Mapping[str, Any]) -> Iterator[str]:
@@ -190,12 +205,17 @@ def _mounts(where: str, container: Mapping[str, Any], template: Mapping[str, Any
 
 def _covered(where: str, mounts: Sequence[Mapping[str, Any]], ours: Sequence[str]) -> Iterator[str]:
     for mount in mounts:
-        path = str(mount["mountPath"]).rstrip("/") or "/"
-        if any(path == own or own.startswith(f"{path}/") or path.startswith(f"{own}/") or path == "/" for own in ours):
+        path = _normalised(str(mount["mountPath"]))
+        if any(path in {own, "/"} or own.startswith(f"{path}/") or path.startswith(f"{own}/") for own in ours):
             yield f"{where}.volumeMounts[{mount['mountPath']}] would cover what the operator mounts: mount it elsewhere"
 
 
-def _volumes(volumes: Sequence[Mapping[str, Any]], template: Mapping[str, Any]) -> Iterator[str]:
+def _normalised(path: str) -> str:
+    """Return the path as a container runtime resolves it: from the root, without `.`, `..` and doubled slashes."""
+    return posixpath.normpath(f"/{path.lstrip('/')}")
+
+
+def _volumes(volumes: Sequence[Mapping[str, Any]], template: Mapping[str, Any], settings: Settings) -> Iterator[str]:
     ours = {volume["name"] for volume in template["spec"].get("volumes", ())}
     for volume in volumes:
         where = f"podTemplate.spec.volumes[{volume['name']}]"
@@ -203,10 +223,10 @@ def _volumes(volumes: Sequence[Mapping[str, Any]], template: Mapping[str, Any]) 
             yield f"{where} is the operator's own volume: choose another name"
         for kind in set(volume) - {"name"} - _VOLUMES:
             yield f"{where}.{kind} is no kind of volume that a restricted pod may have"
-        yield from _projected(where, volume)
+        yield from _projected(where, volume, settings)
 
 
-def _projected(where: str, volume: Mapping[str, Any]) -> Iterator[str]:
+def _projected(where: str, volume: Mapping[str, Any], settings: Settings) -> Iterator[str]:
     sources = _part(volume, "projected").get("sources", ())
     for source in sources if isinstance(sources, list | tuple) else ():
         if not isinstance(source, Mapping):
@@ -215,8 +235,14 @@ def _projected(where: str, volume: Mapping[str, Any]) -> Iterator[str]:
             yield f"{where}.projected.sources has {kind}; what can be projected: {', '.join(sorted(_PROJECTED))}"
         token = source.get("serviceAccountToken")
         audience = str(token.get("audience", "")) if isinstance(token, Mapping) else None
-        if audience is not None and (not audience or _API_AUDIENCES.fullmatch(audience)):
+        if audience is not None and _is_for_the_api(audience, settings):
             yield f"{where} would hand the pod a token for the Kubernetes API: name the audience that it is for"
+
+
+def _is_for_the_api(audience: str, settings: Settings) -> bool:
+    """Whether the API server accepts such a token. Without an audience a token is for the API server."""
+    known = {each.rstrip("/").lower() for each in settings.api_audiences}
+    return not audience or audience.rstrip("/").lower() in known or bool(_API_AUDIENCES.fullmatch(audience))
 
 
 def _nulls(where: str, part: Any) -> Iterator[str]:
