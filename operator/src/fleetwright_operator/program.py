@@ -31,6 +31,7 @@ from fleetwright_operator.cluster.port import (
 )
 from fleetwright_operator.errors import Collision
 from fleetwright_operator.events import event_manifest, notices
+from fleetwright_operator.garbage import collect_seldom
 from fleetwright_operator.handlers import kopf_settings, register
 from fleetwright_operator.jws import new_secret
 from fleetwright_operator.metrics import Metrics
@@ -224,6 +225,7 @@ async def lead(program: Program, vitals: Vitals, hold: Coroutine[Any, Any, None]
     try:
         await _first(tasks)
         vitals.listed()
+        collect_seldom()
         await program.prepare()
         tasks.remove(listing)
         tasks += [asyncio.create_task(part) for part in _parts(program, vitals, listing.result())]

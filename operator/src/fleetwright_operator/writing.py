@@ -17,10 +17,9 @@ _PRUNED = {"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Serv
 """Not ConfigMaps, which have a history, nor volumes, which hold memory, nor pods, which are a Deployment's."""
 HISTORY = 3
 _REFUSALS = {"Rejected", "Forbidden"}
-_RUNS_PODS = {"Deployment", "Pod"}
-"""Kinds that are written after everything else: a pod mounts the other children and runs under their policies."""
-_LANES = {"Secret": "secrets", "NetworkPolicy": "policies", "CiliumNetworkPolicy": "policies"}
-"""Kinds whose objects are written one after another, in the order of the manifests."""
+_LAST = {"Service", "Deployment", "Pod"}
+"""Kinds that are written after all others: a pod mounts those and runs under their policies. A pod mounts no Service,
+which takes the API server longer to create than anything else, so the two are written concurrently."""
 
 
 @dataclass(slots=True)
@@ -37,7 +36,7 @@ async def write_children(
     """Write the children that differ from their manifests, and return what stopped the writing.
 
     Children that do not depend on each other are written concurrently. A Deployment or a pod is written only when
-    every other child is in place. `following` are manifests that the caller writes later: when an object of somebody
+    everything that it mounts and every policy is in place. `following` are manifests that the caller writes later: when an object of somebody
     else stands in the way, those names are checked too, so that one condition tells of every conflict.
 
     Raises:
@@ -45,17 +44,15 @@ async def write_children(
     """
     seen = {_place(manifest) for manifest in manifests if manifest["kind"] == "Secret" and _is_seen(cluster, manifest)}
     outdated = [wanted for manifest in manifests if (wanted := cluster.outdated(manifest)) is not None]
-    lanes = _lanes(outdated)
-    last = _Lane([wanted for wanted in outdated if wanted["kind"] in _RUNS_PODS])
-    await _write_beside(cluster, lanes, seen)
-    stopped = [lane.stopped for lane in lanes if lane.stopped]
+    lanes = _lanes([wanted for wanted in outdated if wanted["kind"] not in _LAST])
+    last = _lanes([wanted for wanted in outdated if wanted["kind"] in _LAST])
+    stopped = await _write_beside(cluster, lanes, seen) or await _write_beside(cluster, last, seen)
     if not stopped:
-        await _write_lane(cluster, last, seen)
-        return last.stopped
+        return None
     conflicts = [violation.message for violation in stopped if violation.reason == CONFLICT]
     if not conflicts:
         return stopped[0]
-    unwritten = [*(wanted for lane in [*lanes, last] for wanted in lane.manifests), *following]
+    unwritten = [*(wanted for lane in [*lanes, *last] for wanted in lane.manifests), *following]
     conflicts += [foreign.message for wanted in unwritten if (foreign := await cluster.conflict(wanted))]
     return Violation(CONFLICT, "; ".join(conflicts))
 
@@ -63,21 +60,30 @@ async def write_children(
 def _lanes(outdated: Sequence[Manifest]) -> list[_Lane]:
     lanes: dict[str, _Lane] = {}
     for wanted in outdated:
-        if (kind := wanted["kind"]) not in _RUNS_PODS:
-            lane = _LANES.get(kind, f"{kind} {wanted['metadata']['name']}")
-            lanes.setdefault(lane, _Lane()).manifests.append(wanted)
+        lanes.setdefault(_lane(wanted), _Lane()).manifests.append(wanted)
     return list(lanes.values())
 
 
-async def _write_beside(cluster: Cluster, lanes: Sequence[_Lane], seen: set[tuple[str, str]]) -> None:
+def _lane(wanted: Manifest) -> str:
+    """Return the same name for children whose order matters."""
+    if wanted["kind"] == "Secret":
+        return "secrets"
+    # What a policy for names takes over must not leave the plain policy before.
+    if wanted["kind"] == "CiliumNetworkPolicy" or "Egress" in wanted.get("spec", {}).get("policyTypes", ()):
+        return "egress"
+    return _named(wanted)
+
+
+async def _write_beside(cluster: Cluster, lanes: Sequence[_Lane], seen: set[tuple[str, str]]) -> list[Violation]:
     """Write the lanes concurrently. Every write ends before an error is raised, so that no answer is lost."""
     if len(lanes) == 1:
         await _write_lane(cluster, lanes[0], seen)
-        return
-    ended = await asyncio.gather(*(_write_lane(cluster, lane, seen) for lane in lanes), return_exceptions=True)
-    for error in ended:
-        if error is not None:
-            raise error
+    else:
+        ended = await asyncio.gather(*(_write_lane(cluster, lane, seen) for lane in lanes), return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
+    return [lane.stopped for lane in lanes if lane.stopped]
 
 
 async def _write_lane(cluster: Cluster, lane: _Lane, seen: set[tuple[str, str]]) -> None:
