@@ -17,9 +17,8 @@ _PRUNED = {"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Serv
 """Not ConfigMaps, which have a history, nor volumes, which hold memory, nor pods, which are a Deployment's."""
 HISTORY = 3
 _REFUSALS = {"Rejected", "Forbidden"}
-_LAST = {"Service", "Deployment", "Pod"}
-"""Kinds that are written after all others: a pod mounts those and runs under their policies. A pod mounts no Service,
-which takes the API server longer to create than anything else, so the two are written concurrently."""
+_RUNS_PODS = {"Deployment", "Pod"}
+"""Kinds that are written after the others: a pod mounts those and runs under their policies."""
 
 
 @dataclass(slots=True)
@@ -44,8 +43,8 @@ async def write_children(
     """
     seen = {_place(manifest) for manifest in manifests if manifest["kind"] == "Secret" and _is_seen(cluster, manifest)}
     outdated = [wanted for manifest in manifests if (wanted := cluster.outdated(manifest)) is not None]
-    lanes = _lanes([wanted for wanted in outdated if wanted["kind"] not in _LAST])
-    last = _lanes([wanted for wanted in outdated if wanted["kind"] in _LAST])
+    lanes = _lanes([wanted for wanted in outdated if not _is_last(cluster, wanted)])
+    last = _lanes([wanted for wanted in outdated if _is_last(cluster, wanted)])
     stopped = await _write_beside(cluster, lanes, seen) or await _write_beside(cluster, last, seen)
     if not stopped:
         return None
@@ -55,6 +54,19 @@ async def write_children(
     unwritten = [*(wanted for lane in [*lanes, *last] for wanted in lane.manifests), *following]
     conflicts += [foreign.message for wanted in unwritten if (foreign := await cluster.conflict(wanted))]
     return Violation(CONFLICT, "; ".join(conflicts))
+
+
+def _is_last(cluster: Cluster, wanted: Manifest) -> bool:
+    """Return whether the child is written after the others.
+
+    A pod mounts no Service, and the API server takes longer to create one than anything else. So it is written beside
+    the Deployment, unless a Service of somebody else is known to have its name.
+    """
+    metadata = wanted["metadata"]
+    if wanted["kind"] != "Service":
+        return wanted["kind"] in _RUNS_PODS
+    known = cluster.cache.get("Service", metadata["namespace"], metadata["name"])
+    return known is None or known.is_ours
 
 
 def _lanes(outdated: Sequence[Manifest]) -> list[_Lane]:
