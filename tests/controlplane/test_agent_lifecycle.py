@@ -1,9 +1,23 @@
 """One agent from its manifest to its end, on a real API server with real controllers."""
 
 import json
+import time
+from pathlib import Path
 
 import pytest
+import yaml
 
+from fleetwright_operator.warning_delay import SECONDS as WARNING_SECONDS
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
+DIGEST = "sha256:" + "a" * 64
+TOOLS = json.dumps(
+    {
+        "serverInfo": {"name": "orders", "version": "1", "protocolVersion": "2025-06-18"},
+        "tools": [{"name": name, "digest": DIGEST} for name in ("look_up_order", "refund_order")],
+        "toolsDigest": DIGEST,
+    }
+)
 GARBAGE = 75
 """Seconds: the garbage collector learns of new CRDs every 30 seconds, and these are as new as the session."""
 

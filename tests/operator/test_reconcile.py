@@ -44,6 +44,30 @@ async def test_an_agent_is_ready_when_its_revision_is_rolled_out(world, api, obj
     assert world.conditions("Agent", "poet")["Ready"][0] == "True"
 
 
+async def test_ready_follows_the_current_revision_and_not_the_old_pod(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.roll_out("poet")
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+    api.put(objects.agent(instructions="Write better."))
+    await world.settle()
+    (probe,) = api.probes("poet")
+    api.end_pod(probe)
+    await world.settle()
+    told = world.conditions("Agent", "poet")
+    assert (told["Programmed"][0], told["Ready"][:2]) == ("True", ("False", "RollingOut")), "the status is the old pod's"
+    generation = api.find("Deployment", "poet")["metadata"]["generation"]
+    old = {"replicas": 1, "availableReplicas": 1, "observedGeneration": generation}
+    api.set_status("Deployment", "poet", old)
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "RollingOut"), "the new pod has yet to come"
+    api.roll_out("poet")
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+
+
 async def test_a_restart_makes_no_request_but_the_lists(world, api, objects, make_world):
     fleet(api, objects)
     await world.start()
