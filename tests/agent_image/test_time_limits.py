@@ -3,12 +3,17 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
+import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.answer import GrowingAnswer
+from fleetwright_agent.server.ops import ops_app
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.mcp_wire import McpUnreachable
 from fleetwright_agent.tools.port import ToolCall, ToolError
@@ -96,3 +101,34 @@ def test_an_mcp_server_is_waited_for_as_long_as_promised(
     seconds, said = run(main())
     assert said.endswith(f"did not answer within {wanted} s")
     assert abs(seconds - wanted) < 1
+
+
+STARTS = [
+    pytest.param(0.0, (200, 0.0), id="an agent that has started"),
+    pytest.param(0.5, (200, 0.5), id="one that needs half a second more"),
+    pytest.param(60.0, (503, 3.0), id="one that needs longer than a probe waits"),
+]
+
+
+@pytest.mark.parametrize(("started", "wanted"), STARTS)
+def test_a_probe_that_comes_early_is_answered_when_the_agent_has_started(
+    started: float, wanted: tuple[int, float]
+) -> None:
+    async def probe() -> tuple[int, float]:
+        loop = asyncio.get_running_loop()
+
+        def is_starting() -> bool:
+            return loop.time() < started
+
+        app = ops_app(
+            metrics=Metrics(CollectorRegistry()),
+            not_ready=lambda: "the agent is starting" if is_starting() else None,
+            status=dict,
+            heartbeat=SimpleNamespace(stalled=lambda: None, dead=False),
+            is_starting=is_starting,
+        )
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://agent") as http:
+            answer = await http.get("/readyz", timeout=None)
+        return answer.status_code, round(loop.time(), 1)
+
+    assert run(probe()) == wanted
