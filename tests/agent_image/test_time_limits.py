@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.agent_image.tools.test_mcp import Tools, _serving
+from tests.agent_image.virtual_time import run
 
 from fleetwright_agent.config.tools import McpServer
 from fleetwright_agent.layout import Layout
@@ -18,8 +20,6 @@ from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.mcp_wire import McpUnreachable
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.frames import TurnRequest
-from tests.agent_image.tools.test_mcp import Tools, _serving
-from tests.agent_image.virtual_time import run
 
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 

@@ -91,9 +91,9 @@ def test_the_reason_in_a_list_is_one_word_and_the_first_apply_warns_of_nothing(s
         assert rows[name] == "RollingOut"
         kubelet.run(name)
         space.wait("Agent", name, "Ready", "True")
-    assert {row["Reason"] for kind in ("Agent", "Skill", "McpServer") for row in space.admin.table(kind, space.name)} == {
-        "Ready"
-    }
+    assert {
+        row["Reason"] for kind in ("Agent", "Skill", "McpServer") for row in space.admin.table(kind, space.name)
+    } == {"Ready"}
     time.sleep(WARNING_SECONDS + 1)
     ours = [event for event in space.all("Event") if event["source"].get("component") == "fleetwright-operator"]
     assert [event["message"] for event in ours if event["type"] != "Normal"] == []

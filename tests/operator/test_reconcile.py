@@ -57,7 +57,9 @@ async def test_ready_follows_the_current_revision_and_not_the_old_pod(world, api
     api.end_pod(probe)
     await world.settle()
     told = world.conditions("Agent", "poet")
-    assert (told["Programmed"][0], told["Ready"][:2]) == ("True", ("False", "RollingOut")), "the status is the old pod's"
+    assert (told["Programmed"][0], told["Ready"][:2]) == ("True", ("False", "RollingOut")), (
+        "the status is the old pod's"
+    )
     generation = api.find("Deployment", "poet")["metadata"]["generation"]
     old = {"replicas": 1, "availableReplicas": 1, "observedGeneration": generation}
     api.set_status("Deployment", "poet", old)
@@ -303,7 +305,7 @@ async def test_a_write_storm_ends_in_words(make_world, api, objects):
     api.listeners.append(lambda event, kind, body: _undo(api, body, next(edits)) if kind == "Deployment" else None)
     world = make_world(api)
     await world.start()
-    with pytest.raises(BaseException, match="301 writes; the last ones: .*Deployment poet"):
+    with pytest.raises(BaseException, match=r"301 writes; the last ones: .*Deployment poet"):
         await world.settle()
     await world.stop()
 

@@ -2,8 +2,9 @@
 
 import asyncio
 
-from fleetwright_operator.errors import ApiError
 from tests.operator.conftest import MemoryApi
+
+from fleetwright_operator.errors import ApiError
 
 
 class SlowApi(MemoryApi):

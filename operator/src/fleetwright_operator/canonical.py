@@ -4,7 +4,6 @@ import hashlib
 import json
 from typing import Any
 
-
 # `json.dumps` makes an encoder for each call, which takes longer than to encode a small object.
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 

@@ -1,4 +1,4 @@
-"""Holds a Warning back until it has stood for a while. What ends before that was progress, and gets no Event.
+"""Delays Warnings. A condition that ends before its Warning is due was progress, and gets no Event.
 
 People apply a folder file by file, so an Agent may exist a moment before the Skill that it names.
 """
@@ -23,7 +23,7 @@ class WarningDelay:
     def tell(self, uid: str, notice: Notice, event: Object, *, stands: Callable[[], bool]) -> None:
         """Announce an Event now, or later if it is a Warning and `stands` is true then.
 
-        That a condition came right again is no news where nobody was told that it had gone wrong.
+        A condition that recovers before its Warning was told gets no Event of the recovery either.
         """
         key = (uid, notice.condition)
         if held := self._held.pop(key, None):

@@ -35,8 +35,11 @@ async def write_children(
     """Write the children that differ from their manifests, and return what stopped the writing.
 
     Children that do not depend on each other are written concurrently. A Deployment or a pod is written only when
-    everything that it mounts and every policy is in place. `following` are manifests that the caller writes later: when an object of somebody
-    else stands in the way, those names are checked too, so that one condition tells of every conflict.
+    everything that it mounts and every policy is in place.
+
+    Args:
+        following: Manifests that the caller writes later. After a conflict their names are checked too, so that one
+            condition tells of every conflict.
 
     Raises:
         Waiting: A Secret was deleted meanwhile. The next pass decides whether it needs another token.
@@ -60,7 +63,7 @@ def _is_last(cluster: Cluster, wanted: Manifest) -> bool:
     """Return whether the child is written after the others.
 
     A pod mounts no Service, and the API server takes longer to create one than anything else. So it is written beside
-    the Deployment, unless a Service of somebody else is known to have its name.
+    the Deployment, unless the cache has a foreign Service of that name.
     """
     metadata = wanted["metadata"]
     if wanted["kind"] != "Service":
@@ -80,7 +83,7 @@ def _lane(wanted: Manifest) -> str:
     """Return the same name for children whose order matters."""
     if wanted["kind"] == "Secret":
         return "secrets"
-    # What a policy for names takes over must not leave the plain policy before.
+    # The Cilium policy must allow a name before the plain policy stops doing so.
     if wanted["kind"] == "CiliumNetworkPolicy" or "Egress" in wanted.get("spec", {}).get("policyTypes", ()):
         return "egress"
     return _named(wanted)
@@ -103,7 +106,7 @@ async def _write_lane(cluster: Cluster, lane: _Lane, seen: set[tuple[str, str]])
     while lane.manifests and lane.stopped is None:
         wanted = lane.manifests.pop(0)
         if _place(wanted) in seen and not _is_seen(cluster, wanted):
-            raise Waiting(0.1, f"{_named(wanted)} was deleted meanwhile; the next pass decides anew")
+            raise Waiting(0.1, f"{_named(wanted)} was deleted during this pass; the next pass starts from the new state")
         lane.stopped = await _write(cluster, wanted)
 
 
