@@ -106,7 +106,7 @@ async def _write_lane(cluster: Cluster, lane: _Lane, seen: set[tuple[str, str]])
     while lane.manifests and lane.stopped is None:
         wanted = lane.manifests.pop(0)
         if _place(wanted) in seen and not _is_seen(cluster, wanted):
-            raise Waiting(0.1, f"{_named(wanted)} was deleted during this pass; the next pass starts from the new state")
+            raise Waiting(0.1, f"{_named(wanted)} was deleted during this pass; the next one decides")
         lane.stopped = await _write(cluster, wanted)
 
 
