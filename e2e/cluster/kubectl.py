@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from e2e.cluster.progress import ClusterError
 
@@ -43,6 +43,16 @@ class Kubectl:
             timeout=seconds,
             check=False,
         )
+
+    @contextmanager
+    def following(self, *words: str) -> Iterator[IO[str]]:
+        """The output of a command that does not end by itself, until the block ends."""
+        with subprocess.Popen([*self._command, *words], env=self._environment, stdout=subprocess.PIPE, text=True) as it:
+            try:
+                assert it.stdout is not None, "it was asked for"
+                yield it.stdout
+            finally:
+                it.terminate()
 
     @contextmanager
     def forwarded(self, what: str, port: int, *, namespace: str) -> Iterator[int]:

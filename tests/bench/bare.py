@@ -28,11 +28,14 @@ async def main(order: dict) -> dict:
 async def agents(client: Client, writes: list[Write], order: dict) -> dict:
     """Creates Agents and their children: at `rate` a second, or all at once when it is 0."""
     took: list[float] = []
+    deployed: list[float] = []
     gate = asyncio.Semaphore(order["connections"])
 
     async def one(number: int) -> None:
         async with gate:
-            took.append(await _agent(client, writes, order["space"], f"{order['prefix']}-{number:05}"))
+            whole, at_deployment = await _agent(client, writes, order["space"], f"{order['prefix']}-{number:05}")
+            took.append(whole)
+            deployed.append(at_deployment)
 
     started, cpu = time.monotonic(), time.process_time()
     tasks = []
@@ -42,18 +45,22 @@ async def agents(client: Client, writes: list[Write], order: dict) -> dict:
         tasks.append(asyncio.create_task(one(number)))
     await asyncio.gather(*tasks)
     seconds = time.monotonic() - started
-    return {"took": took, "seconds": seconds, "cpu": time.process_time() - cpu, "writes": len(writes) * len(took)}
+    cpu = time.process_time() - cpu
+    return {"took": took, "deployed": deployed, "seconds": seconds, "cpu": cpu, "writes": len(writes) * len(took)}
 
 
-async def _agent(client: Client, writes: list[Write], space: str, name: str) -> float:
-    """Seconds from the Agent's creation to the answer of its last write."""
+async def _agent(client: Client, writes: list[Write], space: str, name: str) -> tuple[float, float]:
+    """Seconds from the Agent's creation to the answer of its last write, and to that of its Deployment's."""
     created = await client.request("POST", path_of("Agent", space), agent(name, space))
     began = time.monotonic()
     own = {"uid": created["metadata"]["uid"], "version": created["metadata"]["resourceVersion"]}
+    deployed = 0.0
     for write in writes:
         filled = write.filled(name=name, space=space, **own)
         await client.send(filled.method, filled.path, filled.body.encode(), content=filled.content)
-    return time.monotonic() - began
+        if "/deployments/" in filled.path:
+            deployed = time.monotonic() - began
+    return time.monotonic() - began, deployed
 
 
 async def ceiling(client: Client, space: str, number: int, at_once: int) -> dict:

@@ -1,6 +1,6 @@
 """`make bench-operator`: the operator beside a bare client on one control plane, in one run.
 
-    python -m tests.bench.operator_bench [--parts latency,burst,floor,rest,failover,churn] [--many 10000] [--churn 600]
+    python -m tests.bench.operator_bench [--parts alone,hundred,latency,burst,…] [--many 10000] [--churn 600]
 
 Says what it measured and ends with 0, whether the bars hold or not.
 """
@@ -18,7 +18,7 @@ from tests.bench.parts import rows_of
 from tests.bench.stage import CONTROLLERS, Stage
 from tests.bench.table import Row, tell
 
-PARTS = ("ceilings", "latency", "burst", "floor", "rest", "failover", "churn")
+PARTS = ("ceilings", "alone", "hundred", "latency", "burst", "floor", "rest", "failover", "churn")
 APART = frozenset({"floor"})
 """Parts that need a control plane which holds nothing yet."""
 

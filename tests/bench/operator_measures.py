@@ -47,6 +47,54 @@ async def latency(stage: Stage, *, agents: int = 100, pairs: int = 3, rate: floa
     ]
 
 
+async def alone(stage: Stage, *, agents: int = 30, pause: float = 0.4) -> list[Row]:
+    """From an Agent's creation to its Deployment, where the operator has nothing else to do."""
+    operator = stage.operator("alone")
+    await operator.started()
+    names = [f"alone-{number:03}" for number in range(agents)]
+    before, began = operator.cpu_seconds(), time.monotonic()
+    ours = [await stage.deployed(name, pause=pause) for name in names]
+    seconds = time.monotonic() - began
+    await _until(lambda: _at_rest(operator), pause=0.1)
+    cpu = operator.cpu_seconds() - before
+    bare = await stage.bare("alone", agents, rate=1 / pause)
+    await operator.stop()
+    return [
+        Row("an Agent alone, to its Deployment, p50", _ms(ours, 50), "ms", reference=_ms(bare["deployed"], 50)),
+        Row("an Agent alone, to its Deployment, p90", _ms(ours, 90), "ms", reference=_ms(bare["deployed"], 90)),
+        Row("an Agent alone, to its Deployment, least", 1000 * min(ours), "ms",
+            reference=1000 * min(bare["deployed"])),
+        Row(f"CPU for an Agent alone, one each {seconds / agents:.1f} s", 1000 * cpu / agents, "ms",
+            reference=1000 * bare["cpu"] / agents),
+    ]  # fmt: skip
+
+
+async def hundred(stage: Stage, *, agents: int = 100, rounds: int = 5) -> list[Row]:
+    """A hundred at once, several times: medians, and the least, which other programs of the machine disturb least."""
+    operator = stage.operator("hundred")
+    await operator.started()
+    ours: list[float] = []
+    bare: list[float] = []
+    cpu: list[float] = []
+    reference: list[float] = []
+    for number in range(rounds):
+        before = operator.cpu_seconds()
+        _, seconds = await stage.create([f"hundred-{number}-{place:03}" for place in range(agents)])
+        await _until(lambda: _at_rest(operator), pause=0.1)
+        cpu.append((operator.cpu_seconds() - before) / agents)
+        ours.append(seconds)
+        answer = await stage.bare(f"hundred-{number}", agents)
+        bare.append(answer["seconds"])
+        reference.append(answer["cpu"] / agents)
+    await operator.stop()
+    return [
+        Row(f"{agents} at once", statistics.median(ours), "s", reference=statistics.median(bare)),
+        Row(f"{agents} at once, least", min(ours), "s", reference=min(bare)),
+        Row(f"{agents} at once, CPU for an Agent", _ms(cpu, 50), "ms", reference=_ms(reference, 50)),
+        Row(f"{agents} at once, CPU for an Agent, least", 1000 * min(cpu), "ms", reference=1000 * min(reference)),
+    ]
+
+
 async def ceilings(stage: Stage, *, number: int = 2000) -> list[Row]:
     """What the bare client can do at all."""
     answer = await stage.bare("ceiling", 0, ceiling=number)

@@ -55,7 +55,7 @@ class Stage:
         self.installation: Installation = await install_release(self.client, "fleetwright-system")
         for space in (OURS, BARE, FEW, SPACE):
             await make_namespace(self.client, space)
-        self.mirror = await self._stack.enter_async_context(Mirror(self.client, kinds=("Agent",)))
+        self.mirror = await self._stack.enter_async_context(Mirror(self.client, kinds=("Agent", "Deployment")))
         await self._record()
         return self
 
@@ -81,7 +81,7 @@ class Stage:
 
         def hear(event: str, kind: str, body: Any) -> None:
             name = body["metadata"]["name"]
-            if name in wanted and name not in served and is_programmed(body):
+            if kind == "Agent" and name in wanted and name not in served and is_programmed(body):
                 served[name] = time.monotonic()
                 if len(served) == len(wanted):
                     done.set()
@@ -106,6 +106,22 @@ class Stage:
         self.mirror.listeners.remove(hear)
         # The status may be told of before the answer of the creation is read.
         return [max(0.0, served[name] - made[name]) for name in names], max(served.values()) - started
+
+    async def deployed(self, name: str, *, pause: float) -> float:
+        """Seconds from an Agent's creation to its Deployment; comes back a `pause` after the Agent was created."""
+        seen: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+        def hear(event: str, kind: str, body: Any) -> None:
+            if kind == "Deployment" and body["metadata"]["name"] == name and not seen.done():
+                seen.set_result(time.monotonic())
+
+        self.mirror.listeners.append(hear)
+        await self.client.request("POST", path_of("Agent", OURS), agent(name, OURS))
+        created = time.monotonic()
+        took = max(0.0, await asyncio.wait_for(seen, 60) - created)
+        self.mirror.listeners.remove(hear)
+        await asyncio.sleep(max(0.0, created + pause - time.monotonic()))
+        return took
 
     async def edit(self, name: str, text: str, *, space: str = OURS) -> float:
         """Seconds until an Agent's new instructions are programmed."""

@@ -83,17 +83,29 @@ class Admin:
         self._token = token
         self._context = ssl.create_default_context(cafile=str(ca))
 
-    def request(self, method: str, path: str, body: Object | None = None, content: str = "application/json") -> Object:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        content: str = "application/json",
+        *,
+        accept: str = "application/json",
+    ) -> Object:
+        parsed: Object = json.loads(self._answer(method, path, body, content, accept))
+        return parsed
+
+    def _answer(self, method: str, path: str, body: Object | None, content: str, accept: str) -> bytes:
         request = urllib.request.Request(
             self._server + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": content},
+            headers={"Authorization": f"Bearer {self._token}", "Content-Type": content, "Accept": accept},
         )
         try:
             with urllib.request.urlopen(request, timeout=20, context=self._context) as answer:
-                parsed: Object = json.load(answer)
-                return parsed
+                text: bytes = answer.read()
+                return text
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read().decode()
@@ -121,6 +133,19 @@ class Admin:
     def all(self, kind: str, namespace: str) -> list[Object]:
         items: list[Object] = self.request("GET", _PATHS[kind].format(namespace))["items"]
         return items
+
+    def table(self, kind: str, namespace: str) -> list[dict[str, Any]]:
+        """What `kubectl get -o wide` shows: one row an object, by the names of the columns."""
+        accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+        answer = self.request("GET", _PATHS[kind].format(namespace), accept=accept)
+        columns = [column["name"] for column in answer["columnDefinitions"]]
+        return [dict(zip(columns, row["cells"], strict=True)) for row in answer["rows"]]
+
+    def versions(self, kind: str, namespace: str, *, since: str) -> list[Object]:
+        """Every version of the objects that was stored after this one, as a watch tells of them."""
+        query = f"watch=true&resourceVersion={since}&timeoutSeconds=1"
+        lines = self._answer("GET", f"{_PATHS[kind].format(namespace)}?{query}", None, "", "application/json")
+        return [json.loads(line)["object"] for line in lines.splitlines()]
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         self.request("DELETE", f"{_PATHS[kind].format(namespace)}/{name}")

@@ -1,9 +1,23 @@
 """One agent from its manifest to its end, on a real API server with real controllers."""
 
 import json
+import time
+from pathlib import Path
 
 import pytest
+import yaml
 
+from fleetwright_operator.warning_delay import SECONDS as WARNING_SECONDS
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
+DIGEST = "sha256:" + "a" * 64
+TOOLS = json.dumps(
+    {
+        "serverInfo": {"name": "orders", "version": "1", "protocolVersion": "2025-06-18"},
+        "tools": [{"name": name, "digest": DIGEST} for name in ("look_up_order", "refund_order")],
+        "toolsDigest": DIGEST,
+    }
+)
 GARBAGE = 75
 """Seconds: the garbage collector learns of new CRDs every 30 seconds, and these are as new as the session."""
 
@@ -40,7 +54,8 @@ def test_ready_follows_the_current_revision_and_not_the_old_pod(space, kubelet, 
     space.agent("poet")
     kubelet.run("poet")
     space.wait("Agent", "poet", "Ready", "True")
-    first = space.get("Agent", "poet")["status"]["revision"]
+    served = space.get("Agent", "poet")
+    first = served["status"]["revision"]
 
     space.agent("poet", instructions="Write better.")
     space.wait("Agent", "poet", "Ready", "False", says=f"revision {first} goes on serving")
@@ -52,6 +67,37 @@ def test_ready_follows_the_current_revision_and_not_the_old_pod(space, kubelet, 
     assert second != first
     template = space.get("Deployment", "poet")["spec"]["template"]
     assert template["metadata"]["annotations"]["fleetwright.dev/revision"] == second
+    versions = space.admin.versions("Agent", space.name, since=served["metadata"]["resourceVersion"])
+    told = [_ready(body) for body in versions if body["status"]["observedGeneration"] == 2]
+    assert told == sorted(told), "it is Ready once the new pod is, and never before"
+    assert set(told) == {False, True}
+
+
+def _ready(agent: dict) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in agent["status"]["conditions"])
+
+
+def test_the_reason_in_a_list_is_one_word_and_the_first_apply_warns_of_nothing(space, kubelet, operator):
+    for path in sorted(QUICKSTART.glob("*.yaml")):
+        for body in yaml.safe_load_all(path.read_text()):
+            if body["kind"] != "Deployment":  # the model server, whose pod would be nobody's here
+                space.apply(body)
+    server = kubelet.run("orders", label="fleetwright.dev/mcpserver")
+    assert server
+    kubelet.probed("orders", says=TOOLS)
+    for name in ("support", "warehouse"):
+        space.wait("Agent", name, "Programmed", "True")
+        rows = {row["Name"]: row["Reason"] for row in space.admin.table("Agent", space.name)}
+        assert rows[name] == "RollingOut"
+        kubelet.run(name)
+        space.wait("Agent", name, "Ready", "True")
+    assert {
+        row["Reason"] for kind in ("Agent", "Skill", "McpServer") for row in space.admin.table(kind, space.name)
+    } == {"Ready"}
+    time.sleep(WARNING_SECONDS + 1)
+    ours = [event for event in space.all("Event") if event["source"].get("component") == "fleetwright-operator"]
+    assert [event["message"] for event in ours if event["type"] != "Normal"] == []
+    assert {event["reason"] for event in ours} == {"Ready"}
 
 
 def test_a_revision_that_cannot_start_leaves_the_old_one_in_its_place(space, kubelet, operator):

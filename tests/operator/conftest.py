@@ -67,10 +67,16 @@ def secret(name: str = "key", **data: str) -> Object:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data or {"api-key": "eA=="}}
 
 
+class WriteStorm(BaseException):
+    """More writes than any test asks for. No handler of the operator catches it, so it ends the worker."""
+
+
 class MemoryApi:
     """The API server as far as the operator can tell: server-side apply with owners of fields, guards, versions."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, write_cap: int = 5_000) -> None:
+        self._asked = 0
+        self._write_cap = write_cap
         self._objects: dict[tuple[str, str, str], _Stored] = {}
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
@@ -277,6 +283,9 @@ class MemoryApi:
         json.dumps(body, ensure_ascii=False).encode()  # as it would be sent
         number = len(self.writes)
         self.writes.append(what)
+        self._asked += 1
+        if self._asked > self._write_cap:
+            raise WriteStorm(f"{self._asked} writes; the last ones: {self.writes[-10:]}")
         if fault := self.fault(number, what):
             raise fault
         answer = act()
@@ -439,8 +448,13 @@ class World:
             mint=lambda: f"token-{next(minted)}".ljust(43, "x"),
             new_secret=lambda: base64.urlsafe_b64encode(self.moment.to_bytes(32, "big")).decode(),
             clock=lambda: self.seconds,
+            warning_seconds=0.2,
         )
         self._tasks: list[asyncio.Task[None]] = []
+
+    def tell_events(self) -> None:
+        """From now on Events are written, as they are in a process that leads."""
+        self._tasks.append(asyncio.create_task(self.program.announcer.run()))
 
     async def start(self) -> None:
         self.api.listeners.append(self._hear)
@@ -465,12 +479,19 @@ class World:
             metadata_only = {"kind": kind, "metadata": body["metadata"]}
             self.program.feed.event(f"{kind}Metadata", event, metadata_only)
 
+    def check(self) -> None:
+        """Fail in words when a worker ended, which is what the write cap of the twin does to one that storms."""
+        for task in self._tasks:
+            if task.done() and not task.cancelled():
+                task.result()
+
     async def settle(self, *, seconds: float = 8.0) -> None:
         """Until nobody writes and nobody waits, for longer than the shortest pause after a failure."""
         quiet = 0
         count = -1
         for _ in range(int(seconds / 0.02)):
             await asyncio.sleep(0.02)
+            self.check()
             same = count == len(self.api.writes) and self.program.queue.depth == 0
             quiet = quiet + 1 if same else 0
             count = len(self.api.writes)
@@ -506,6 +527,7 @@ class World:
             if look():
                 return
             await asyncio.sleep(0.02)
+            self.check()
         pytest.fail("it never came to that")
 
     def conditions(self, kind: str, name: str) -> dict[str, tuple[str, str, str]]:

@@ -120,3 +120,48 @@ async def test_a_flood_is_dropped_and_blocks_nobody(api):
     for _ in range(10):
         announcer.announce(event())
     assert api.writes == []
+
+
+PROGRESS = [
+    pytest.param(ROLLING, id="a rollout"),
+    pytest.param(condition("Programmed", "False", "Preflight", "is being tried"), id="a preflight"),
+    pytest.param(condition("ReferencesResolved", "False", "SkillPending", "is being read"), id="a Skill that is read"),
+    pytest.param(condition("ReferencesResolved", "False", "McpServerPending", "not looked at"), id="a server's tools"),
+    pytest.param(condition("Available", "False", "Suspended", "no pod runs"), id="what the spec asks for"),
+    pytest.param(condition("Available", "Unknown", "NotObserved", "not seen yet"), id="what was not seen yet"),
+]
+
+
+@pytest.mark.parametrize("step", PROGRESS)
+def test_progress_and_its_end_are_no_event(step):
+    done = condition(step["type"], "True", "Done")
+    assert (list(notices([], [step])), list(notices([step], [done]))) == ([], [])
+
+
+def _told(api) -> list[tuple[str, str]]:
+    return [(event["type"], event["reason"]) for event in api.all("Event")]
+
+
+async def test_a_pass_that_ends_badly_and_then_well_writes_an_event_of_each(world, api, objects):
+    api.put(objects.agent("poet", peers=[{"name": "helper"}]))
+    await world.start()
+    world.tell_events()
+    await world.until(lambda: ("Warning", "PeerNotFound") in _told(api))
+    api.put(objects.agent("helper"))
+    await world.until(lambda: ("Normal", "Resolved") in _told(api))
+
+
+async def test_what_is_mended_before_its_warning_is_due_writes_no_event(world, api, objects):
+    api.put(objects.agent("poet", skills=[{"name": "haiku"}]))
+    await world.start()
+    world.tell_events()
+    await world.until(lambda: world.conditions("Agent", "poet").get("ReferencesResolved", ("",))[0] == "False")
+    api.put(objects.skill())
+    await world.until(lambda: world.conditions("Agent", "poet")["Programmed"][0] == "True")
+    api.roll_out("poet")
+    await world.until(lambda: ("Normal", "Ready") in _told(api))
+    await asyncio.sleep(0.3)
+    agents = [event for event in api.all("Event") if event["involvedObject"]["kind"] == "Agent"]
+    assert [(event["type"], event["reason"]) for event in agents if event["reason"] != "PriceUnknown"] == [
+        ("Normal", "Ready")
+    ]

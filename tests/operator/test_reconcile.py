@@ -1,6 +1,7 @@
 """The loop on the in-memory twin: what converges, what is written, what survives a fault at every write."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -38,6 +39,32 @@ async def test_an_agent_is_ready_when_its_revision_is_rolled_out(world, api, obj
     await world.start()
     await world.settle()
     assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "RollingOut")
+    api.roll_out("poet")
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+
+
+async def test_ready_follows_the_current_revision_and_not_the_old_pod(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    api.roll_out("poet")
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][0] == "True"
+    api.put(objects.agent(instructions="Write better."))
+    await world.settle()
+    (probe,) = api.probes("poet")
+    api.end_pod(probe)
+    await world.settle()
+    told = world.conditions("Agent", "poet")
+    assert (told["Programmed"][0], told["Ready"][:2]) == ("True", ("False", "RollingOut")), (
+        "the status is the old pod's"
+    )
+    generation = api.find("Deployment", "poet")["metadata"]["generation"]
+    old = {"replicas": 1, "availableReplicas": 1, "observedGeneration": generation}
+    api.set_status("Deployment", "poet", old)
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Ready"][:2] == ("False", "RollingOut"), "the new pod has yet to come"
     api.roll_out("poet")
     await world.settle()
     assert world.conditions("Agent", "poet")["Ready"][0] == "True"
@@ -232,9 +259,62 @@ async def test_a_foreign_object_is_neither_written_nor_read_beyond_its_metadata(
     assert world.conditions("Agent", "poet")["Programmed"] == (
         "False",
         "Conflict",
-        "Secret 'poet-auth' exists and is left alone, for it belongs to nobody we know: rename or delete it",
+        "Secret 'poet-auth' already exists and is not managed by Fleetwright. Rename or delete it",
     )
     assert world.conditions("Agent", "poet")["Conflict"][0] == "True"
+
+
+async def test_a_conflict_names_every_foreign_object_at_once(world, api, objects):
+    names = [
+        ("ServiceAccount", "poet"),
+        ("Secret", "poet-auth"),
+        ("Secret", "poet-client-default"),
+        ("NetworkPolicy", "poet"),
+        ("Service", "poet"),
+        ("Deployment", "poet"),
+    ]
+    for kind, name in names:
+        template = {"metadata": {}, "spec": {}}
+        api.put({"kind": kind, "metadata": {"name": name, "namespace": "shop"}, "spec": {"template": template}})
+    before = api.versions()
+    api.put(objects.agent())
+    await world.start()
+    await world.until(lambda: "Conflict" in world.conditions("Agent", "poet"))
+    _, reason, message = world.conditions("Agent", "poet")["Programmed"]
+    assert reason == "Conflict"
+    assert sorted(message.split("; ")) == sorted(
+        f"{kind} {name!r} already exists and is not managed by Fleetwright. Rename or delete it" for kind, name in names
+    )
+    after = api.versions()
+    assert {place: after[place] for place in before} == before
+
+
+async def test_a_deployment_is_written_after_all_that_its_pod_mounts_and_runs_under(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    writes = [write.removeprefix("apply ") for write in api.writes]
+    after = writes[writes.index("Deployment poet") :]
+    assert {write.split()[0] for write in after} <= {"Deployment", "Service", "status"}
+
+
+async def test_a_write_storm_ends_in_words(make_world, api, objects):
+    api = type(api)(write_cap=300)
+    api.put(objects.agent())
+    edits = itertools.count()
+    api.listeners.append(lambda event, kind, body: _undo(api, body, next(edits)) if kind == "Deployment" else None)
+    world = make_world(api)
+    await world.start()
+    with pytest.raises(BaseException, match=r"301 writes; the last ones: .*Deployment poet"):
+        await world.settle()
+    await world.stop()
+
+
+def _undo(api, body, number: int) -> None:
+    """Do what a controller does that will not have it so: take a field of ours, whoever wrote last."""
+    managers = [each["manager"] for each in body["metadata"]["managedFields"] if each["fieldsV1"].get("f:spec")]
+    if managers[-1] == "fleetwright":
+        api.edit("Deployment", "poet", {"spec": {"replicas": 2 + number % 2}})
 
 
 def _without_tokens(snapshot: dict) -> dict:

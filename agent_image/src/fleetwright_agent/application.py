@@ -5,7 +5,7 @@ import logging
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from starlette.types import ASGIApp
 
@@ -22,19 +22,24 @@ from fleetwright_agent.server.reachability import Look
 from fleetwright_agent.upkeep import Upkeep
 
 _logger = logging.getLogger(__name__)
+_STARTING: Final = "the agent is starting"
 
 
 class Application:
     def __init__(self, parts: Parts, *, metrics: Metrics, heartbeat: Heartbeat) -> None:
         self._parts = parts
-        self._waiting_for: str | None = "the agent is starting"
+        self._waiting_for: str | None = _STARTING
         self._leaving = False
         self._background: set[asyncio.Task[None]] = set()
         self._upkeep = Upkeep(parts, metrics=metrics)
         self.a2a = door(parts, metrics=metrics, admission=self._admission)
         self.heartbeat = heartbeat
         self.ops: ASGIApp = ops_app(
-            metrics=metrics, not_ready=self.not_ready, status=self.status, heartbeat=self.heartbeat
+            metrics=metrics,
+            not_ready=self.not_ready,
+            status=self.status,
+            heartbeat=self.heartbeat,
+            is_starting=lambda: self._waiting_for == _STARTING,
         )
 
     async def build(self) -> None:

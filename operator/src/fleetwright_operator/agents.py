@@ -119,13 +119,12 @@ class AgentPass:
     async def _write(self, seen: ObservedAgent, held: Credentials) -> Outcome:
         children = agent_children(_parts(seen, held, self.settings), self.settings)
         revision = children.rendered.revision
-        stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, children.mounted))
-        admitted = {} if stopped else self._ingress(seen)
-        stopped = stopped or await self.proving.prove(seen, children, serving=self._serving(seen))
-        stopped = stopped or await write_children(self.cluster, children.serving)
+        stopped = await self._write_revision(seen, children)
         await self._refresh_pods(seen)
         if stopped is not None:
-            return Outcome(resolved=(), programmed=stopped, serving=self._serving(seen), facts=admitted)
+            return Outcome(
+                resolved=(), programmed=stopped, serving=self._serving(seen), facts=self._admitted(seen, children)
+            )
         await self.proving.conclude(seen)
         await prune(self.cluster, seen.entry, children.manifests)
         await prune_history(self.cluster, seen.entry, current=names.agent_config(seen.entry.name, revision))
@@ -144,6 +143,15 @@ class AgentPass:
             audit_cut=lost_lines(record),
             facts={**self._facts(seen, children, held), "tools": tools or None, "auditTrail": record},
         )
+
+    async def _write_revision(self, seen: ObservedAgent, children: AgentChildren) -> Violation | None:
+        """Write all children; where a pod may serve, the next revision is proven between the two groups."""
+        mounted = unseen_secrets_first(self.cluster, children.mounted)
+        if seen.child("Deployment", seen.entry.name) is None:
+            return await write_children(self.cluster, [*mounted, *children.serving])
+        stopped = await write_children(self.cluster, mounted, following=children.serving)
+        stopped = stopped or await self.proving.prove(seen, children, serving=self._serving(seen))
+        return stopped or await write_children(self.cluster, children.serving)
 
     async def _refresh_pods(self, seen: ObservedAgent) -> None:
         """What is mounted reaches a pod within a minute by itself, and at once when an annotation changes.
@@ -221,6 +229,11 @@ class AgentPass:
             acknowledged=seen.entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION, ""),
             now=self.now(),
         )
+
+    def _admitted(self, seen: ObservedAgent, children: AgentChildren) -> dict[str, Any]:
+        """Return who may call when the policy that admits them is in place, though other children are not."""
+        policies = [child for child in children.mounted if child["kind"] == "NetworkPolicy"]
+        return {} if any(self.cluster.outdated(policy) for policy in policies) else self._ingress(seen)
 
     def _memory(self, seen: ObservedAgent) -> dict[str, Any] | None:
         if is_ephemeral(seen.agent):

@@ -4,9 +4,12 @@ import hashlib
 import json
 from typing import Any
 
+# `json.dumps` makes an encoder for each call, which takes longer than to encode a small object.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
 
 def canonical_json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODER.encode(value)
 
 
 def sha256_hex(text: str) -> str:

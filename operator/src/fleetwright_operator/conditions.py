@@ -38,6 +38,21 @@ MODEL_UNPRICED = "ModelUnpriced"
 
 ABNORMAL = {AUDIT_TRAIL_CUT, CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED}
 
+PROGRESS = frozenset(
+    {
+        "Blocked",
+        "McpServerPending",
+        "NotObserved",
+        "Preflight",
+        "RollingOut",
+        "SkillPending",
+        "SourcePending",
+        "Suspended",
+        "Suspending",
+    }
+)
+"""Reasons that say what happens next, or what the spec asks for. A person has nothing to mend."""
+
 _MESSAGE_LIMIT = 4096
 
 

@@ -35,9 +35,9 @@ class Stalled(OperatorError):  # noqa: N818 - named as the condition is
 class Foreign(Stalled):
     def __init__(self, kind: str, name: str, *, owner: str = "") -> None:
         """`owner` is `<Kind> <name>` of what controls it, which then is not the thing to delete."""
-        nobody = "belongs to nobody we know: rename or delete it"
-        remedy = f"belongs to {owner}: rename one of the two" if owner else nobody
-        super().__init__("Conflict", f"{kind} {name!r} exists and is left alone, for it {remedy}")
+        whose = f"belongs to {owner}. Rename one of the two" if owner else "is not managed by Fleetwright"
+        remedy = "" if owner else ". Rename or delete it"
+        super().__init__("Conflict", f"{kind} {name!r} already exists and {whose}{remedy}")
 
 
 class ApiError(OperatorError):

@@ -1,7 +1,7 @@
 """Which transitions of conditions are worth a Kubernetes Event. Pure.
 
 An Event is for the person who reads `kubectl describe`: what went wrong, what came right again, and that the object
-is ready. A stage that only waits for another, and all that goes well on the way to ready, is no news.
+is ready. Progress is no Event: a stage that waits for another one, a rollout, a preflight.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +10,9 @@ from typing import Any
 
 from fleetwright_operator import names
 from fleetwright_operator.canonical import short_hash
-from fleetwright_operator.conditions import ABNORMAL, READY
+from fleetwright_operator.conditions import ABNORMAL, PROGRESS, READY
 
 _MESSAGE_LIMIT = 1024
-_BLOCKED = "Blocked"
 COMPONENT = "fleetwright-operator"
 
 
@@ -46,9 +45,9 @@ def _entered(condition: Mapping[str, Any], known: Mapping[str, Any] | None) -> I
         # What keeps it from being ready, the stage itself says.
         if status == "True":
             yield Notice(kind, False, reason, message or "everything it needs is in place and serves")
-    elif status == "False" and reason != _BLOCKED:
+    elif status == "False" and reason not in PROGRESS:
         yield Notice(kind, True, reason, message)
-    elif status == "True" and known is not None and known["status"] == "False" and known["reason"] != _BLOCKED:
+    elif status == "True" and known is not None and known["status"] == "False" and known["reason"] not in PROGRESS:
         yield Notice(kind, False, reason, message or f"{kind} again")
 
 

@@ -1,6 +1,7 @@
 """Moments as the API writes them, `2026-03-01T12:00:00Z`, and as whole seconds that can be counted."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
 _FINE = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -10,6 +11,7 @@ def time_of_day() -> datetime:
     return datetime.now(UTC)
 
 
+@lru_cache(maxsize=4096)
 def moment(text: str) -> int:
     """Seconds since the epoch.
 

@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import kopf
@@ -30,7 +31,8 @@ from fleetwright_operator.cluster.port import (
     own_key_set,
 )
 from fleetwright_operator.errors import Collision
-from fleetwright_operator.events import event_manifest, notices
+from fleetwright_operator.events import Notice, event_manifest, notices
+from fleetwright_operator.garbage import collect_seldom
 from fleetwright_operator.handlers import kopf_settings, register
 from fleetwright_operator.jws import new_secret
 from fleetwright_operator.metrics import Metrics
@@ -43,6 +45,8 @@ from fleetwright_operator.settings import Cilium, Settings
 from fleetwright_operator.stopping import stopped
 from fleetwright_operator.tokens import mint_token
 from fleetwright_operator.vitals import Vitals
+from fleetwright_operator.warning_delay import SECONDS as WARNING_SECONDS
+from fleetwright_operator.warning_delay import WarningDelay
 from fleetwright_operator.worker import work
 from fleetwright_operator.workqueue import WorkQueue
 
@@ -65,7 +69,9 @@ class Program:
         new_secret: Callable[[], str] = new_secret,
         clock: Callable[[], float] = time.monotonic,
         may_write: Callable[[], bool] = lambda: True,
+        warning_seconds: float = WARNING_SECONDS,
     ) -> None:
+        """`warning_seconds` is for how long a condition stands before a Warning tells of it."""
         self._api = api
         self.settings = settings
         self.metrics = metrics or Metrics(CollectorRegistry())
@@ -77,6 +83,7 @@ class Program:
         self.feed = Feed(api, self.cache, namespaces=settings.namespaces, on_change=self._changed)
         self._now = now
         self.announcer = Announcer(api, on_write=self._count_write)
+        self._warnings = WarningDelay(self.announcer.announce, seconds=warning_seconds)
         cluster = Cluster(
             api,
             self.cache,
@@ -204,7 +211,14 @@ class Program:
         about = {"kind": entry.kind, "namespace": entry.namespace, "name": entry.name, "uid": entry.uid}
         before = entry.facts["status"].get("conditions", ())
         for notice in notices(before, status["conditions"]):
-            self.announcer.announce(event_manifest(notice, about, now=self._now()))
+            event = event_manifest(notice, about, now=self._now())
+            self._warnings.tell(entry.uid, notice, event, stands=partial(self._stands, entry, notice))
+
+    def _stands(self, known: Entry, notice: Notice) -> bool:
+        """Return whether the condition still is what the notice says of it."""
+        entry = self.cache.get(*known.id)
+        conditions = entry.facts["status"].get("conditions", ()) if entry and entry.uid == known.uid else ()
+        return any((each["type"], each["reason"]) == (notice.condition, notice.reason) for each in conditions)
 
     def _count_write(self, verb: str, kind: str) -> None:
         self.metrics.api_writes.labels(verb=verb, kind=kind).inc()
@@ -224,6 +238,7 @@ async def lead(program: Program, vitals: Vitals, hold: Coroutine[Any, Any, None]
     try:
         await _first(tasks)
         vitals.listed()
+        collect_seldom()
         await program.prepare()
         tasks.remove(listing)
         tasks += [asyncio.create_task(part) for part in _parts(program, vitals, listing.result())]

@@ -1,11 +1,14 @@
 """Writes the children of one object and takes away those it no longer has. Says what stopped it, as a violation."""
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from fleetwright_operator import names
 from fleetwright_operator.cluster.cluster import Cluster
 from fleetwright_operator.cluster.entry import Entry
 from fleetwright_operator.cluster.port import RESOURCES
+from fleetwright_operator.conditions import CONFLICT
 from fleetwright_operator.desired.manifest import Manifest
 from fleetwright_operator.errors import Forbidden, Missing, Rejected, Stalled, Waiting
 from fleetwright_operator.violation import Violation
@@ -14,33 +17,122 @@ _PRUNED = {"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Serv
 """Not ConfigMaps, which have a history, nor volumes, which hold memory, nor pods, which are a Deployment's."""
 HISTORY = 3
 _REFUSALS = {"Rejected", "Forbidden"}
+_RUNS_PODS = {"Deployment", "Pod"}
+"""Kinds that are written after the others: a pod mounts those and runs under their policies."""
 
 
-async def write_children(cluster: Cluster, manifests: Sequence[Manifest]) -> Violation | None:
-    """Stops at the first child that cannot be: what comes later may build on it.
+@dataclass(slots=True)
+class _Lane:
+    """Children that are written one after another, beside other lanes."""
+
+    manifests: list[Manifest] = field(default_factory=list)
+    stopped: Violation | None = None
+
+
+async def write_children(
+    cluster: Cluster, manifests: Sequence[Manifest], *, following: Sequence[Manifest] = ()
+) -> Violation | None:
+    """Write the children that differ from their manifests, and return what stopped the writing.
+
+    Children that do not depend on each other are written concurrently. A Deployment or a pod is written only when
+    everything that it mounts and every policy is in place.
+
+    Args:
+        following: Manifests that the caller writes later. After a conflict their names are checked too, so that one
+            condition tells of every conflict.
 
     Raises:
-        Waiting: A Secret went meanwhile. Who took it away wants another token in it, and not this one again.
+        Waiting: A Secret was deleted meanwhile. The next pass decides whether it needs another token.
     """
-    secrets = [manifest for manifest in manifests if manifest["kind"] == "Secret" and _is_seen(cluster, manifest)]
-    for manifest in manifests:
-        child = f"{manifest['kind']} {manifest['metadata']['name']!r}"
-        if manifest in secrets and not _is_seen(cluster, manifest):
-            raise Waiting(0.1, f"{child} went meanwhile: decided anew")
-        try:
-            await cluster.ensure(manifest)
-        except Stalled as stalled:
-            return Violation(stalled.reason, stalled.message)
-        except Rejected as refused:
-            return Violation("Rejected", f"{child} is refused by the API server: {refused.message}")
-        except Forbidden as refused:
-            return Violation("Forbidden", f"{child} may not be written: {refused.message}")
-        except Missing:
-            remedy = RESOURCES[manifest["kind"]].if_unserved
-            if not remedy:
-                raise
-            return Violation("NotServed", f"{child} needs {manifest['apiVersion']}, which is not served: {remedy}")
+    seen = {_place(manifest) for manifest in manifests if manifest["kind"] == "Secret" and _is_seen(cluster, manifest)}
+    outdated = [wanted for manifest in manifests if (wanted := cluster.outdated(manifest)) is not None]
+    lanes = _lanes([wanted for wanted in outdated if not _is_last(cluster, wanted)])
+    last = _lanes([wanted for wanted in outdated if _is_last(cluster, wanted)])
+    stopped = await _write_beside(cluster, lanes, seen) or await _write_beside(cluster, last, seen)
+    if not stopped:
+        return None
+    conflicts = [violation.message for violation in stopped if violation.reason == CONFLICT]
+    if not conflicts:
+        return stopped[0]
+    unwritten = [*(wanted for lane in [*lanes, *last] for wanted in lane.manifests), *following]
+    conflicts += [foreign.message for wanted in unwritten if (foreign := await cluster.conflict(wanted))]
+    return Violation(CONFLICT, "; ".join(conflicts))
+
+
+def _is_last(cluster: Cluster, wanted: Manifest) -> bool:
+    """Return whether the child is written after the others.
+
+    A pod mounts no Service, and the API server takes longer to create one than anything else. So it is written beside
+    the Deployment, unless the cache has a foreign Service of that name.
+    """
+    metadata = wanted["metadata"]
+    if wanted["kind"] != "Service":
+        return wanted["kind"] in _RUNS_PODS
+    known = cluster.cache.get("Service", metadata["namespace"], metadata["name"])
+    return known is None or known.is_ours
+
+
+def _lanes(outdated: Sequence[Manifest]) -> list[_Lane]:
+    lanes: dict[str, _Lane] = {}
+    for wanted in outdated:
+        lanes.setdefault(_lane(wanted), _Lane()).manifests.append(wanted)
+    return list(lanes.values())
+
+
+def _lane(wanted: Manifest) -> str:
+    """Return the same name for children whose order matters."""
+    if wanted["kind"] == "Secret":
+        return "secrets"
+    # The Cilium policy must allow a name before the plain policy stops doing so.
+    if wanted["kind"] == "CiliumNetworkPolicy" or "Egress" in wanted.get("spec", {}).get("policyTypes", ()):
+        return "egress"
+    return _named(wanted)
+
+
+async def _write_beside(cluster: Cluster, lanes: Sequence[_Lane], seen: set[tuple[str, str]]) -> list[Violation]:
+    """Write the lanes concurrently. Every write ends before an error is raised, so that no answer is lost."""
+    if len(lanes) == 1:
+        await _write_lane(cluster, lanes[0], seen)
+    else:
+        ended = await asyncio.gather(*(_write_lane(cluster, lane, seen) for lane in lanes), return_exceptions=True)
+        for error in ended:
+            if error is not None:
+                raise error
+    return [lane.stopped for lane in lanes if lane.stopped]
+
+
+async def _write_lane(cluster: Cluster, lane: _Lane, seen: set[tuple[str, str]]) -> None:
+    """Write until a child cannot be: those after it may depend on it, and stay in the lane."""
+    while lane.manifests and lane.stopped is None:
+        wanted = lane.manifests.pop(0)
+        if _place(wanted) in seen and not _is_seen(cluster, wanted):
+            raise Waiting(0.1, f"{_named(wanted)} was deleted during this pass; the next one decides")
+        lane.stopped = await _write(cluster, wanted)
+
+
+async def _write(cluster: Cluster, wanted: Manifest) -> Violation | None:
+    try:
+        await cluster.ensure(wanted)
+    except Stalled as stalled:
+        return Violation(stalled.reason, stalled.message)
+    except Rejected as refused:
+        return Violation("Rejected", f"{_named(wanted)} is refused by the API server: {refused.message}")
+    except Forbidden as refused:
+        return Violation("Forbidden", f"{_named(wanted)} may not be written: {refused.message}")
+    except Missing:
+        remedy = RESOURCES[wanted["kind"]].if_unserved
+        if not remedy:
+            raise
+        return Violation("NotServed", f"{_named(wanted)} needs {wanted['apiVersion']}, which is not served: {remedy}")
     return None
+
+
+def _named(manifest: Manifest) -> str:
+    return f"{manifest['kind']} {manifest['metadata']['name']!r}"
+
+
+def _place(manifest: Manifest) -> tuple[str, str]:
+    return (manifest["kind"], manifest["metadata"]["name"])
 
 
 def is_refusal(stopped: Violation | None) -> bool:

@@ -52,6 +52,23 @@ async def test_a_line_says_what_was_called_and_holds_neither_secrets_nor_all_of_
     assert len(line["result_summary"]) == 200
 
 
+ARGUMENTS = [
+    pytest.param("x" * 500, "x" * 500, id="what is not longer is kept whole"),
+    pytest.param("x" * 501, "x" * 500 + "…", id="what is longer is cut after 500 characters"),
+    pytest.param(["x" * 496], ["x" * 496], id="a list of 500 characters in JSON"),
+    pytest.param(["x" * 497], '["' + "x" * 497 + '"…', id="a list of 501 is told as the beginning of its JSON"),
+]
+
+
+@pytest.mark.parametrize(("given", "kept"), ARGUMENTS)
+async def test_an_argument_is_kept_to_500_characters(given: Any, kept: Any, tmp_path: Path) -> None:
+    opened = trail(tmp_path)
+    await opened.record("tool_call", {"tool": "t", **call_line({"text": given}, "fine")})
+    await opened.aclose()
+    (line,) = map(json.loads, (tmp_path / FILE).read_text().splitlines())
+    assert line["args"]["text"] == kept
+
+
 @pytest.mark.parametrize("length", [900, 3000, 20_000])
 @pytest.mark.parametrize("value", ['{"token": "%s"}', '{\\"token\\": \\"%s\\"}', "Bearer %s1"])
 async def test_a_secret_that_is_longer_than_what_is_looked_at_is_not_begun(

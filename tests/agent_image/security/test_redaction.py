@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -220,3 +221,23 @@ def test_no_text_takes_long(piece: str, behind: str) -> None:
     redact(unit * (80_000 // len(unit)))
     took = time.monotonic() - began
     assert took < 1.5, f"{took:.3f} s, and some milliseconds where time grows with length"
+
+
+def _nested(depth: int) -> Any:
+    return "plain" if depth == 0 else {"below": _nested(depth - 1)}
+
+
+def _innermost(value: Any) -> Any:
+    return _innermost(value["below"]) if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize(
+    ("depth", "wanted"),
+    [
+        pytest.param(1, "plain", id="one level"),
+        pytest.param(10, "plain", id="ten levels are kept"),
+        pytest.param(11, REDACTED, id="the eleventh is not looked into, so it is not shown"),
+    ],
+)
+def test_a_value_is_redacted_ten_levels_deep(depth: int, wanted: str) -> None:
+    assert _innermost(Redactor()(_nested(depth))) == wanted

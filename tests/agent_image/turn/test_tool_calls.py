@@ -23,7 +23,7 @@ from fleetwright_agent.security.audit_files import FILE
 from fleetwright_agent.security.redaction import Redactor
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import ToolEnd, TurnFailed, TurnRequest
+from fleetwright_agent.turn.frames import ToolEnd, ToolStart, TurnFailed, TurnRequest
 from fleetwright_agent.turn.middleware.auditing import Auditor
 from fleetwright_agent.turn.middleware.enforcement import Enforcement
 from fleetwright_agent.turn.middleware.skill_fence import SkillFence
@@ -152,3 +152,23 @@ async def test_arguments_outside_the_schema_are_named(database):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     message, _ = await _run(Tool("t", "d", schema, answer), database, n="x")
     assert message.text == "Error: n: 'x' is not of type 'integer'"
+
+
+PREVIEWS = [
+    pytest.param(799, 799, id="what is shorter is told whole"),
+    pytest.param(800, 800, id="so is what is as long as a preview"),
+    pytest.param(801, 800, id="what is longer is cut"),
+]
+
+
+@pytest.mark.parametrize(("length", "told"), PREVIEWS)
+async def test_arguments_and_results_are_told_to_800_characters(length, told, database):
+    async def answer(_):
+        return "r" * length
+
+    # The argument's JSON has twelve characters beside the text.
+    message, frames = await _run(Tool("t", "d", OBJECT, answer), database, text="a" * (length - 12))
+    (start,) = [frame for frame in frames if isinstance(frame, ToolStart)]
+    (end,) = [frame for frame in frames if isinstance(frame, ToolEnd)]
+    assert (len(start.arguments), len(end.result)) == (told, told)
+    assert message.text == "r" * length, "the model is told all of it"

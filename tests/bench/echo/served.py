@@ -31,6 +31,7 @@ class Served:
     health: int
     ready: str = "/healthz"
     start_seconds: float = 0.0
+    ready_seconds: float = 0.0
 
     async def __aenter__(self) -> Self:
         began = time.perf_counter()
@@ -41,6 +42,7 @@ class Served:
         await self._until("/healthz", began)
         self.start_seconds = time.perf_counter() - began
         await self._until(self.ready, began)
+        self.ready_seconds = time.perf_counter() - began
         return self
 
     async def _until(self, path: str, began: float) -> None:

@@ -4,8 +4,9 @@ Never in the Service; reached by the kubelet, the operator and Prometheus. Serve
 answers also while the agent's loop is blocked: what it calls only reads. Refuses: anything about callers or contents.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
@@ -16,6 +17,10 @@ from starlette.routing import Route
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.server.heartbeat import Heartbeat
 
+_START_PAUSE_SECONDS: Final = 0.02
+_START_LOOKS: Final = 150
+"""Three seconds: less than the five that the probes of the operator wait for an answer."""
+
 
 def ops_app(
     *,
@@ -23,11 +28,23 @@ def ops_app(
     not_ready: Callable[[], str | None],
     status: Callable[[], Mapping[str, Any]],
     heartbeat: Heartbeat,
+    is_starting: Callable[[], bool] = lambda: False,
 ) -> Starlette:
+    """The operations port.
+
+    Args:
+        is_starting: Whether the agent has yet to open its memory. A probe that comes meanwhile is answered when it has:
+            the kubelet would otherwise ask again a whole second later.
+    """
+
     async def healthz(_: Request) -> Response:
         return PlainTextResponse(f"{heartbeat.stalled()}\n", status_code=503) if heartbeat.dead else _ok()
 
     async def readyz(_: Request) -> Response:
+        for _look in range(_START_LOOKS):
+            if not is_starting():
+                break
+            await asyncio.sleep(_START_PAUSE_SECONDS)
         reason = heartbeat.stalled() or not_ready()
         return _ok() if reason is None else PlainTextResponse(f"{reason}\n", status_code=503)
 

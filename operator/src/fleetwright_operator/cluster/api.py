@@ -26,6 +26,9 @@ _DISOWNING_TRIES = 5
 _METADATA = "PartialObjectMetadata"
 _OF_LEASES = f"/apis/{LEASES.group}/"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+_KEEPALIVE_SECONDS = 75
+"""A little less than the API server keeps an idle connection. An Agent that comes alone is written over several."""
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
@@ -191,7 +194,10 @@ class KubernetesApi:
     def _connect(self, *, connections: int) -> aiohttp.ClientSession:
         """`connections` at once; 0 is any number."""
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._credentials.as_ssl_context(), limit=connections),
+            connector=aiohttp.TCPConnector(
+                ssl=self._credentials.as_ssl_context(), limit=connections, keepalive_timeout=_KEEPALIVE_SECONDS
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": "fleetwright-operator"},
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             # One line of a watch is one object, and objects are up to 1.5 MiB.
@@ -266,7 +272,7 @@ def _encoded(body: Object) -> bytes:
     YAML has no surrogate pairs, so what lies beyond the first 65,536 characters stands for itself; and it takes some
     others for the end of a line or for nothing at all, so those are escaped.
     """
-    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(body, ensure_ascii=False)).encode()
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", _ENCODER.encode(body)).encode()
 
 
 def _accept(resource: Resource, suffix: str = "") -> str:

@@ -53,7 +53,13 @@ class Cache:
 
     def put(self, kind: str, body: Object) -> Change | None:
         """Keeps the object; None when it is known already or older than what is known."""
-        return self._keep(entry_of(kind, body))
+        return None if self._is_known(kind, body) else self._keep(entry_of(kind, body))
+
+    def _is_known(self, kind: str, body: Object) -> bool:
+        """Return whether this version was kept before. Watches repeat the answer of every write of ours."""
+        metadata = body["metadata"]
+        known = self._entries[kind].get((kind, metadata.get("namespace", ""), metadata["name"]))
+        return known is not None and known.resource_version == metadata["resourceVersion"]
 
     def _keep(self, entry: Entry) -> Change | None:
         kind = entry.kind

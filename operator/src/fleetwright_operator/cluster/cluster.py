@@ -11,7 +11,7 @@ from fleetwright_operator.cluster.drift import is_shared, owns_all, stamped
 from fleetwright_operator.cluster.entry import Entry, entry_of
 from fleetwright_operator.cluster.ownership import check_ours, same_owners
 from fleetwright_operator.cluster.port import RESOURCES, Api, Object, Resource
-from fleetwright_operator.errors import Collision, Missing, Rejected, Waiting
+from fleetwright_operator.errors import Collision, Foreign, Missing, Rejected, Waiting
 
 logger = logging.getLogger(__name__)
 
@@ -50,34 +50,50 @@ class Cluster:
         self._provided: set[str] = set()
         """Uids of owners whose children were written since their status was looked at."""
 
-    async def ensure(self, manifest: Object) -> Action:
-        """Makes the child be as the manifest says, and does nothing when it is.
+    def outdated(self, manifest: Object) -> Object | None:
+        """Return the manifest with its hash when the child must be written; None when it is as the manifest says."""
+        wanted = stamped(manifest)
+        entry = self._entry(wanted)
+        return None if entry is not None and entry.is_ours and _is_current(entry, wanted) else wanted
+
+    async def ensure(self, wanted: Object) -> Action:
+        """Make the child be as a manifest of `outdated` says, and do nothing when it already is.
 
         Raises:
-            Foreign: Somebody else's object has the name; it was not touched.
-            Waiting: The child of a former owner is still on its way out.
-            ApiError: The write failed; Rejected when it always will.
+            Foreign: An object of somebody else has the name. It was not touched.
+            Waiting: The child of a former owner is still being deleted.
+            ApiError: The write failed; Rejected when the same write will always fail.
         """
-        wanted = stamped(manifest)
-        kind, metadata = manifest["kind"], manifest["metadata"]
-        entry = self.cache.get(kind, metadata["namespace"], metadata["name"])
+        entry = self._entry(wanted)
         if entry is None or not entry.is_ours:
             found = await self._create(wanted)
             if found is None:
-                self._note_owners(manifest)
+                self._note_owners(wanted)
                 return Action.CREATED
             if entry is None:
                 # The manifest was made without knowing of it: what it holds (a token) may have to stay.
                 await self._mark(found, wanted)
-                raise Waiting(0.1, f"{kind} {found.name} was there already: decided anew")
+                raise Waiting(0.1, f"{wanted['kind']} {found.name} was there already: decided anew")
             entry = found
-        check_ours(entry, manifest)
-        same = entry.annotations.get(names.HASH_ANNOTATION) == wanted["metadata"]["annotations"][names.HASH_ANNOTATION]
-        if same and owns_all(entry.owned, wanted) and same_owners(entry, manifest):
+        check_ours(entry, wanted)
+        if _is_current(entry, wanted):
             return Action.UNCHANGED
         await self._update(wanted, entry)
-        self._note_owners(manifest)
+        self._note_owners(wanted)
         return Action.CONFIGURED
+
+    async def conflict(self, manifest: Object) -> Foreign | None:
+        """Return why the child cannot be written when an object of somebody else has its name. Write nothing."""
+        entry = self._entry(manifest)
+        try:
+            if entry is None or not entry.is_ours:
+                entry = await self._head(manifest)
+            check_ours(entry, manifest)
+        except Foreign as foreign:
+            return foreign
+        except (Missing, Waiting):
+            return None
+        return None
 
     async def keep(self, resource: Resource, body: Object) -> Action:
         """Makes data that belongs to no object be as `body` says, and never overwrites what was not seen.
@@ -176,15 +192,21 @@ class Cluster:
         """What stands in the way, if it is ours. Only metadata is fetched before that is known."""
         kind, metadata = wanted["kind"], wanted["metadata"]
         place = (metadata["namespace"], metadata["name"])
-        head = await self._api.get(replace(RESOURCES[kind], metadata_only=True), *place)
-        check_ours(entry_of(f"{kind}Metadata", head), wanted)
+        head = await self._head(wanted)
+        check_ours(head, wanted)
         # Labels that somebody stripped look like its deletion. If it goes now, the next read or event says so.
-        self.cache.recall(kind, head["metadata"]["uid"])
+        self.cache.recall(kind, head.uid)
         self._learn(kind, await self._api.get(RESOURCES[kind], *place))
         entry = self.cache.get(kind, *place)
         if entry is None:
             raise Waiting(0.2, f"{kind} {place[1]} was replaced meanwhile")
         return entry
+
+    async def _head(self, manifest: Object) -> Entry:
+        """Read the metadata of the object that has the child's name."""
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        resource = replace(RESOURCES[kind], metadata_only=True)
+        return entry_of(f"{kind}Metadata", await self._api.get(resource, metadata["namespace"], metadata["name"]))
 
     async def _mark(self, entry: Entry, wanted: Object) -> None:
         """Puts the labels back that somebody stripped: without them nothing that it holds counts as ours."""
@@ -222,6 +244,10 @@ class Cluster:
         self._learn(entry.kind, existing)
         return existing if existing["metadata"]["uid"] == entry.uid else None
 
+    def _entry(self, manifest: Object) -> Entry | None:
+        metadata = manifest["metadata"]
+        return self.cache.get(manifest["kind"], metadata["namespace"], metadata["name"])
+
     def _note_owners(self, manifest: Object) -> None:
         self._provided.update(owner["uid"] for owner in manifest["metadata"].get("ownerReferences", ()))
 
@@ -240,6 +266,11 @@ class Cluster:
     def _learn(self, kind: str, body: Object) -> None:
         if change := self.cache.put(kind, body):
             self._on_change(change)
+
+
+def _is_current(entry: Entry, wanted: Object) -> bool:
+    same = entry.annotations.get(names.HASH_ANNOTATION) == wanted["metadata"]["annotations"][names.HASH_ANNOTATION]
+    return same and not entry.deleting and owns_all(entry.owned, wanted) and same_owners(entry, wanted)
 
 
 def _tell_transitions(entry: Entry, status: Object) -> None:

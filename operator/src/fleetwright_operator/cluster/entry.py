@@ -15,6 +15,7 @@ from fleetwright_operator import names
 from fleetwright_operator.cluster.port import Object
 from fleetwright_operator.cluster.sharing import Shared, SharedDict
 
+_SORTED = json.JSONEncoder(sort_keys=True)
 _OWN_KINDS = {names.AGENT, names.SKILL, names.MCP_SERVER}
 Fields = Mapping[str, Any]
 _LABELS: Shared[SharedDict] = Shared()
@@ -102,13 +103,13 @@ def _owned(metadata: Mapping[str, Any]) -> Fields:
             fields["f:metadata"] = {
                 key: value for key, value in fields.get("f:metadata", {}).items() if key != "f:ownerReferences"
             }
-            return _fields(json.dumps(fields, sort_keys=True))
+            return _fields(_SORTED.encode(fields))
     return {}
 
 
 def _labels(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     labels = metadata.get("labels", {})
-    key = _digest(json.dumps(labels, sort_keys=True))
+    key = _digest(_SORTED.encode(labels))
     return _LABELS.of(key, lambda: SharedDict((intern(name), intern(value)) for name, value in labels.items()))
 
 

@@ -64,7 +64,8 @@ def agent_deployment(
 ) -> Manifest:
     """`environment` are the versions of what the patch's environment comes from: another one is another pod."""
     sealed = agent_template(owner, agent, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
-    template = patched(sealed, agent["spec"].get("podTemplate", {}))
+    patch = agent["spec"].get("podTemplate")
+    template = patched(sealed, patch) if patch else sealed
     if environment:
         template["metadata"]["annotations"][names.ENVIRONMENT_ANNOTATION] = short_hash(list(environment))
     annotations = {names.TEMPLATE_ANNOTATION: short_hash(template)}

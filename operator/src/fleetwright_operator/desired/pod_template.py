@@ -144,8 +144,8 @@ def _metadata(metadata: Any, settings: Settings) -> Iterator[str]:
             elif part == "annotations" and not _may_annotate(str(key), settings.pod_annotations):
                 yield (
                     f"podTemplate.metadata.annotations[{key}] is not among the annotations that this installation"
-                    " allows, because annotations can lift the security of a pod: remove it, or have it added to the chart's"
-                    " podTemplate.annotations"
+                    " allows, because annotations can lift the security of a pod: remove it, or have it added to the"
+                    " chart's podTemplate.annotations"
                 )
 
 

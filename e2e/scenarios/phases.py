@@ -1,0 +1,73 @@
+"""Where the time goes between `kubectl apply` of an Agent and its condition Ready, as watches of kubectl tell it."""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import IO
+
+from e2e.cluster.kubectl import Kubectl
+
+_TRUE = '{range .status.conditions[?(@.status=="True")]}{.type} {end}'
+_SHOWN = {
+    "deployments": "exists",
+    "pods": "exists " + _TRUE + "{range .status.containerStatuses[?(@.started==true)]}started {end}",
+    "agents": _TRUE,
+}
+"""By kind: the words that a line of its watch holds."""
+PHASES = (
+    ("deployments", "exists", "the operator wrote the Deployment"),
+    ("pods", "exists", "Kubernetes made the pod"),
+    ("pods", "PodScheduled", "a node was chosen"),
+    ("pods", "PodReadyToStartContainers", "volumes and network of the pod"),
+    ("pods", "started", "the container runs, and a probe was answered"),
+    ("pods", "Ready", "the kubelet says that the pod is ready"),
+    ("agents", "Ready", "the operator says that the Agent is Ready"),
+)
+Sighting = tuple[float, str, str]
+"""Seconds, kind and the line."""
+
+
+def first_seen(sightings: Iterable[Sighting]) -> dict[str, float]:
+    """Return when each phase was over, for those that were seen."""
+    found: dict[str, float] = {}
+    for seconds, kind, line in sorted(sightings):
+        for of, word, phase in PHASES:
+            if of == kind and word in line.split():
+                found.setdefault(phase, seconds)
+    return found
+
+
+def table(found: dict[str, float]) -> str:
+    """Return a line for each phase: when it was over, and how long it took."""
+    lines, before = [], 0.0
+    for _, _, phase in PHASES:
+        if phase in found:
+            lines.append(f"{found[phase]:6.2f} s  {found[phase] - before:+6.2f} s  {phase}")
+            before = found[phase]
+    return "\n".join(lines)
+
+
+@dataclass
+class Watched:
+    began: float
+    sightings: list[Sighting] = field(default_factory=list)
+
+    def read(self, kind: str, stream: IO[str]) -> None:
+        for line in stream:
+            self.sightings.append((time.monotonic() - self.began, kind, line))
+
+
+@contextmanager
+def watched(kubectl: Kubectl, namespace: str) -> Iterator[Watched]:
+    """Watch a namespace; the clock starts with the block."""
+    seen = Watched(time.monotonic())
+    with ExitStack() as stack:
+        for kind, shown in _SHOWN.items():
+            words = ("get", kind, "--watch", f"--namespace={namespace}", "-o", f"jsonpath={shown}{{'\\n'}}")
+            stream = stack.enter_context(kubectl.following(*words))
+            threading.Thread(target=seen.read, args=(kind, stream), daemon=True).start()
+        time.sleep(1.0)  # until the watches are open
+        seen.began = time.monotonic()
+        yield seen

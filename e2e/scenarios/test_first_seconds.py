@@ -1,0 +1,23 @@
+"""From `kubectl apply` of one Agent to Ready with the image present: prints where the time goes."""
+
+from e2e.scenarios.fleet import Fleet
+from e2e.scenarios.phases import PHASES, first_seen, table, watched
+
+_AGENT = {
+    "apiVersion": "fleetwright.dev/v1alpha1",
+    "kind": "Agent",
+    "spec": {"instructions": "Help.", "model": {"name": "m", "baseURL": "http://192.0.2.1/v1"}},
+}
+
+
+def test_an_agent_is_ready_seconds_after_it_was_applied(fleet: Fleet) -> None:
+    for number in range(3):  # the first one may bring the image
+        name = f"timed-{number}"
+        with watched(fleet.kubectl, fleet.namespace) as seen:
+            fleet.apply({**_AGENT, "metadata": {"name": name}})
+            fleet.ready(f"agent/{name}")
+        found = first_seen(seen.sightings)
+        print(f"{name}:\n{table(found)}")
+        fleet.run("delete", "agent", name, "--wait")
+        fleet.until(lambda: not fleet.get("pods")["items"], "its pod is gone", seconds=90)
+        assert found.keys() == {phase for _, _, phase in PHASES}

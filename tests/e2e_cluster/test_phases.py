@@ -1,0 +1,20 @@
+"""The table of phases is made from the lines of watches."""
+
+from e2e.scenarios.phases import first_seen, table
+
+SIGHTINGS = [
+    (0.30, "pods", "exists PodScheduled \n"),
+    (0.05, "deployments", "exists\n"),
+    (0.20, "pods", "exists \n"),
+    (1.90, "pods", "exists PodScheduled PodReadyToStartContainers Ready started \n"),
+    (2.00, "agents", "Accepted ReferencesResolved Programmed Available Ready \n"),
+    (2.10, "agents", "Ready \n"),
+    (0.06, "agents", "Accepted Programmed \n"),
+]
+
+
+def test_a_phase_is_over_when_it_was_first_seen():
+    found = first_seen(SIGHTINGS)
+    assert list(found.values()) == [0.05, 0.2, 0.3, 1.9, 1.9, 1.9, 2.0]
+    assert table(found).splitlines()[0] == "  0.05 s   +0.05 s  the operator wrote the Deployment"
+    assert table(found).splitlines()[-1] == "  2.00 s   +0.10 s  the operator says that the Agent is Ready"
