@@ -143,6 +143,9 @@ class Metrics:
         self.conversations_forgotten = make.counter(
             "conversations_forgotten_total", "Conversations that made way, by why.", "reason"
         )
+        self.sessions_lost = make.counter(
+            "sessions_lost_total", "Summaries of an exchange that could not be written; the answers went out."
+        )
         self.knowledge_ingested = make.counter(
             "knowledge_ingested_total",
             "Results of tools that were to be kept as facts, by what became of them.",

@@ -174,16 +174,18 @@ class GraphTurn:
         answer = messages[-1].text
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
-        if self._knows_sessions(request):
-            self._remember(request, messages)
+        remembering = self._remember(request, messages) if self._knows_sessions(request) else None
         await self._threads.close(request, thread)
+        if remembering is not None:
+            # The answer is final after this row is committed. The row shares the commit of the thread's last step.
+            await self._sessions.written(remembering)
         return Done(answer, cut=end_of(messages[-1].response_metadata) is End.LIMIT)
 
     def _knows_sessions(self, request: TurnRequest) -> bool:
         return self._tells_sessions and is_remembered(request)
 
-    def _remember(self, request: TurnRequest, messages: Sequence[AnyMessage]) -> None:
-        self._sessions.put(
+    def _remember(self, request: TurnRequest, messages: Sequence[AnyMessage]) -> "asyncio.Future[None]":
+        return self._sessions.put(
             request.owner,
             request.context_id,
             asked=request.text,
