@@ -26,8 +26,9 @@ async def test_a_session_row_is_committed_before_its_answer(config, talking, tmp
         for turn in range(_TURNS_EACH):
             context = f"c{place}-{turn}"
             async for frame in talk.turn.run(TurnRequest(f"client:{place}", context, context, "Hello")):
-                if isinstance(frame, Done) and context not in _stored(tmp_path):
-                    missing.append(context)
+                last = frame
+            if not isinstance(last, Done) or context not in _stored(tmp_path):
+                missing.append(context)
 
     async with talking(config()) as talk:
         await asyncio.gather(*(converse(talk, place) for place in range(_AT_ONCE)))

@@ -113,12 +113,12 @@ class Sessions:
     async def prior(self, owner: str, context_id: str) -> str:
         """Return the text of the newest sessions except this one, of at most 2,000 tokens, or an empty text.
 
-        Rows of this owner whose commit is pending are read as well. Of each the newest exchange before the earlier ones of any: one long conversation hides no other.
+        Rows of this owner whose commit is pending are read as well.
+
+        Of each session the newest exchange before the earlier ones of any: one long conversation hides no other.
         """
         condition = f"owner=? AND context<>? ORDER BY updated DESC LIMIT {_NEWEST}"
-        sessions = await self._database.look(
-            lambda db: [*_read(db, condition, owner, context_id)], of=_name(owner)
-        )
+        sessions = await self._database.look(lambda db: [*_read(db, condition, owner, context_id)], of=_name(owner))
         shown = [0] * len(sessions)
         room = _MOST_CHARACTERS - len(fence(PRIOR, _NOTE, ""))
         for age, place in product(range(1, _EXCHANGES + 1), range(len(sessions))):
