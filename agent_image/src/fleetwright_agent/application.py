@@ -75,6 +75,18 @@ class Application:
         self._beside(self._parts.reachability.watch())
         if self._parts.pushes:
             self._beside(self._parts.pushes.run())
+        if len(self._parts.runs):
+            # Beside the start: the operations door answers meanwhile.
+            self._beside(self._become_ready())
+        else:
+            self._ready()
+
+    async def _become_ready(self) -> None:
+        """Wait until the tasks that were interrupted are settled: each goes on, or has ended."""
+        await self._upkeep.decided()
+        self._ready()
+
+    def _ready(self) -> None:
         if not self._leaving:
             self._waiting_for = None
 

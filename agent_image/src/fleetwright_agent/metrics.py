@@ -112,7 +112,9 @@ class Metrics:
             "budget_rejections_total", "Calls that a budget had no room for.", "period"
         )
         self.llm_estimated_calls = make.counter(
-            "llm_estimated_calls_total", "Calls whose tokens were estimated, because they were cut.", "model"
+            "llm_estimated_calls_total",
+            "Calls whose tokens were estimated, because they were cut or interrupted.",
+            "model",
         )
         self.llm_cut_answers = make.counter(
             "llm_cut_answers_total", "Answers that end where they were as long as they may be.", "model"

@@ -6,15 +6,17 @@ counters. Refuses: rounding; money is kept in millionths of a millionth of a US 
 """
 
 import asyncio
+import json
 import logging
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
 from fleetwright_agent.memory import spending
-from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.database import Database, MemoryUnusable
 
 _log = logging.getLogger(__name__)
 _PICO: Final = Decimal(10) ** 12
@@ -74,12 +76,48 @@ class Ledger:
         self._database = database
         self._now = now
         self._life: int | None = None
+        self._open: set[str] = set()
+        """Calls that this process has begun."""
 
-    def put(self, entry: Entry, line: Line) -> None:
-        """Writes without being waited for; what is stored afterwards is stored after it."""
+    async def open(self, call: str, line: Line) -> None:
+        """Record a call before it is made, with an estimate of its cost; the record is on disk when this returns.
+
+        Raises:
+            MemoryUnusable: It could not be recorded.
+        """
+        self._open.add(call)
+        row = (call, line.owner, line.task_id, json.dumps(line.body))
+        await self._database.run(lambda db: _open(db, row))
+
+    def close(self, call: str) -> None:
+        """The call has ended. Costs that were put before are committed no later than this."""
+        self._open.discard(call)
+        # A closed database keeps the record: it then holds no cost of the call either.
+        with suppress(MemoryUnusable):
+            self._database.put(lambda db: _close(db, call))
+
+    async def left_open(self) -> list[tuple[str, Line]]:
+        """Return the calls of former processes that never ended, each with the estimate of its cost.
+
+        Raises:
+            MemoryUnusable: They cannot be read.
+        """
+        query = "SELECT call, owner, task, body FROM open_calls ORDER BY call"
+        rows = await self._database.read(lambda db: db.execute(query).fetchall())
+        return [
+            (call, Line(owner, task, json.loads(body))) for call, owner, task, body in rows if call not in self._open
+        ]
+
+    def put(self, entry: Entry, line: Line, *, closing: str = "") -> None:
+        """Writes without being waited for; what is stored afterwards is stored after it.
+
+        Args: `closing` names a recorded call that this is the cost of; the record goes in the same transaction.
+        """
         at = self._now()
 
         def write(db: sqlite3.Connection) -> None:
+            if closing:
+                _close(db, closing)
             self._write(db, entry, at)
             spending.add(db, line.owner, line.task_id, line.body)
 
@@ -116,6 +154,14 @@ class Ledger:
             _ADD,
             (self._life, int(at) // _HOUR, entry.model, entry.purpose, entry.caller, *amounts),
         )
+
+
+def _open(db: sqlite3.Connection, row: tuple[str, str, str, str]) -> None:
+    db.execute("INSERT INTO open_calls (call, owner, task, body) VALUES (?,?,?,?)", row)
+
+
+def _close(db: sqlite3.Connection, call: str) -> None:
+    db.execute("DELETE FROM open_calls WHERE call = ?", (call,))
 
 
 def _written(writing: "asyncio.Future[None]") -> None:

@@ -119,8 +119,8 @@ class Telling:
 
     def used(self) -> dict[str, Any]:
         """The same for people who read logs, with how often what was called (PA-128)."""
-        told, calls = self.cost(success=True), self._bill.calls
-        called = {"modelCalls": len(calls), "toolCalls": self._tool_calls, "models": sorted({c.model for c in calls})}
+        told, models = self.cost(success=True), sorted({call.model for call in self._bill.calls})
+        called = {"modelCalls": told.get("modelCalls", 0), "toolCalls": self._tool_calls, "models": models}
         return {**told.pop("usage"), **{name: told[name] for name in told if name != "success"}, **called}
 
     def tell(self, frame: Frame) -> None:

@@ -8,17 +8,18 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.model import OtherModel, Price
 from fleetwright_agent.memory.ledger import Entry, Ledger, Line
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.turn.bills import body_of
+from fleetwright_agent.turn.bills import body_of, usage_from
 from fleetwright_agent.turn.budgets import Spent, Window, cheaper, exceeded, too_small, window
 from fleetwright_agent.turn.frames import Purpose, TurnRequest, Usage
 from fleetwright_agent.turn.prices import cost_usd
@@ -62,6 +63,8 @@ class Books:
         self._now = now
         self._windows: dict[Budget, Window] = {}
         self._running = Spent()
+        self._least: Spent | None = None
+        """The smallest amount that a call of this process has reserved."""
         self._turning = asyncio.Lock()
         self._callers: set[str] = set()
 
@@ -87,6 +90,7 @@ class Books:
         most = Spent(usd, tokens_in + tokens_out)
         if full := exceeded(windows, running=self._running, call=most):
             raise OverBudget(full, alone=too_small(full.budget, most))
+        self._least = most if self._least is None else self._least.least(most)
         for each in windows:
             each.refused = False
         self._running += most
@@ -95,30 +99,64 @@ class Books:
         finally:
             self._running -= most
 
-    def charge(self, message: "AIMessage", account: Account, turn: TurnRequest) -> Usage:
+    @asynccontextmanager
+    async def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> AsyncIterator[None]:
+        """Record a call before it is made, until it has ended: if the process dies, the next one charges an estimate.
+
+        Args: `tokens_in` is the size of the prompt; nobody knows how much of the answer there will be.
+        """
+        call = uuid4().hex
+        cost = cost_usd(account.price, input_tokens=tokens_in, output_tokens=0)
+        estimate = Usage(account.model, tokens_in, 0, cost_usd=cost, purpose=account.purpose, estimated=True)
+        await self._ledger.open(call, Line(turn.owner, turn.task_id, body_of(estimate)))
+        try:
+            yield
+        finally:
+            self._ledger.close(call)
+
+    async def charge_interrupted(self) -> None:
+        """Charge the estimates of calls that the end of a former process interrupted, each once.
+
+        Raises:
+            MemoryUnusable: The records cannot be read.
+        """
+        found = await self._ledger.left_open()
+        for call, line in found:
+            self._put(usage_from(line.body), line.owner, line.task_id, closing=call)
+        if found:
+            _log.warning(
+                "model calls were interrupted by the end of the last process; estimates are charged",
+                extra={"calls": len(found)},
+            )
+
+    def charge(self, message: "AIMessage", account: Account, turn: TurnRequest, *, estimated: bool = False) -> Usage:
         """Counts one reply's tokens and money; the returned frame, the counters and the ledger always agree."""
-        used = usage_of(message, account)
+        used = replace(usage_of(message, account), estimated=estimated)
+        self._put(used, turn.owner, turn.task_id)
+        return used
+
+    def _put(self, used: Usage, owner: str, task_id: str, *, closing: str = "") -> None:
         self._ledger.put(
             Entry(
-                model=account.model,
-                purpose=account.purpose.value,
-                caller=turn.owner,
+                model=used.model,
+                purpose=used.purpose.value,
+                caller=owner,
                 input_tokens=used.input_tokens,
                 output_tokens=used.output_tokens,
                 cache_read_tokens=used.cache_read_tokens,
                 cache_write_tokens=used.cache_write_tokens,
                 usd=used.cost_usd,
             ),
-            Line(turn.owner, turn.task_id, body_of(used)),
+            Line(owner, task_id, body_of(used)),
+            closing=closing,
         )
         count(used, self._metrics)
         if used.cost_usd is not None:
-            self._metrics.caller_cost_usd.labels(self._label(turn.owner)).inc(float(used.cost_usd))
+            self._metrics.caller_cost_usd.labels(self._label(owner)).inc(float(used.cost_usd))
         spent = Spent(used.cost_usd or Decimal(0), used.input_tokens + used.output_tokens)
         for each in self._windows.values():
             each.spent += spent
             self._tell(each)
-        return used
 
     async def look(self) -> None:
         """Opens the windows that have begun, so that what is left shows without a call.
@@ -131,7 +169,7 @@ class Books:
     def report(self) -> list[dict[str, Any]]:
         """What stands on the status page; nothing before the first call."""
         now = datetime.fromtimestamp(self._now(), UTC)
-        return [_reported(each) for each in self._windows.values() if each.ends > now]
+        return [_reported(each, self._least) for each in self._windows.values() if each.ends > now]
 
     async def _current(self) -> list[Window]:
         """The windows that this moment lies in; each is read from the ledger when it begins for this process."""
@@ -176,13 +214,15 @@ class Books:
         return owner
 
 
-def _reported(each: Window) -> dict[str, Any]:
+def _reported(each: Window, least: Spent | None) -> dict[str, Any]:
+    """Args: `least` is the smallest call so far; where even that does not fit, no call does."""
     budget = each.budget
     limits = {
         **({"usd": str(budget.usd), "spentUsd": str(round(each.spent.usd, 6))} if budget.usd is not None else {}),
         **({"tokens": budget.tokens, "spentTokens": each.spent.tokens} if budget.tokens is not None else {}),
     }
-    state = {"exceeded": each.has_used(Decimal(1), Spent()) or each.refused, "low": each.warned}
+    full = each.has_used(Decimal(1), Spent()) or (least is not None and not each.fits(least))
+    state = {"exceeded": full or each.refused, "low": each.warned}
     return {"period": budget.period.value, **limits, **state, "resetsAt": moment(each.ends)}
 
 
@@ -212,6 +252,8 @@ def count(used: Usage, metrics: Metrics) -> None:
     metrics.llm_tokens.labels(used.model, "input").inc(used.input_tokens)
     metrics.llm_tokens.labels(used.model, "output").inc(used.output_tokens)
     metrics.llm_cache_tokens.labels(used.model, "read").inc(used.cache_read_tokens)
+    if used.estimated:
+        metrics.llm_estimated_calls.labels(used.model).inc()
     metrics.llm_cache_tokens.labels(used.model, "write").inc(used.cache_write_tokens)
     if used.cost_usd is None:
         metrics.llm_unpriced_calls.labels(used.model).inc()

@@ -81,6 +81,8 @@ class Usage:
     cache_write_tokens: int = 0
     cost_usd: Decimal | None = None
     purpose: Purpose = Purpose.ANSWER
+    estimated: bool = False
+    """The provider did not report what the call used: it was cut, or the process ended during it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,8 @@ class TurnRequest:
     """Whether work that was cancelled goes on in the next process."""
     sub_agent: str = ""
     """Who works on a part of it just now, where that is not the agent itself."""
+    opened: "Callable[[], None]" = field(default=lambda: None, compare=False)
+    """Called once it is decided whether the turn goes on, or ends because of what a former process left."""
     restarted: bool = False
     """The process ended while this message was worked on: what was done is kept, and no tool call is made twice."""
 

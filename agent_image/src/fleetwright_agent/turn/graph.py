@@ -131,6 +131,7 @@ class GraphTurn:
     async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> Ask | Done:
         """To the end of the turn, or to where a person is needed."""
         thread, begin, stored = await self._threads.open(request)
+        request.opened()
         try:
             values = stored.values if begin.ended else await self._invoke(request, frames, thread, begin, stored)
             if not is_answered(values):

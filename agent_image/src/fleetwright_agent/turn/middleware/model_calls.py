@@ -93,7 +93,8 @@ class ModelCalls:
         account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
 
         async def once() -> Reply:
-            return await self._once(request, call, context, account)
+            async with self._books.recorded(account, context.request, tokens_in=_size(request)):
+                return await self._once(request, call, context, account)
 
         reply = await self._tried(once, context, account, chat.endpoint.retries)
         self.choice.answered(context.thread, chat)
@@ -115,16 +116,17 @@ class ModelCalls:
         size = partial(estimate, prompt)
 
         async def once() -> AIMessage:
-            try:
-                reply: AIMessage = await traced(
-                    lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
-                )
-            except asyncio.CancelledError:
-                self._charge_estimate(size(), account, context, 0)
-                raise
-            self._metrics.llm_calls.labels(account.model, "ok").inc()
-            self._charge(reply, size, account, context)
-            return reply
+            async with self._books.recorded(account, context.request, tokens_in=size()):
+                try:
+                    reply: AIMessage = await traced(
+                        lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
+                    )
+                except asyncio.CancelledError:
+                    self._charge_estimate(size(), account, context, 0)
+                    raise
+                self._metrics.llm_calls.labels(account.model, "ok").inc()
+                self._charge(reply, size, account, context)
+                return reply
 
         try:
             async with self._books.reserved(account.price, tokens_in=size(), tokens_out=most):
@@ -211,8 +213,8 @@ class ModelCalls:
         """For a call of which the provider did not say what it used."""
         tokens_out = -(-characters // _CHARACTERS)
         usage = UsageMetadata(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
-        self._metrics.llm_estimated_calls.labels(account.model).inc()
-        context.emit(self._books.charge(AIMessage("", usage_metadata=usage), account, context.request))
+        message = AIMessage("", usage_metadata=usage)
+        context.emit(self._books.charge(message, account, context.request, estimated=True))
 
 
 def _itself(reply: AIMessage) -> AIMessage:
