@@ -82,7 +82,7 @@ class Application:
             self._ready()
 
     async def _become_ready(self) -> None:
-        """Wait until the tasks that were interrupted are settled: each goes on, or has ended."""
+        """Wait until every interrupted task either goes on or has ended."""
         await self._upkeep.decided()
         self._ready()
 

@@ -113,7 +113,7 @@ class Metrics:
         )
         self.llm_estimated_calls = make.counter(
             "llm_estimated_calls_total",
-            "Calls whose tokens were estimated, because they were cut or interrupted.",
+            "Calls cut or interrupted, whose tokens were estimated.",
             "model",
         )
         self.llm_cut_answers = make.counter(

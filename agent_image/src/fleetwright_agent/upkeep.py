@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 _SWEEP_SECONDS: Final = 3600
 _AT_ONCE: Final = 64
 _DECISION_SECONDS: Final = 30.0
-"""An agent becomes ready after this time although a task that was taken up is undecided."""
+"""The longest time for which recovered tasks delay readiness."""
 
 
 class Upkeep:
@@ -73,7 +73,7 @@ class Upkeep:
             _logger.warning("tasks were running when the last process ended", extra={"tasks": len(keys)})
 
     async def decided(self) -> None:
-        """Return when every task that was taken up either goes on or has ended for what its process left."""
+        """Wait until every recovered task either goes on or has ended."""
         await self._parts.runs.decided(_DECISION_SECONDS)
 
     async def _charge_interrupted(self) -> None:

@@ -1,4 +1,4 @@
-"""A model call that the end of the process interrupts: it is charged by estimate, and the next start says what is true."""
+"""Model calls that the end of a process interrupts: the next process charges estimates, and says what is true."""
 
 import asyncio
 import logging

@@ -68,7 +68,7 @@ class Run:
 
     @property
     def decided(self) -> asyncio.Event:
-        """Set once it is decided whether the work of a former process goes on."""
+        """An event: the run either goes on with the work of a former process, or ends."""
         return self._pulse.decided
 
     def stop(self, outcome: Outcome) -> None:

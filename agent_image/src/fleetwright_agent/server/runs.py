@@ -166,9 +166,9 @@ class Runs:
         return goes_on
 
     async def decided(self, seconds: float) -> None:
-        """Return when it is decided of every task that was taken up whether it goes on, or after so many seconds.
+        """Wait until every recovered task either goes on or has ended, at most for this many seconds.
 
-        Of each conversation the first counts; the others wait for it.
+        Only the first task of each conversation is awaited, because the others run after it.
         """
         first: dict[tuple[str, str], Run] = {}
         for live, run in self._running.values():

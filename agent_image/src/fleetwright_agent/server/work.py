@@ -22,7 +22,7 @@ class Pulse:
         self.at = clock()
         self.what = "the turn began"
         self.decided = asyncio.Event()
-        """Whether the work goes on, or ends because of what a former process left, is decided."""
+        """Set unless the work of a former process is still to be resumed or refused."""
         self.decided.set()
         self.left = False
         """Whether the work is left to the next process, and not at its end."""

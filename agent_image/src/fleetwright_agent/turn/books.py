@@ -103,7 +103,7 @@ class Books:
     async def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> AsyncIterator[None]:
         """Record a call before it is made, until it has ended: if the process dies, the next one charges an estimate.
 
-        Args: `tokens_in` is the size of the prompt; nobody knows how much of the answer there will be.
+        Args: `tokens_in` is the size of the prompt; the estimate holds nothing for the answer.
         """
         call = uuid4().hex
         cost = cost_usd(account.price, input_tokens=tokens_in, output_tokens=0)

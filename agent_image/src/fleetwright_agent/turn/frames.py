@@ -233,7 +233,7 @@ class TurnRequest:
     sub_agent: str = ""
     """Who works on a part of it just now, where that is not the agent itself."""
     opened: "Callable[[], None]" = field(default=lambda: None, compare=False)
-    """Called once it is decided whether the turn goes on, or ends because of what a former process left."""
+    """Called when the turn starts, or resumes from the state that a former process stored."""
     restarted: bool = False
     """The process ended while this message was worked on: what was done is kept, and no tool call is made twice."""
 
