@@ -79,15 +79,15 @@ class Ledger:
         self._open: set[str] = set()
         """Calls that this process has begun."""
 
-    async def open(self, call: str, line: Line) -> None:
-        """Record a call before it is made, with an estimate of its cost; the record is on disk when this returns.
+    def open(self, call: str, line: Line) -> "asyncio.Future[None]":
+        """Record a call before it is made, with an estimate of its cost; the future is done when that is on disk.
 
         Raises:
-            MemoryUnusable: It could not be recorded.
+            MemoryUnusable: The database is closed.
         """
         self._open.add(call)
         row = (call, line.owner, line.task_id, json.dumps(line.body))
-        await self._database.run(lambda db: _open(db, row))
+        return self._database.start(lambda db: _open(db, row))
 
     def close(self, call: str) -> None:
         """The call has ended. Costs that were put before are committed no later than this."""

@@ -6,8 +6,8 @@ set aside until they have ended. Refuses: deciding what becomes of a turn that h
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -23,6 +23,7 @@ from fleetwright_agent.turn.bills import body_of, usage_from
 from fleetwright_agent.turn.budgets import Spent, Window, cheaper, exceeded, too_small, window
 from fleetwright_agent.turn.frames import Purpose, TurnRequest, Usage
 from fleetwright_agent.turn.prices import cost_usd
+from fleetwright_agent.turn.recording import sent_after
 
 if TYPE_CHECKING:
     # Not at run time: the status page knows the books before the first task has imported the loop.
@@ -99,8 +100,8 @@ class Books:
         finally:
             self._running -= most
 
-    @asynccontextmanager
-    async def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> AsyncIterator[None]:
+    @contextmanager
+    def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> Iterator[None]:
         """Record a call before it is made, until it has ended: if the process dies, the next one charges an estimate.
 
         Args: `tokens_in` is the size of the prompt; the estimate holds nothing for the answer.
@@ -108,9 +109,10 @@ class Books:
         call = uuid4().hex
         cost = cost_usd(account.price, input_tokens=tokens_in, output_tokens=0)
         estimate = Usage(account.model, tokens_in, 0, cost_usd=cost, purpose=account.purpose, estimated=True)
-        await self._ledger.open(call, Line(turn.owner, turn.task_id, body_of(estimate)))
+        recording = self._ledger.open(call, Line(turn.owner, turn.task_id, body_of(estimate)))
         try:
-            yield
+            with sent_after(recording):
+                yield
         finally:
             self._ledger.close(call)
 

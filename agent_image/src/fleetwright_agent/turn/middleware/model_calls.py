@@ -93,7 +93,7 @@ class ModelCalls:
         account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
 
         async def once() -> Reply:
-            async with self._books.recorded(account, context.request, tokens_in=_size(request)):
+            with self._books.recorded(account, context.request, tokens_in=_size(request)):
                 return await self._once(request, call, context, account)
 
         reply = await self._tried(once, context, account, chat.endpoint.retries)
@@ -116,7 +116,7 @@ class ModelCalls:
         size = partial(estimate, prompt)
 
         async def once() -> AIMessage:
-            async with self._books.recorded(account, context.request, tokens_in=size()):
+            with self._books.recorded(account, context.request, tokens_in=size()):
                 try:
                     reply: AIMessage = await traced(
                         lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
