@@ -27,7 +27,7 @@ INVALID = [
         id="the cloud's metadata as a model",
     ),
     pytest.param(
-        {"model": {**MODEL, "maxOutputTokens": 200_000}},
+        {"model": {**MODEL, "contextWindow": 128_000, "maxOutputTokens": 200_000}},
         "ModelLimits",
         "below the context window",
         id="no room to read",

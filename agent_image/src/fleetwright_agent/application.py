@@ -44,10 +44,20 @@ class Application:
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
         self.heartbeat.begin()
+        self._tell_assumed()
         if await self._opened():
             await self._begin()
         else:
             self._beside(self._open_later())
+
+    def _tell_assumed(self) -> None:
+        own = self._parts.config.model
+        for model in (own, *own.fallbacks):
+            if model.context_window_assumed:
+                _logger.warning(
+                    "the context window of the model is not known; set model.contextWindow",
+                    extra={"model": model.name, "assumed": model.context_window},
+                )
 
     async def _opened(self) -> bool:
         try:
@@ -114,7 +124,7 @@ class Application:
         pushes = (parts.pushes,) if parts.pushes else ()
         in_order = (
             *(*pushes, parts.turns, parts.plugins, parts.tracing, parts.stores.knowledge, parts.stores.skills),
-            *(parts.conversations, parts.trail, parts.log),
+            *(parts.conversations, parts.books, parts.trail, parts.log),
         )
         # What breaks at its end keeps nothing open that comes after it, and is told.
         async with AsyncExitStack() as ending:

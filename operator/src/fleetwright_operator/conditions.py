@@ -33,7 +33,10 @@ BUDGET_EXCEEDED = "BudgetExceeded"
 MODEL_UNPRICED = "ModelUnpriced"
 """Abnormal-true, present only when true: calls of a model cost nothing on paper, because nobody said its price."""
 
-ABNORMAL = {CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED}
+MODEL_ASSUMED = "ModelAssumed"
+"""Abnormal-true, present only when true: the window of a model is a guess, or what is known is its family's."""
+
+ABNORMAL = {CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED, MODEL_ASSUMED}
 
 _MESSAGE_LIMIT = 4096
 

@@ -51,9 +51,7 @@ async def erase(database: Database, target: Target, *, tasks: Collection[str]) -
             disown(db, target.owner)
         sessions.erase(db, target.owner, target.context_id)
         db.execute(_FORGET_QUESTIONS, {"owner": target.owner, "context": target.context_id})
-        theirs = [(target.owner, task) for task in tasks]
-        db.executemany("DELETE FROM spent WHERE owner = ? AND task = ?", theirs)
-        db.executemany("DELETE FROM open_calls WHERE owner = ? AND task = ?", theirs)
+        db.executemany("DELETE FROM spent WHERE owner = ? AND task = ?", [(target.owner, task) for task in tasks])
 
     await database.run(write)
     database.taken_out()

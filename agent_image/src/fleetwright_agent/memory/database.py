@@ -99,18 +99,6 @@ class Database(Committer):
         done.add_done_callback(partial(self._written, of, keeps_failure=keeps_failure))
         return done
 
-    def start(self, work: Callable[[sqlite3.Connection], None]) -> "asyncio.Future[None]":
-        """Commit a short piece of work now, without waiting for it here.
-
-        Returns: A future that must not be cancelled; it holds the failure, if there is one.
-
-        Raises:
-            MemoryUnusable: The database is closed.
-        """
-        done = self._submit(work, Kind.SHORT)
-        done.add_done_callback(_heard)
-        return done
-
     async def commit(self, done: "asyncio.Future[None]") -> None:
         """Commit one write that was put, and return when it succeeded or failed; the future holds which.
 

@@ -10,13 +10,12 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
 from fleetwright_agent.memory import spending
-from fleetwright_agent.memory.database import Database, MemoryUnusable
+from fleetwright_agent.memory.database import Database
 
 _log = logging.getLogger(__name__)
 _PICO: Final = Decimal(10) ** 12
@@ -44,6 +43,8 @@ class Line:
     owner: str
     task_id: str
     body: Any
+    call: str = ""
+    """The name of the call, where it was recorded before it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,53 +77,29 @@ class Ledger:
         self._database = database
         self._now = now
         self._life: int | None = None
-        self._open: set[str] = set()
-        """Calls that this process has begun."""
 
-    def open(self, call: str, line: Line) -> "asyncio.Future[None]":
-        """Record a call before it is made, with an estimate of its cost; the future is done when that is on disk.
-
-        Raises:
-            MemoryUnusable: The database is closed.
-        """
-        self._open.add(call)
-        row = (call, line.owner, line.task_id, json.dumps(line.body))
-        return self._database.start(lambda db: _open(db, row))
-
-    def close(self, call: str) -> None:
-        """The call has ended. Costs that were put before are committed no later than this."""
-        self._open.discard(call)
-        # A closed database keeps the record: it then holds no cost of the call either.
-        with suppress(MemoryUnusable):
-            self._database.put(lambda db: _close(db, call))
-
-    async def left_open(self) -> list[tuple[str, Line]]:
-        """Return the calls of former processes that never ended, each with the estimate of its cost.
-
-        Raises:
-            MemoryUnusable: They cannot be read.
-        """
-        query = "SELECT call, owner, task, body FROM open_calls ORDER BY call"
-        rows = await self._database.read(lambda db: db.execute(query).fetchall())
-        return [
-            (call, Line(owner, task, json.loads(body))) for call, owner, task, body in rows if call not in self._open
-        ]
-
-    def put(self, entry: Entry, line: Line, *, closing: str = "") -> None:
-        """Writes without being waited for; what is stored afterwards is stored after it.
-
-        Args: `closing` names a recorded call that this is the cost of; the record goes in the same transaction.
-        """
+    def put(self, entry: Entry, line: Line) -> "asyncio.Future[None]":
+        """Writes without being waited for; what is stored afterwards is stored after it."""
         at = self._now()
 
         def write(db: sqlite3.Connection) -> None:
-            if closing:
-                _close(db, closing)
             self._write(db, entry, at)
-            spending.add(db, line.owner, line.task_id, line.body)
+            body = {**line.body, "call": line.call} if line.call else line.body
+            spending.add(db, line.owner, line.task_id, body)
 
         writing = self._database.put(write, of=spending.name(line.owner, line.task_id))
         writing.add_done_callback(_written)
+        return writing
+
+    async def has_charged(self, owner: str, task_id: str, call: str) -> bool:
+        """Whether the bill of that task holds the cost of that call.
+
+        Raises:
+            MemoryUnusable: It cannot be read.
+        """
+        query = "SELECT body FROM spent WHERE owner=? AND task=?"
+        rows = await self._database.read(lambda db: db.execute(query, (owner, task_id)).fetchall())
+        return any(json.loads(body).get("call") == call for (body,) in rows)
 
     async def since(self, seconds: float) -> Sum:
         """Of all lives, from the hour that begins then."""
@@ -154,14 +131,6 @@ class Ledger:
             _ADD,
             (self._life, int(at) // _HOUR, entry.model, entry.purpose, entry.caller, *amounts),
         )
-
-
-def _open(db: sqlite3.Connection, row: tuple[str, str, str, str]) -> None:
-    db.execute("INSERT INTO open_calls (call, owner, task, body) VALUES (?,?,?,?)", row)
-
-
-def _close(db: sqlite3.Connection, call: str) -> None:
-    db.execute("DELETE FROM open_calls WHERE call = ?", (call,))
 
 
 def _written(writing: "asyncio.Future[None]") -> None:

@@ -55,9 +55,4 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_time ON sessions (owner, updated);
 """
 """What later conversations are told of earlier ones."""
-_OPEN: Final = """
-CREATE TABLE open_calls (
-  call TEXT NOT NULL PRIMARY KEY, owner TEXT NOT NULL, task TEXT NOT NULL, body TEXT NOT NULL) WITHOUT ROWID;
-"""
-"""Model calls that were begun and have not ended, each with an estimate of its cost."""
-SCHEMA: Final = (_FIRST, _USED, _TOLD, _OPEN)
+SCHEMA: Final = (_FIRST, _USED, _TOLD)

@@ -65,4 +65,4 @@ def usage_from(body: dict[str, Any]) -> Usage:
     """Return the usage that `body_of` has written."""
     cost = body["cost_usd"]
     known = {"cost_usd": None if cost is None else Decimal(cost), "purpose": Purpose(body["purpose"])}
-    return Usage(**{**body, **known})
+    return Usage(**{name: value for name, value in {**body, **known}.items() if name != "call"})

@@ -18,12 +18,12 @@ from uuid import uuid4
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.model import OtherModel, Price
 from fleetwright_agent.memory.ledger import Entry, Ledger, Line
+from fleetwright_agent.memory.open_calls import OpenCalls
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.bills import body_of, usage_from
 from fleetwright_agent.turn.budgets import Spent, Window, cheaper, exceeded, too_small, window
 from fleetwright_agent.turn.frames import Purpose, TurnRequest, Usage
 from fleetwright_agent.turn.prices import cost_usd
-from fleetwright_agent.turn.recording import sent_after
 
 if TYPE_CHECKING:
     # Not at run time: the status page knows the books before the first task has imported the loop.
@@ -55,9 +55,21 @@ class OverBudget(Exception):  # noqa: N818 - states a fact about the books, and 
 
 class Books:
     def __init__(
-        self, budgets: Sequence[Budget], ledger: Ledger, metrics: Metrics, *, now: Callable[[], float]
+        self,
+        budgets: Sequence[Budget],
+        ledger: Ledger,
+        metrics: Metrics,
+        *,
+        open_calls: OpenCalls | None = None,
+        now: Callable[[], float],
     ) -> None:
-        """`now` is in seconds since the epoch."""
+        """Args:
+        open_calls: Records calls before they are made; without it no interrupted call is charged.
+        now: Seconds since the epoch.
+        """
+        self._calls = open_calls
+        self._charging: set[str] = set()
+        """Recorded calls whose cost is on its way to the disk."""
         self._budgets = tuple(budgets)
         self._ledger = ledger
         self._metrics = metrics
@@ -101,44 +113,65 @@ class Books:
             self._running -= most
 
     @contextmanager
-    def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> Iterator[None]:
+    def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> Iterator[str]:
         """Record a call before it is made, until it has ended: if the process dies, the next one charges an estimate.
 
         Args: `tokens_in` is the size of the prompt; the estimate holds nothing for the answer.
+
+        Returns: The name of the call, for `charge`.
         """
         call = uuid4().hex
         cost = cost_usd(account.price, input_tokens=tokens_in, output_tokens=0)
         estimate = Usage(account.model, tokens_in, 0, cost_usd=cost, purpose=account.purpose, estimated=True)
-        recording = self._ledger.open(call, Line(turn.owner, turn.task_id, body_of(estimate)))
+        if self._calls is None:
+            yield ""
+            return
+        self._calls.begin(call, {"owner": turn.owner, "task": turn.task_id, "usage": body_of(estimate)})
         try:
-            with sent_after(recording):
-                yield
+            yield call
         finally:
-            self._ledger.close(call)
+            if call not in self._charging:
+                self._end(call)
 
     async def charge_interrupted(self) -> None:
         """Charge the estimates of calls that the end of a former process interrupted, each once.
 
         Raises:
-            MemoryUnusable: The records cannot be read.
+            MemoryUnusable: It cannot be read which of them were charged.
         """
-        found = await self._ledger.left_open()
-        for call, line in found:
-            self._put(usage_from(line.body), line.owner, line.task_id, closing=call)
-        if found:
+        interrupted = 0
+        try:
+            left = self._calls.left() if self._calls else {}
+        except OSError as error:
+            _log.error("it cannot be read which model calls were interrupted: %s", error)
+            return
+        for call, about in left.items():
+            owner, task_id = about["owner"], about["task"]
+            # The process may have ended after it had stored the cost.
+            if await self._ledger.has_charged(owner, task_id, call):
+                self._end(call)
+            else:
+                self._put(usage_from(about["usage"]), owner, task_id, call=call)
+                interrupted += 1
+        if interrupted:
             _log.warning(
                 "model calls were interrupted by the end of the last process; estimates are charged",
-                extra={"calls": len(found)},
+                extra={"calls": interrupted},
             )
 
-    def charge(self, message: "AIMessage", account: Account, turn: TurnRequest, *, estimated: bool = False) -> Usage:
-        """Counts one reply's tokens and money; the returned frame, the counters and the ledger always agree."""
+    def charge(
+        self, message: "AIMessage", account: Account, turn: TurnRequest, *, estimated: bool = False, call: str = ""
+    ) -> Usage:
+        """Counts one reply's tokens and money; the returned frame, the counters and the ledger always agree.
+
+        Args: `call` is its name, where it was recorded; `estimated` says that the provider did not count it.
+        """
         used = replace(usage_of(message, account), estimated=estimated)
-        self._put(used, turn.owner, turn.task_id)
+        self._put(used, turn.owner, turn.task_id, call=call)
         return used
 
-    def _put(self, used: Usage, owner: str, task_id: str, *, closing: str = "") -> None:
-        self._ledger.put(
+    def _put(self, used: Usage, owner: str, task_id: str, *, call: str = "") -> None:
+        writing = self._ledger.put(
             Entry(
                 model=used.model,
                 purpose=used.purpose.value,
@@ -149,9 +182,11 @@ class Books:
                 cache_write_tokens=used.cache_write_tokens,
                 usd=used.cost_usd,
             ),
-            Line(owner, task_id, body_of(used)),
-            closing=closing,
+            Line(owner, task_id, body_of(used), call),
         )
+        if call:
+            self._charging.add(call)
+            writing.add_done_callback(partial(self._charged, call))
         count(used, self._metrics)
         if used.cost_usd is not None:
             self._metrics.caller_cost_usd.labels(self._label(owner)).inc(float(used.cost_usd))
@@ -159,6 +194,20 @@ class Books:
         for each in self._windows.values():
             each.spent += spent
             self._tell(each)
+
+    def _charged(self, call: str, writing: "asyncio.Future[None]") -> None:
+        """The cost is on disk, or could not be stored; in that case the record stays for the next process."""
+        self._charging.discard(call)
+        if not writing.cancelled() and writing.exception() is None:
+            self._end(call)
+
+    def _end(self, call: str) -> None:
+        if self._calls is not None:
+            self._calls.end(call)
+
+    async def aclose(self) -> None:
+        if self._calls is not None:
+            self._calls.aclose()
 
     async def look(self) -> None:
         """Opens the windows that have begun, so that what is left shows without a call.

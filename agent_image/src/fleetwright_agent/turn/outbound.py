@@ -14,7 +14,6 @@ from fleetwright_agent.config.model import Endpoint, Header
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.telemetry.tracing import traceparent
 from fleetwright_agent.turn.failures import MissingKey, UntrustedAuthority
-from fleetwright_agent.turn.recording import on_disk
 
 _SOCKET_OPTIONS: Final = ((socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024),)
 """The event loop takes all that a socket holds before the client reads any of it. A model that is faster than its
@@ -43,7 +42,6 @@ class ModelTransport(httpx2.AsyncBaseTransport):
             request.headers[header.name] = self._value(header)
         if parent := traceparent():
             request.headers["traceparent"] = parent
-        await on_disk()
         return await self._current().handle_async_request(request)
 
     async def aclose(self) -> None:

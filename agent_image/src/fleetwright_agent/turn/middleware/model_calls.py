@@ -4,6 +4,7 @@ Every call is charged to the model that was asked, at that model's own price.
 """
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,6 +34,7 @@ from fleetwright_agent.turn.models import Chat
 from fleetwright_agent.turn.providers.ends import End, end_of
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
 _CHARACTERS = 4
 """Of a token, where nobody counts."""
@@ -93,10 +95,19 @@ class ModelCalls:
         account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
 
         async def once() -> Reply:
-            with self._books.recorded(account, context.request, tokens_in=_size(request)):
-                return await self._once(request, call, context, account)
+            with self._books.recorded(account, context.request, tokens_in=_size(request)) as name:
+                return await self._once(request, call, context, account, name)
 
-        reply = await self._tried(once, context, account, chat.endpoint.retries)
+        try:
+            reply = await self._tried(once, context, account, chat.endpoint.retries)
+        except ModelFailed as failed:
+            window = failed.failure.window
+            if window is not None and chat.endpoint.learn(window):
+                _log.warning(
+                    "the context window of the model is smaller than model.contextWindow",
+                    extra={"model": account.model, "configured": chat.endpoint.context_window, "learned": window},
+                )
+            raise
         self.choice.answered(context.thread, chat)
         return reply
 
@@ -116,16 +127,16 @@ class ModelCalls:
         size = partial(estimate, prompt)
 
         async def once() -> AIMessage:
-            with self._books.recorded(account, context.request, tokens_in=size()):
+            with self._books.recorded(account, context.request, tokens_in=size()) as name:
                 try:
                     reply: AIMessage = await traced(
                         lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
                     )
                 except asyncio.CancelledError:
-                    self._charge_estimate(size(), account, context, 0)
+                    self._charge_estimate(size(), account, context, 0, name)
                     raise
                 self._metrics.llm_calls.labels(account.model, "ok").inc()
-                self._charge(reply, size, account, context)
+                self._charge(reply, size, account, context, name)
                 return reply
 
         try:
@@ -157,7 +168,10 @@ class ModelCalls:
                 await self._sleep(wait)
         raise AssertionError("the loop returns or raises")
 
-    async def _once(self, request: Request, call: ModelCall, context: TurnContext, account: Account) -> Reply:
+    async def _once(
+        self, request: Request, call: ModelCall, context: TurnContext, account: Account, name: str
+    ) -> Reply:
+        """Args: `name` is that under which the call is recorded."""
         started = time.perf_counter()
         spoken_before = context.spoken
         context.spoken = False
@@ -189,7 +203,7 @@ class ModelCalls:
             # The provider has read the prompt, and is paid for it, whoever stops listening.
             cut = heard.characters or isinstance(broken, asyncio.CancelledError)
             if cut and spent(broken) is None:
-                self._charge_estimate(_size(request), account, context, heard.characters)
+                self._charge_estimate(_size(request), account, context, heard.characters, name)
             raise
         self._metrics.llm_latency.labels(account.model).observe(time.perf_counter() - started)
         self._metrics.llm_calls.labels(account.model, "ok").inc()
@@ -199,22 +213,26 @@ class ModelCalls:
         told_apart(message, request.state["messages"])
         if end_of(message.response_metadata) is End.LIMIT:
             self._metrics.llm_cut_answers.labels(account.model).inc()
-        self._charge(message, partial(_size, request), account, context)
+        self._charge(message, partial(_size, request), account, context, name)
         return reply
 
-    def _charge(self, reply: AIMessage, size: Callable[[], int], account: Account, context: TurnContext) -> None:
+    def _charge(
+        self, reply: AIMessage, size: Callable[[], int], account: Account, context: TurnContext, name: str
+    ) -> None:
         """Args: `size` tells that of the prompt in tokens, for a provider that never does."""
         if not reply.usage_metadata and self._books.has_budgets:
-            self._charge_estimate(size(), account, context, len(reply.text))
+            self._charge_estimate(size(), account, context, len(reply.text), name)
         else:
-            context.emit(self._books.charge(reply, account, context.request))
+            context.emit(self._books.charge(reply, account, context.request, call=name))
 
-    def _charge_estimate(self, tokens_in: int, account: Account, context: TurnContext, characters: int) -> None:
+    def _charge_estimate(
+        self, tokens_in: int, account: Account, context: TurnContext, characters: int, name: str
+    ) -> None:
         """For a call of which the provider did not say what it used."""
         tokens_out = -(-characters // _CHARACTERS)
         usage = UsageMetadata(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
         message = AIMessage("", usage_metadata=usage)
-        context.emit(self._books.charge(message, account, context.request, estimated=True))
+        context.emit(self._books.charge(message, account, context.request, estimated=True, call=name))
 
 
 def _itself(reply: AIMessage) -> AIMessage:
