@@ -12,6 +12,7 @@ from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.layout import Layout
+from fleetwright_agent.logs import LogLevel
 from fleetwright_agent.memory import knowledge, learned_skills, open_calls, schema, sessions
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.ledger import Ledger
@@ -324,6 +325,7 @@ def _parts(
         card=common.card,
         extended=common.extended,
         compaction=common.compaction,
+        log_level=LogLevel(common.layout.log_level_file),
         reachability=Reachability(common.config.mcp_servers, denied=common.config.denied_ranges),
         offers=common.offers,
         plugins=common.plugins,

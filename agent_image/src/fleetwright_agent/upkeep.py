@@ -98,6 +98,7 @@ class Upkeep:
         """Tries each part in each round, whatever became of the others and of the rounds before."""
         while True:
             for part in (
+                self._parts.log_level.look,
                 self._live,
                 self._parts.runs.settle,
                 self._waiting.expire,

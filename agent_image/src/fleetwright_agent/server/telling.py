@@ -37,6 +37,7 @@ from fleetwright_agent.turn.frames import (
     ToolEnd,
     ToolStart,
     Usage,
+    Waiting,
 )
 from fleetwright_agent.wires import attach, data_part, typed_part
 
@@ -150,6 +151,8 @@ class Telling:
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
             case Fallback():
                 self._progress("The model did not answer; another one goes on.", frame)
+            case Waiting(sentence, seconds):
+                self._progress(f"{sentence} It is asked again in {seconds:.0f} s.")
             case CompactionStart(tokens_before=tokens):
                 self._progress(f"Compacting the conversation of {tokens} tokens.")
             case CompactionEnd():

@@ -37,6 +37,7 @@ _KEY_WORDS: Final = "API key not valid"
 _CREDIT_WORDS: Final = "credit balance is too low"
 """Anthropic's 402 is a 400."""
 _LONGEST_WAIT = 60.0
+_MOST_OF_TEXT: Final = 500
 _RATE_WAIT: Final = 5.0
 """Seconds, of a provider that does not say when its rate has room again (T-07)."""
 _CLIENTS: Final = {"openai", "anthropic"}
@@ -89,6 +90,15 @@ def classify(error: BaseException) -> Failure | None:
 def spent(error: BaseException) -> AIMessage | None:
     """What a failed call used up, where the provider said so."""
     return next((cause.spent for cause in _causes(error) if isinstance(cause, MalformedToolCall)), None)
+
+
+def provider_text(error: BaseException) -> str:
+    """Return what the provider itself said of a failed call, for the log; at most 500 characters."""
+    for cause in _causes(error):
+        if _known(cause) is not None:
+            said = getattr(cause, "message", None) or str(cause)
+            return " ".join(str(said).split())[:_MOST_OF_TEXT]
+    return ""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -65,6 +65,15 @@ class Fallback:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call of the model failed and is made again after a while."""
+
+    sentence: str
+    """Why, for the caller."""
+    seconds: float
+
+
 class Purpose(StrEnum):
     ANSWER = "answer"
     SUMMARY = "summary"
@@ -163,6 +172,7 @@ Frame = (
     | ToolStart
     | ToolEnd
     | Fallback
+    | Waiting
     | Usage
     | PeerCost
     | CompactionStart

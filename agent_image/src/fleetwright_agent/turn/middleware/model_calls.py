@@ -23,8 +23,8 @@ from fleetwright_agent.turn.books import Account, Books, OverBudget
 from fleetwright_agent.turn.characters import Whole
 from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.failures import Failure, classify, spent
-from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed
+from fleetwright_agent.turn.failures import Failure, classify, provider_text, spent
+from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed, Waiting
 from fleetwright_agent.turn.identities import told_apart
 from fleetwright_agent.turn.middleware.budgeted import refuse
 from fleetwright_agent.turn.middleware.chat_span import traced
@@ -39,6 +39,8 @@ _OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
 _CHARACTERS = 4
 """Of a token, where nobody counts."""
 _LONGEST_BACKOFF = 30.0
+_WORTH_TELLING = 1.0
+"""Seconds of a wait that callers are told of."""
 
 
 @dataclass(slots=True)
@@ -160,11 +162,15 @@ class ModelCalls:
                     context.emit(self._books.charge(message, account, context.request))
                 wait = backoff(attempt, failure.retry_after)
                 impatient = context.patience is not None and wait > context.patience
-                if not failure.transient or attempt > retries or impatient:
+                again = failure.transient and attempt <= retries and not impatient
+                _tell_failed(account.model, failure, error, attempt=attempt, wait=wait if again else None)
+                if not again:
                     raise ModelFailed(failure, account.model) from error
                 if context.spoken and account.purpose is Purpose.ANSWER:
                     context.emit(Reset(failure.reason))
                     context.spoken = False
+                if wait >= _WORTH_TELLING and not context.silent:
+                    context.emit(Waiting(failure.message, wait))
                 await self._sleep(wait)
         raise AssertionError("the loop returns or raises")
 
@@ -233,6 +239,15 @@ class ModelCalls:
         usage = UsageMetadata(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
         message = AIMessage("", usage_metadata=usage)
         context.emit(self._books.charge(message, account, context.request, estimated=True, call=name))
+
+
+def _tell_failed(model: str, failure: Failure, error: Exception, *, attempt: int, wait: float | None) -> None:
+    """Log a failed call with the provider's own text. Args: `wait` is the time to the next attempt, if there is one."""
+    about = {"model": model, "reason": failure.reason, "attempt": attempt, "provider": provider_text(error)}
+    if wait is None:
+        _log.warning("a call of the model failed", extra=about)
+    else:
+        _log.warning("a call of the model is made again", extra={**about, "waitSeconds": round(wait, 1)})
 
 
 def _itself(reply: AIMessage) -> AIMessage:
