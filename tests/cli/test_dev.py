@@ -356,11 +356,6 @@ def test_an_agent_that_offers_push_has_a_key_of_its_own_here_and_may_notify_this
 
 OWN = {"name": "big", "baseURL": "https://big.example.com", "provider": "Anthropic", "apiKeySecretRef": {"name": "k"}}
 OTHER = {"name": "spare", "baseURL": "https://spare.example", "contextWindow": 9000, "price": {"inputPerMillion": "1"}}
-    "name": "spare",
-    "baseURL": "https://spare.example",
-    "contextWindow": 9000,
-    "price": {"inputPerMillion": "1"},
-}
 SMALL = {"name": "small", "contextWindow": 5000, "price": {"inputPerMillion": "1"}}
 LINED = {"spec": {"model": {**OWN, "fallbacks": [OTHER, {"name": "next"}], "auxiliary": SMALL}}}
 KEYED = {"apiKeySecretRef": {"name": "provider", "key": "api-key"}}
