@@ -92,7 +92,7 @@ class Application:
             self._ready()
 
     async def _become_ready(self) -> None:
-        """Wait until every interrupted task either goes on or has ended."""
+        """Wait until every recovered task has resumed or ended."""
         await self._upkeep.decided()
         self._ready()
 

@@ -73,7 +73,7 @@ class Upkeep:
             _logger.warning("tasks were running when the last process ended", extra={"tasks": len(keys)})
 
     async def decided(self) -> None:
-        """Wait until every recovered task either goes on or has ended."""
+        """Wait until every recovered task has resumed or ended."""
         await self._parts.runs.decided(_DECISION_SECONDS)
 
     async def _charge_interrupted(self) -> None:

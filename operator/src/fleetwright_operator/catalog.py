@@ -41,7 +41,7 @@ class Catalog:
         return self.models.get(self.entry(model), ModelDefaults())
 
     def entry(self, model: str) -> str:
-        """Return the name of the entry that describes the model: its own, or its family's; empty where there is none.
+        """Return the name of the entry for the model or for its family, or an empty text.
 
         A family is the whole name without a date at its end, so that `gpt-4o-audio` never counts as `gpt-4o`.
         """

@@ -103,7 +103,7 @@ def _conflict(outcome: Outcome) -> list[Condition]:
 
 
 def _unsaid(outcome: Outcome) -> list[Condition]:
-    """What nobody has said of the models."""
+    """Conditions for missing facts about the models."""
     found = {MODEL_UNPRICED: outcome.unpriced, MODEL_ASSUMED: outcome.assumed}
     return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
 

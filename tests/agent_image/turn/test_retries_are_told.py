@@ -1,4 +1,4 @@
-"""A call of the model that fails: the log has the provider's own words, and a caller hears of a wait."""
+"""Failed model calls: the log has the provider's own text, and callers get a status message for a wait."""
 
 import pytest
 from starlette.applications import Starlette

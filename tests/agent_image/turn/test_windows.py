@@ -1,4 +1,4 @@
-"""What a provider says of its window when a prompt is too long: the agent learns it, and says so in the log."""
+"""The context window that a provider names in an overflow: the agent adopts it, and logs it."""
 
 import pytest
 from starlette.applications import Starlette

@@ -59,7 +59,7 @@ class Endpoint(Part):
     proxy_url: str | None = Field(default=None, max_length=2048)
     context_window: int = Field(gt=0)
     context_window_assumed: bool = False
-    """Whether the window is a guess, because neither the spec nor the catalog describes the model."""
+    """The window is a guess, because neither the spec nor the catalog describes the model."""
     max_output_tokens: int = Field(gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
     extra_body: dict[str, Any] = Field(default_factory=dict)

@@ -92,7 +92,7 @@ class Ledger:
         return writing
 
     async def has_charged(self, owner: str, task_id: str, call: str) -> bool:
-        """Whether the bill of that task holds the cost of that call.
+        """Return whether the stored usage of that task holds the cost of that call.
 
         Raises:
             MemoryUnusable: It cannot be read.

@@ -25,7 +25,7 @@ class OpenCalls:
         self._left: dict[str, Any] | None = None
 
     def begin(self, call: str, about: Any) -> None:
-        """Record a call; one that cannot be recorded is made all the same, and the log says so."""
+        """Record a call. If the file cannot be written, the log has an error and the call is made."""
         line = self._running[call] = _line({"call": call, "about": about})
         try:
             os.write(self._opened(), line)

@@ -115,7 +115,7 @@ class Sessions:
 
         Rows of this owner whose commit is pending are read as well.
 
-        Of each session the newest exchange before the earlier ones of any: one long conversation hides no other.
+        The newest exchange of each session comes before the earlier exchanges of any session.
         """
         condition = f"owner=? AND context<>? ORDER BY updated DESC LIMIT {_NEWEST}"
         sessions = await self._database.look(lambda db: [*_read(db, condition, owner, context_id)], of=_name(owner))

@@ -41,7 +41,7 @@ class Card:
     required: frozenset[str] = frozenset()
     """Those of them without which nobody is answered."""
     streaming: bool = False
-    """Whether the card offers streams."""
+    """The card offers streams."""
 
     def message(self) -> AgentCard:
         """What of it the protocol's own version knows."""

@@ -120,7 +120,7 @@ def _extend(known: Artifact, piece: Artifact) -> None:
 
 
 def continues(last: Part, following: Part) -> bool:
-    """Return whether the text of one part goes on in the next."""
+    """Return whether the following part continues the text of the last one."""
     return (
         last.HasField("text")
         and following.HasField("text")

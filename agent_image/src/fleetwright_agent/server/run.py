@@ -68,7 +68,7 @@ class Run:
 
     @property
     def decided(self) -> asyncio.Event:
-        """An event: the run either goes on with the work of a former process, or ends."""
+        """An event that is set once recovered work has resumed or ended."""
         return self._pulse.decided
 
     def stop(self, outcome: Outcome) -> None:

@@ -166,7 +166,7 @@ class Runs:
         return goes_on
 
     async def decided(self, seconds: float) -> None:
-        """Wait until every recovered task either goes on or has ended, at most for this many seconds.
+        """Wait until every recovered task has resumed or ended, at most for this many seconds.
 
         Only the first task of each conversation is awaited, because the others run after it.
         """

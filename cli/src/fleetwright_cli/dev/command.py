@@ -76,7 +76,7 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
 
 
 def _private(state: Path) -> None:
-    """What this run and its processes write is for this user alone, as are the databases of former runs."""
+    """Make new files and existing databases readable by this user alone."""
     os.umask(0o077)
     for path in state.rglob("*.db*"):
         path.chmod(0o600)

@@ -89,7 +89,7 @@ def _minimal(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def card_config_map(owner: Owner, agent: Agent, card: ServedCard) -> Manifest:
-    """What a running agent reads again when it changes: its cards, and the level of its log."""
+    """The ConfigMap that a running agent watches: its cards, and the level of its log."""
     head = manifest("v1", "ConfigMap", name=names.agent_card(owner.name), owner=owner)
     extended = {names.EXTENDED_CARD_KEY: card.extended} if card.extended else {}
     level = agent["spec"].get("logging", {}).get("level")

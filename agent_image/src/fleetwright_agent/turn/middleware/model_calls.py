@@ -40,7 +40,7 @@ _CHARACTERS = 4
 """Of a token, where nobody counts."""
 _LONGEST_BACKOFF = 30.0
 _WORTH_TELLING = 1.0
-"""Seconds of a wait that callers are told of."""
+"""The shortest wait, in seconds, for which callers get a status message."""
 
 
 @dataclass(slots=True)
