@@ -47,12 +47,13 @@ class LogLevel:
         self._file = Watched(path, _level)
         self._logger = logger
         self._usual = logger.level
+        self._wanted: int | None = None
 
     async def look(self) -> None:
         """Take over what the file says now."""
         wanted, _ = self._file.read()
-        level = self._usual if wanted is None else wanted
-        if level != self._logger.level:
+        if wanted != self._wanted:
+            self._wanted, level = wanted, self._usual if wanted is None else wanted
             self._logger.setLevel(level)
             self._logger.log(
                 max(level, logging.WARNING), "the log level is %s now", logging.getLevelName(level).lower()
