@@ -41,7 +41,7 @@ bench-operator: env ## The operator beside a bare client (PARTS=latency,burst,�
 bench-agent: env ## The agent's server beside a bare one of the a2a-sdk (PARTS=start,rates,… for some)
 	@$(PYTHON) -m tests.bench.agent_bench $(if $(PARTS),--parts $(PARTS))
 
-bench-turn: env ## What a turn costs beside its model: durability, recall, first token, prompt, compaction, memory (PARTS=durable,… for some)
+bench-turn: env ## What a turn costs beside its model: durability, recall, first token, prompt, compaction, memory, long answers (PARTS=durable,… for some)
 	@$(PYTHON) -m tests.bench.turn_bench $(if $(PARTS),--parts $(PARTS))
 
 bench-compaction: env ## Compaction beside LangChain's and deepagents', on the same fixtures (QUICK=1 for small samples, SEED=… for others)

@@ -1,6 +1,6 @@
 """`make bench-turn`: what the loop, the memory and the prompt cost beside the model, in one run.
 
-    python -m tests.bench.turn_bench [--parts durable,recall,first_token,prompt,compaction,memory]
+    python -m tests.bench.turn_bench [--parts durable,recall,first_token,prompt,compaction,memory,long_answers]
 
 Says what it measured and ends with 0, whether the bars hold or not.
 """
@@ -17,7 +17,7 @@ from tests.bench.table import tell
 
 from fleetwright_agent.server import garbage
 
-PARTS = ("durable", "recall", "first_token", "prompt", "compaction", "memory")
+PARTS = ("durable", "recall", "first_token", "prompt", "compaction", "memory", "long_answers")
 
 
 def main() -> None:

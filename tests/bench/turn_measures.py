@@ -27,6 +27,7 @@ from tests.bench.echo.served import TOKEN, Served
 from tests.bench.echo.wire import Wire, message
 from tests.bench.table import Row
 from tests.bench.turn import loops
+from tests.bench.turn.model import PIECES
 
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.memory import schema
@@ -178,11 +179,13 @@ class _talking:  # noqa: N801 - read as a context manager
     """An agent as it is shipped, on a model server beside it."""
 
     folder: Path
+    pieces: int = PIECES
+    """The number of pieces in each answer of the model."""
 
     async def __aenter__(self) -> tuple[Served, Served]:
         self._stack = AsyncExitStack()
         port = served.free_port()
-        words = [sys.executable, "-m", "tests.bench.turn.model", str(port)]
+        words = [sys.executable, "-m", "tests.bench.turn.model", str(port), str(self.pieces)]
         model = await self._stack.enter_async_context(Served(words, port, port))
         agent = served.shipped(python_of("agent"), self.folder, model=f"http://127.0.0.1:{port}/v1")
         return model, await self._stack.enter_async_context(agent)
@@ -333,3 +336,29 @@ async def memory(folder: Path) -> list[Row]:
         Row("memory when idle, as PSS", before / 1024, "MiB"),
         Row("… after the first task, as PSS", after / 1024, "MiB", 150.0),
     ]
+
+
+_LONG_ANSWERS = 20
+_LONG_WORDS = 30_000
+
+
+async def long_answers(folder: Path, *, answers: int = _LONG_ANSWERS, words: int = _LONG_WORDS) -> list[Row]:
+    """Long answers that are streamed at the same time, and the resident memory of the agent meanwhile."""
+    async with _talking(folder, pieces=words) as (_, agent):
+        # One answer first: what the first task imports belongs to no piece.
+        await _whole(agent.port)
+        before = agent.rss_bytes()
+        await asyncio.gather(*(_whole(agent.port) for _ in range(answers)))
+        peak = agent.rss_bytes(peak=True)
+    pieces = answers * words
+    return [
+        Row(f"{answers} answers of {words:,} words at a time, peak RSS", peak / 2**20, "MiB", 256.0),
+        Row("… more than before them, for each piece", max(0, peak - before) / pieces, "B", 200.0),
+    ]
+
+
+async def _whole(port: int) -> None:
+    """Read a stream to its end."""
+    async with Wire(port, TOKEN) as wire:
+        async for _ in wire.stream(message("Tell me.", method="SendStreamingMessage")):
+            pass

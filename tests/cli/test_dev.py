@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ import pytest
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.mounted import load
 from fleetwright_agent.server.push.seal import parse_keys
-from fleetwright_cli.dev.conversation import total
+from fleetwright_cli.dev.conversation import Reply, total
+from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts
 from fleetwright_cli.dev.layout import Ports, agent_files, read_skills, token_names
 from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes
-from fleetwright_cli.dev.provider import Provider, provider_from, with_provider
+from fleetwright_cli.dev.provider import Provider, provider_from, substitutions, with_provider
 from fleetwright_operator.catalog import Catalog
 
 ROOT = Path(__file__).parents[2]
@@ -239,6 +241,10 @@ def test_a_fleet_answers_follows_its_folder_and_leaves_nothing_running(quickstar
     said = _say(state, "support", "My parrot is called Ida.", "--context", "c1")
     assert said.returncode == 0, said.stderr
     assert "[completed;" in said.stdout
+    databases = [path for path in state.rglob("*.db*") if path.is_file()]
+    assert databases
+    assert {path.stat().st_mode & 0o777 for path in databases} == {0o600}
+    assert re.search(r"agent support: model \S+ .*is answered by the offline model at http://127.0.0.1", output())
 
     agents = folder / "agents.yaml"
     agents.write_text(agents.read_text().replace("You are the support desk", "You are the night desk"))
@@ -346,3 +352,79 @@ def test_an_agent_that_offers_push_has_a_key_of_its_own_here_and_may_notify_this
     push = load(layout).push
     assert (push.allowed_hosts[0].host, push.allowed_hosts[0].port) == ("127.0.0.1", 9000)
     assert len(parse_keys(layout.secret(push.key_file).read_bytes())) == 1
+
+
+OWN = {"name": "big", "baseURL": "https://big.example.com", "provider": "Anthropic", "apiKeySecretRef": {"name": "k"}}
+OTHER = {"name": "spare", "baseURL": "https://spare.example", "contextWindow": 9000, "price": {"inputPerMillion": "1"}}
+SMALL = {"name": "small", "contextWindow": 5000, "price": {"inputPerMillion": "1"}}
+LINED = {"spec": {"model": {**OWN, "fallbacks": [OTHER, {"name": "next"}], "auxiliary": SMALL}}}
+KEYED = {"apiKeySecretRef": {"name": "provider", "key": "api-key"}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "own", "fallbacks", "auxiliary"),
+    [
+        pytest.param(
+            Provider("http://o"),
+            {"name": "big", "baseURL": "http://o"},
+            [{**OTHER, "baseURL": "http://o"}, {"name": "next", "baseURL": "http://o"}],
+            SMALL,
+            id="the offline model, under every name",
+        ),
+        pytest.param(
+            Provider("http://real", "m", "k"),
+            {"name": "m", "baseURL": "http://real", **KEYED},
+            [
+                {"name": "m", "baseURL": "http://real", "contextWindow": 9000, **KEYED},
+                {"name": "m", "baseURL": "http://real", **KEYED},
+            ],
+            {"name": "m", "contextWindow": 5000},
+            id="a real provider",
+        ),
+    ],
+)
+def test_fallbacks_and_auxiliary_keep_their_structure_at_the_substituted_provider(provider, own, fallbacks, auxiliary):
+    model = with_provider(LINED, provider)["spec"]["model"]
+    assert model.pop("fallbacks") == fallbacks
+    assert model.pop("auxiliary") == auxiliary
+    assert model == own
+
+
+def test_every_substitution_is_one_line():
+    assert substitutions(LINED, Provider("http://o")) == [
+        "model big at https://big.example.com is answered by the offline model at http://o",
+        "model.fallbacks[0] spare at https://spare.example is answered by the offline model at http://o",
+        "model.fallbacks[1] next at https://big.example.com is answered by the offline model at http://o",
+        "model.auxiliary small at https://big.example.com is answered by the offline model at http://o",
+    ]
+
+
+def test_declared_hosts_are_named_and_left_out():
+    servers = {
+        "away": {"spec": {"remote": {"url": "https://tools.example.com/mcp"}}},
+        "near": {"spec": {"remote": {"url": "http://127.0.0.1:9/mcp"}}},
+        "own": {"spec": {"workload": {}}},
+    }
+    spec = {
+        "mcpServers": [{"name": name} for name in servers],
+        "telemetry": {"otlp": {"endpoint": "https://traces.example.com"}},
+    }
+    assert declared_hosts({"spec": spec}, servers) == {
+        "mcpServers[away]": "https://tools.example.com/mcp",
+        "telemetry": "https://traces.example.com",
+    }
+    left = without_declared_hosts({"spec": spec}, servers)["spec"]
+    assert left == {"mcpServers": [{"name": "near"}, {"name": "own"}]}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "cost", "said"),
+    [
+        pytest.param((3, 4), Decimal("0.5"), "3 tokens in, 4 out, 0.5 USD", id="a price"),
+        pytest.param((3, 4), None, "3 tokens in, 4 out, no price", id="no price"),
+        pytest.param((0, 0), None, "0 tokens in, 0 out, no cost", id="nothing used"),
+    ],
+)
+def test_no_price_is_said_only_where_there_is_none(tokens, cost, said):
+    reply = Reply(state="completed", text="", input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=cost)
+    assert reply.spent == f"completed; {said}"

@@ -175,6 +175,8 @@ def _mounted_files(golden: str) -> Iterator[Path]:
         yield from (below / item["path"] for item in source.get("items", ()))
         if source.get("secretName") == secret["metadata"]["name"]:
             yield from (below / key for key in secret["data"])
+        if mount["name"] == "card":
+            yield from (below / key for key in one(golden, "ConfigMap", "-card")["data"])
 
 
 def test_the_tool_of_a_peer_has_one_name_on_both_sides(tmp_path):

@@ -27,7 +27,7 @@ INVALID = [
         id="the cloud's metadata as a model",
     ),
     pytest.param(
-        {"model": {**MODEL, "maxOutputTokens": 200_000}},
+        {"model": {**MODEL, "contextWindow": 128_000, "maxOutputTokens": 200_000}},
         "ModelLimits",
         "below the context window",
         id="no room to read",
@@ -63,6 +63,7 @@ INVALID = [
         for spec, field, word, words in (
             ({"network": {"policy": "managed"}}, "network.policy", "managed", "Managed, None"),
             ({"a2a": {"publicCard": "minimal"}}, "a2a.publicCard", "minimal", "Full, Minimal"),
+            ({"logging": {"level": "loud"}}, "logging.level", "loud", "debug, info, warning, error"),
             ({"a2a": {"dialects": ["1.0", "2.0"]}}, "a2a.dialects", "2.0", "1.0, 0.3, 0.1"),
             (
                 {"allowedCallers": {"namespaces": {"from": "same"}}},

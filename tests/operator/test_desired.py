@@ -316,7 +316,16 @@ def test_a_card_that_tells_strangers_little_has_an_extended_one_for_callers(full
         assert card["capabilities"]["extendedAgentCard"] is True
         assert card["signatures"]
     (volume,) = [each for each in children.template["spec"]["volumes"] if each["name"] == "card"]
-    assert [item["path"] for item in volume["configMap"]["items"]] == ["agent-card.json", "extended-agent-card.json"]
+    assert "items" not in volume["configMap"], "every key is a file, also the level of the log that comes later"
+
+
+def test_a_log_level_changes_the_card_config_map_and_no_revision(full, priced):
+    louder = replace(full, agent=_with(full.agent, logging={"level": "debug"}))
+    before, after = agent_children(full, priced), agent_children(louder, priced)
+    assert (before.rendered.revision, before.template_hash) == (after.rendered.revision, after.template_hash)
+    changed = [new for old, new in zip(before.manifests, after.manifests, strict=True) if old != new]
+    assert [(each["kind"], each["metadata"]["name"]) for each in changed] == [("ConfigMap", "poet-card")]
+    assert changed[0]["data"]["log-level"] == "debug"
 
 
 def _with(agent, **spec):

@@ -4,7 +4,7 @@ import pytest
 
 from fleetwright_operator.catalog import parse_catalog
 from fleetwright_operator.desired.egress import egress_routes
-from fleetwright_operator.desired.models import models_config, unpriced
+from fleetwright_operator.desired.models import assumed, models_config, unpriced
 from fleetwright_operator.desired.references import file_references
 
 PRICE = {"inputPerMillion": "1", "outputPerMillion": "2"}
@@ -114,3 +114,69 @@ async def test_an_unpriced_model_is_a_condition_until_it_has_a_price(world, api,
     api.put({**body, "spec": {**body["spec"], "model": {"name": "m", "baseURL": OWN["baseURL"], "price": PRICE}}})
     await world.settle()
     assert "ModelUnpriced" not in world.conditions("Agent", "poet")
+
+
+FAMILIES = parse_catalog({"models": {"mini": {"contextWindow": 90_000, "price": PRICE}, "mini-2024-01-01": {}}})
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "is_priced"),
+    [
+        pytest.param("mini", 90_000, True, id="its own entry"),
+        pytest.param("mini-2024-07-18", 90_000, True, id="a date with dashes"),
+        pytest.param("mini-20240718", 90_000, True, id="a date without"),
+        pytest.param("mini@20240718", 90_000, True, id="a date behind an at sign"),
+        pytest.param("mini-0613", 90_000, True, id="month and day"),
+        pytest.param("mini-2024-01-01", 16_384, False, id="an entry of that date wins"),
+        pytest.param("mini-audio", 16_384, False, id="another word"),
+        pytest.param("mini-audio-2024-07-18", 16_384, False, id="another word and a date"),
+        pytest.param("mini-2024-13-18", 16_384, False, id="no month"),
+        pytest.param("mini-7024", 16_384, False, id="no date"),
+        pytest.param("mini-", 16_384, False, id="nothing behind the dash"),
+    ],
+)
+def test_a_dated_name_takes_window_and_price_of_its_family(name, window, is_priced):
+    made = models_config({"model": {"name": name, "baseURL": OWN["baseURL"]}}, FAMILIES)
+    assert (made["contextWindow"], "price" in made) == (window, is_priced)
+
+
+@pytest.mark.parametrize(
+    ("model", "window"),
+    [
+        pytest.param({}, 16_384, id="neither spec nor catalog"),
+        pytest.param({"contextWindow": 5000}, 5000, id="the spec says it"),
+        pytest.param({"maxOutputTokens": 32_000}, 64_000, id="long answers still fit"),
+    ],
+)
+def test_the_window_of_an_unknown_model_is_a_small_guess_that_the_runtime_knows_of(model, window):
+    made = models_config({"model": {"name": "m", "baseURL": OWN["baseURL"], **model}}, CATALOG)
+    assert made["contextWindow"] == window
+    assert made.get("contextWindowAssumed", False) == ("contextWindow" not in model)
+
+
+async def test_an_unknown_window_is_a_condition_until_the_spec_says_it(world, api, objects):
+    api.put(objects.agent(model={"name": "m", "baseURL": OWN["baseURL"], "price": PRICE}))
+    await world.start()
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "poet")["ModelAssumed"]
+    assert (status, reason) == ("True", "WindowUnknown")
+    assert message.endswith("set spec.model.contextWindow")
+    body = api.find("Agent", "poet")
+    known = {"name": "m", "baseURL": OWN["baseURL"], "price": PRICE, "contextWindow": 9000}
+    api.put({**body, "spec": {**body["spec"], "model": known}})
+    await world.settle()
+    assert "ModelAssumed" not in world.conditions("Agent", "poet")
+
+
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [
+        pytest.param({}, "window and price", id="both"),
+        pytest.param({"contextWindow": 9000}, "price", id="the price"),
+        pytest.param({"contextWindow": 9000, "price": PRICE}, None, id="nothing"),
+    ],
+)
+def test_a_dated_name_says_what_it_takes_of_its_family(model, takes):
+    found = assumed({"model": {"name": "mini-2024-07-18", "baseURL": OWN["baseURL"], **model}}, FAMILIES)
+    wanted = f"spec.model: 'mini-2024-07-18' is not in the catalog and takes the {takes} of 'mini'"
+    assert (found and (found.reason, found.message)) == (None if takes is None else ("FamilyAssumed", wanted))

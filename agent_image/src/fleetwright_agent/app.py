@@ -12,9 +12,11 @@ from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory import knowledge, learned_skills, schema, sessions
+from fleetwright_agent.logs import LogLevel
+from fleetwright_agent.memory import knowledge, learned_skills, open_calls, schema, sessions
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.ledger import Ledger
+from fleetwright_agent.memory.open_calls import OpenCalls
 from fleetwright_agent.memory.spending import Spending
 from fleetwright_agent.memory.volume import Volume
 from fleetwright_agent.metrics import Metrics
@@ -144,7 +146,13 @@ def _common(
         clock=clock,
         metrics=metrics,
         trail=audit_trail(config, layout, metrics, clock),
-        books=Books(config.budgets, Ledger(conversations, now=clock.now), metrics, now=clock.now),
+        books=Books(
+            config.budgets,
+            Ledger(conversations, now=clock.now),
+            metrics,
+            open_calls=OpenCalls(layout.memory / open_calls.FILE),
+            now=clock.now,
+        ),
         conversations=conversations,
         knowledge=knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=clock.now),
         skills=learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=clock.now),
@@ -317,6 +325,7 @@ def _parts(
         card=common.card,
         extended=common.extended,
         compaction=common.compaction,
+        log_level=LogLevel(common.layout.log_level_file),
         reachability=Reachability(common.config.mcp_servers, denied=common.config.denied_ranges),
         offers=common.offers,
         plugins=common.plugins,

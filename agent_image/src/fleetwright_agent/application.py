@@ -49,10 +49,20 @@ class Application:
     async def start(self) -> None:
         """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
         self.heartbeat.begin()
+        self._tell_assumed()
         if await self._opened():
             await self._begin()
         else:
             self._beside(self._open_later())
+
+    def _tell_assumed(self) -> None:
+        own = self._parts.config.model
+        for model in (own, *own.fallbacks):
+            if model.context_window_assumed:
+                _logger.warning(
+                    "the context window of the model is not known; set model.contextWindow",
+                    extra={"model": model.name, "assumed": model.context_window},
+                )
 
     async def _opened(self) -> bool:
         try:
@@ -80,6 +90,18 @@ class Application:
         self._beside(self._parts.reachability.watch())
         if self._parts.pushes:
             self._beside(self._parts.pushes.run())
+        if len(self._parts.runs):
+            # Beside the start: the operations door answers meanwhile.
+            self._beside(self._become_ready())
+        else:
+            self._ready()
+
+    async def _become_ready(self) -> None:
+        """Wait until every recovered task has resumed or ended."""
+        await self._upkeep.decided()
+        self._ready()
+
+    def _ready(self) -> None:
         if not self._leaving:
             self._waiting_for = None
 
@@ -107,7 +129,7 @@ class Application:
         pushes = (parts.pushes,) if parts.pushes else ()
         in_order = (
             *(*pushes, parts.turns, parts.plugins, parts.tracing, parts.stores.knowledge, parts.stores.skills),
-            *(parts.conversations, parts.trail, parts.log),
+            *(parts.conversations, parts.books, parts.trail, parts.log),
         )
         # What breaks at its end keeps nothing open that comes after it, and is told.
         async with AsyncExitStack() as ending:

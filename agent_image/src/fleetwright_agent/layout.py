@@ -29,6 +29,10 @@ class Layout(BaseModel):
         return self.configuration / "card/extended-agent-card.json"
 
     @property
+    def log_level_file(self) -> Path:
+        return self.configuration / "card/log-level"
+
+    @property
     def auth(self) -> Path:
         return self.configuration / "auth"
 

@@ -9,10 +9,13 @@ import logging
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 from fleetwright_agent.security.redaction import Redactor
+from fleetwright_agent.server.watched import Watched
 
+_OURS: Final = logging.getLogger("fleetwright_agent")
 LEVELS: Final = ("debug", "info", "warning", "error")
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
 # It repeats what callers sent when it is wrong; refusals are told to the caller and counted.
@@ -37,10 +40,42 @@ class JsonLines(logging.Formatter):
         return json.dumps(self._redact(line), ensure_ascii=False, default=str)
 
 
+class LogLevel:
+    """The level of our own loggers, as a mounted file says it; without the file that of the process's start."""
+
+    def __init__(self, path: Path, *, logger: logging.Logger = _OURS) -> None:
+        self._file = Watched(path, _level)
+        self._logger = logger
+        self._usual = logger.level
+        self._wanted: int | None = None
+
+    async def look(self) -> None:
+        """Take over what the file says now."""
+        wanted, _ = self._file.read()
+        if wanted != self._wanted:
+            self._wanted, level = wanted, self._usual if wanted is None else wanted
+            self._logger.setLevel(level)
+            self._logger.log(
+                max(level, logging.WARNING), "the log level is %s now", logging.getLevelName(level).lower()
+            )
+
+
+def _name(level: int) -> str:
+    return logging.getLevelName(level).lower()
+
+
+def _level(content: bytes) -> int:
+    """Raises: ValueError."""
+    name = content.decode("ascii", errors="replace").strip()
+    if name not in LEVELS:
+        raise ValueError(f"write one of {', '.join(LEVELS)}")
+    return logging.getLevelNamesMapping()[name.upper()]
+
+
 def configure(level: str, *, redact: Callable[[Any], Any] | None = None, stream: TextIO = sys.stdout) -> None:
     """Without `redact` only what has the shape of a secret is taken out."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines(redact or Redactor()))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("fleetwright_agent").setLevel(level.upper())
+    _OURS.setLevel(level.upper())
     logging.getLogger(_SILENT).setLevel(logging.CRITICAL)

@@ -112,7 +112,9 @@ class Metrics:
             "budget_rejections_total", "Calls that a budget had no room for.", "period"
         )
         self.llm_estimated_calls = make.counter(
-            "llm_estimated_calls_total", "Calls whose tokens were estimated, because they were cut.", "model"
+            "llm_estimated_calls_total",
+            "Calls cut or interrupted, whose tokens were estimated.",
+            "model",
         )
         self.llm_cut_answers = make.counter(
             "llm_cut_answers_total", "Answers that end where they were as long as they may be.", "model"
@@ -142,6 +144,9 @@ class Metrics:
         self.memory_full = make.gauge("memory_full", "1 while no new task begins for want of room.")
         self.conversations_forgotten = make.counter(
             "conversations_forgotten_total", "Conversations that made way, by why.", "reason"
+        )
+        self.sessions_lost = make.counter(
+            "sessions_lost_total", "Summaries of an exchange that could not be written; the answers went out."
         )
         self.knowledge_ingested = make.counter(
             "knowledge_ingested_total",

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fleetwright_agent.callers import Callers
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.logs import LogLevel
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.volume import Volume
 from fleetwright_agent.plugins.loading import Plugins
@@ -52,6 +53,7 @@ class Parts:
     extended: Watched[Card]
     compaction: LastCompaction
     reachability: Reachability
+    log_level: LogLevel
     offers: Offers
     plugins: Plugins
     clock: Clock

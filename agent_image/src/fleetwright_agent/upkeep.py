@@ -6,6 +6,7 @@ Refuses: deciding how a run ends; `Runs` does.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from fleetwright_agent.curator.curator import Curator
@@ -22,6 +23,8 @@ from fleetwright_agent.server.waiting import Waiting
 _logger = logging.getLogger(__name__)
 _SWEEP_SECONDS: Final = 3600
 _AT_ONCE: Final = 64
+_DECISION_SECONDS: Final = 30.0
+"""The longest time for which recovered tasks delay readiness."""
 
 
 class Upkeep:
@@ -29,6 +32,8 @@ class Upkeep:
         self._parts = parts
         self._metrics = metrics
         self._due = 0.0
+        self._charged = False
+        """Calls that the end of the former process interrupted."""
         self._waiting = Waiting(
             log=parts.log,
             tasks=parts.tasks,
@@ -56,13 +61,26 @@ class Upkeep:
     async def recover(self) -> None:
         """Takes up what was running, in the order of acceptance: it is the order of turns within a conversation.
 
+        Model calls that the end of the former process interrupted are charged before that.
+
         Raises: LogUnusable.
         """
+        with suppress(MemoryUnusable):  # Readiness tells it, and the next round tries again.
+            await self._charge_interrupted()
         keys = await self._parts.log.busy()
         for first in range(0, len(keys), _AT_ONCE):
             await self._recover(keys[first : first + _AT_ONCE])
         if keys:
             _logger.warning("tasks were running when the last process ended", extra={"tasks": len(keys)})
+
+    async def decided(self) -> None:
+        """Wait until every recovered task has resumed or ended."""
+        await self._parts.runs.decided(_DECISION_SECONDS)
+
+    async def _charge_interrupted(self) -> None:
+        if not self._charged:
+            await self._parts.books.charge_interrupted()
+            self._charged = True
 
     async def _recover(self, keys: Sequence[Key]) -> None:
         found = [await self._parts.tasks.find(key.owner, key.task_id) for key in keys]
@@ -81,6 +99,7 @@ class Upkeep:
         """Tries each part in each round, whatever became of the others and of the rounds before."""
         while True:
             for part in (
+                self._parts.log_level.look,
                 self._live,
                 self._parts.runs.settle,
                 self._waiting.expire,
@@ -114,6 +133,7 @@ class Upkeep:
         """Whether what could not be used can be again."""
         if self._parts.conversations.problem:
             await self._parts.conversations.check()
+        await self._charge_interrupted()
         await self._parts.books.look()
 
     async def _count_failing_compactions(self) -> None:

@@ -46,7 +46,20 @@ def offline_orders(host: str, port: int) -> None:
 )
 @click.option("--conversation", type=click.Path(path_type=Path, exists=True), help="Hold it, report, and end.")
 @click.option("--keep", is_flag=True, help="Stay after the conversation.")
-def dev(folder: Path, state: Path | None, catalog: Path | None, conversation: Path | None, keep: bool) -> None:
+@click.option(
+    "--contact-declared-hosts",
+    "contacts",
+    is_flag=True,
+    help="Let agents connect to remote McpServers and telemetry collectors that their specs declare.",
+)
+def dev(
+    folder: Path,
+    state: Path | None,
+    catalog: Path | None,
+    conversation: Path | None,
+    keep: bool,
+    contacts: bool,
+) -> None:
     """Run a fleet on this machine without a cluster.
 
     Every agent is a process of the real runtime. An offline model answers unless OPENAI_API_KEY is set
@@ -54,7 +67,7 @@ def dev(folder: Path, state: Path | None, catalog: Path | None, conversation: Pa
     """
     from fleetwright_cli.dev.command import Options, run
 
-    options = Options(folder, (state or _state_of(folder)).resolve(), catalog, conversation, keep)
+    options = Options(folder, (state or _state_of(folder)).resolve(), catalog, conversation, keep, contacts)
     sys.exit(run(options, os.environ))
 
 

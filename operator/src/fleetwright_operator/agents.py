@@ -18,7 +18,7 @@ from fleetwright_operator.desired.agent import AgentChildren, AgentParts, agent_
 from fleetwright_operator.desired.callers import client_names
 from fleetwright_operator.desired.deployment import Snapshot, is_suspended
 from fleetwright_operator.desired.ingress import ingress_status
-from fleetwright_operator.desired.models import unpriced
+from fleetwright_operator.desired.models import assumed, unpriced
 from fleetwright_operator.desired.permissions import permissions_status
 from fleetwright_operator.desired.skill_source import Foreign
 from fleetwright_operator.desired.volume import is_ephemeral
@@ -139,6 +139,7 @@ class AgentPass:
             degraded=degraded(seen.said, tools, servers=tuple(seen.servers), plugins=_plugins(seen)),
             drift=self._drift(seen, children),
             unpriced=unpriced(seen.agent["spec"], self.settings.catalog),
+            assumed=assumed(seen.agent["spec"], self.settings.catalog),
             over_budget=over_budget(seen.said, seen.agent["spec"].get("budgets", ())),
             audit_cut=lost_lines(record),
             facts={**self._facts(seen, children, held), "tools": tools or None, "auditTrail": record},

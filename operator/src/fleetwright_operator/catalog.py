@@ -4,17 +4,28 @@ An Agent's own fields win over the catalog, and the catalog over the fallback. R
 understand, so that a misspelt price is an error at start and not a wrong bill.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 PRICE_KEYS = {"inputPerMillion", "outputPerMillion", "cachedInputPerMillion", "cacheWritePerMillion"}
 MODEL_KEYS = {"contextWindow", "maxOutputTokens", "baseURL", "price"}
+UNKNOWN_WINDOW: Final = 16_384
+"""Tokens of a model that neither a spec nor the catalog describes.
+
+Too small a window costs earlier summaries; too large a window makes calls fail. Nearly every model that is served
+today has at least this many tokens, and it leaves 12,000 for the prompt beside the default output of 4,096.
+"""
+_DATED: Final = re.compile(
+    r"(?P<family>.+?)[-@](?:20\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))"
+)
+"""A name and a date: `gpt-4o-mini-2024-07-18`, `claude-sonnet-4-20250514`, `gpt-4-0613`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDefaults:
-    context_window: int = 128_000
+    context_window: int = UNKNOWN_WINDOW
     max_output_tokens: int = 4096
     base_url: str = ""
     """Empty is the provider's own."""
@@ -26,7 +37,19 @@ class Catalog:
     models: Mapping[str, ModelDefaults] = field(default_factory=dict)
 
     def lookup(self, model: str) -> ModelDefaults:
-        return self.models.get(model, ModelDefaults())
+        """Return what is known of the model, or of its family where only its date is unknown."""
+        return self.models.get(self.entry(model), ModelDefaults())
+
+    def entry(self, model: str) -> str:
+        """Return the name of the entry for the model or for its family, or an empty text.
+
+        A family is the whole name without a date at its end, so that `gpt-4o-audio` never counts as `gpt-4o`.
+        """
+        if model in self.models:
+            return model
+        dated = _DATED.fullmatch(model)
+        family = dated["family"] if dated else ""
+        return family if family in self.models else ""
 
 
 def parse_catalog(document: Any) -> Catalog:

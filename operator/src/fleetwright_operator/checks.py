@@ -13,7 +13,7 @@ from fleetwright_operator.desired.additions import range_problems
 from fleetwright_operator.desired.deployment import agent_template
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.memory import largest_trail, most_bytes
-from fleetwright_operator.desired.models import base_url, declared_models, other_model, price_of, priced_models
+from fleetwright_operator.desired.models import base_url, declared_models, output_of, price_of, priced_models, window_of
 from fleetwright_operator.desired.pod_template import template_problems
 from fleetwright_operator.desired.push import push_range_problems, receivers
 from fleetwright_operator.desired.references import instructions_file
@@ -50,9 +50,8 @@ def models_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
         yield from usable(f"{field}.baseURL", base_url(model, settings.catalog), seen.agent, settings)
         if "proxyURL" in model:
             yield from usable(f"{field}.proxyURL", model["proxyURL"], seen.agent, settings)
-        defaults = settings.catalog.lookup(model["name"])
-        window = model.get("contextWindow", defaults.context_window)
-        output = model.get("maxOutputTokens", defaults.max_output_tokens)
+        output = output_of(model, settings.catalog)
+        window = window_of(model, settings.catalog, output=output)
         if output >= window:
             message = f"{field}.maxOutputTokens is {output} and must be below the context window of {window} tokens"
             yield Violation("ModelLimits", message)
@@ -60,9 +59,9 @@ def models_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
 
 def sub_agents_have_room(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     own = seen.agent["spec"].get("model", {})
-    output = own.get("maxOutputTokens", settings.catalog.lookup(own.get("name", "")).max_output_tokens)
+    output = output_of(own, settings.catalog)
     for each in (each for each in seen.agent["spec"].get("subAgents", ()) if "model" in each):
-        window = other_model(each["model"], settings.catalog)["contextWindow"]
+        window = window_of(each["model"], settings.catalog, output=output)
         if window <= output:
             field = f"spec.subAgents[{each['name']}].model.contextWindow"
             message = f"{field} is {window} and must be above spec.model.maxOutputTokens, which is {output}"

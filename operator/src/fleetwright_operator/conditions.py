@@ -36,7 +36,10 @@ AUDIT_TRAIL_CUT = "AuditTrailCut"
 MODEL_UNPRICED = "ModelUnpriced"
 """Abnormal-true, present only when true: calls of a model cost nothing on paper, because nobody said its price."""
 
-ABNORMAL = {AUDIT_TRAIL_CUT, CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED}
+MODEL_ASSUMED = "ModelAssumed"
+"""Abnormal-true, present only when true: the window of a model is a guess, or what is known is its family's."""
+
+ABNORMAL = {AUDIT_TRAIL_CUT, CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED, MODEL_ASSUMED}
 
 PROGRESS = frozenset(
     {

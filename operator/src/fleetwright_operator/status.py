@@ -15,6 +15,7 @@ from fleetwright_operator.conditions import (
     CARD_DRIFT,
     CONFLICT,
     DEGRADED,
+    MODEL_ASSUMED,
     MODEL_UNPRICED,
     PROGRAMMED,
     RESOLVED,
@@ -43,6 +44,8 @@ class Outcome:
     over_budget: Violation | None = None
     unpriced: Violation | None = None
     audit_cut: Violation | None = None
+    assumed: Violation | None = None
+    """What is guessed of the models."""
     unheard: bool = False
     """The running agent was not read yet: what it said before stands."""
     serving: str = ""
@@ -59,7 +62,7 @@ def custom_status(
     if rolls_out:
         stages.append(_available(outcome))
     heard = _kept(previous) if outcome.unheard else _heard(outcome)
-    abnormal = [*_conflict(outcome), *_unpriced(outcome), *_audit_cut(outcome), *heard]
+    abnormal = [*_conflict(outcome), *_unsaid(outcome), *heard]
     kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
     facts = {key: value for key, value in {**kept, **outcome.facts}.items() if value is not None}
     conditions = condition_list(
@@ -101,14 +104,10 @@ def _conflict(outcome: Outcome) -> list[Condition]:
     return [Condition(CONFLICT, True, "NotOwned", stopped.message)] if stopped and stopped.reason == CONFLICT else []
 
 
-def _unpriced(outcome: Outcome) -> list[Condition]:
-    found = outcome.unpriced
-    return [Condition(MODEL_UNPRICED, True, found.reason, found.message)] if found else []
-
-
-def _audit_cut(outcome: Outcome) -> list[Condition]:
-    found = outcome.audit_cut
-    return [Condition(AUDIT_TRAIL_CUT, True, found.reason, found.message)] if found else []
+def _unsaid(outcome: Outcome) -> list[Condition]:
+    """Conditions that hold whatever the running agent says."""
+    found = {MODEL_UNPRICED: outcome.unpriced, MODEL_ASSUMED: outcome.assumed, AUDIT_TRAIL_CUT: outcome.audit_cut}
+    return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
 
 
 def _heard(outcome: Outcome) -> list[Condition]:

@@ -15,6 +15,7 @@ from fleetwright_operator.violation import Violation
 _OF_AGENTS: Final = {
     "spec.network.policy": ("Managed", "None"),
     "spec.a2a.publicCard": ("Full", "Minimal"),
+    "spec.logging.level": ("debug", "info", "warning", "error"),
     "spec.allowedCallers.namespaces.from": ("Same", "All", "Selector"),
 }
 _OF_SERVERS: Final = {

@@ -151,3 +151,25 @@ async def test_a_summary_that_breaks_is_logged_and_what_was_written_beside_it_st
         await lost
     assert [session.context_id for session in await told.of("o")] == ["c2"]
     assert "could not be remembered" in caplog.text
+
+
+async def test_prior_waits_for_rows_that_are_still_to_be_committed(told):
+    await told.put("o", "c1", asked="first.", answered="a")
+    pending = told.put("o", "c2", asked="second.", answered="a")
+    prior = await told.prior("o", "new")
+    assert [word for word in ("first.", "second.") if word in prior] == ["first.", "second."]
+    await told.written(pending)
+
+
+async def test_a_row_that_fails_is_counted_once_and_breaks_no_later_row(database):
+    def redact(text: str) -> str:
+        if text == "broken":
+            raise ValueError("no words")
+        return text
+
+    lost: list[None] = []
+    told = Sessions(database, redact=redact, lost=lambda: lost.append(None))
+    await told.written(told.put("o", "c1", asked="broken", answered="a"))
+    await told.written(told.put("o", "c2", asked="q", answered="a"))
+    assert len(lost) == 1
+    assert [session.context_id for session in await told.of("o")] == ["c2"]

@@ -193,3 +193,8 @@ def talking(tmp_path: Path) -> Callable[[AgentConfig], Any]:
             await database.aclose()
 
     return open_turn
+
+
+@pytest.fixture
+def serve() -> Callable[..., Any]:
+    return serving

@@ -74,6 +74,14 @@ class Served:
                 return int(line.split()[1])
         raise RuntimeError("no PSS")
 
+    def rss_bytes(self, *, peak: bool = False) -> int:
+        """Resident memory now, or the highest since the process began."""
+        wanted = "VmHWM:" if peak else "VmRSS:"
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith(wanted):
+                return int(line.split()[1]) * 1024
+        raise RuntimeError("no RSS")
+
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS

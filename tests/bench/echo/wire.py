@@ -9,6 +9,7 @@ from typing import Self
 
 _numbers = itertools.count()
 _DOOR = "POST /a2a"
+_LONGEST_LINE = 2**24
 
 
 def message(text: str, *, method: str = "SendMessage", wait: bool = True) -> bytes:
@@ -28,7 +29,7 @@ class Wire:
         ).encode()
 
     async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, limit=_LONGEST_LINE)
         return self
 
     async def __aexit__(self, *about: object) -> None:

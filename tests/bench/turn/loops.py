@@ -25,7 +25,7 @@ from tests.bench.turn.nowhere import Nowhere, held
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory import schema
+from fleetwright_agent.memory import open_calls, schema
 from fleetwright_agent.memory.call_windows import CallWindows
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
@@ -33,6 +33,7 @@ from fleetwright_agent.memory.learned_skills import FOLDER as SKILLS
 from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.memory.ledger import Ledger
 from fleetwright_agent.memory.memories import memories
+from fleetwright_agent.memory.open_calls import OpenCalls
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.security.redaction import Redactor
@@ -90,6 +91,7 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
         layout = Layout(root=Path(folder))
         layout.memory.mkdir(parents=True)
         database = Database(layout.memory / schema.FILE, schema.SCHEMA) if lasting else Nowhere(schema.SCHEMA)
+        calls = OpenCalls(layout.memory / open_calls.FILE) if lasting else None
         supplies = Supplies(
             config=config,
             layout=layout,
@@ -100,7 +102,7 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
             offers=Offers(),
             plugins=Plugins((), metrics),
             trail=audit_trail(config, layout, metrics, Clock()),
-            books=Books(config.budgets, Ledger(database, now=time.time), metrics, now=time.time),
+            books=Books(config.budgets, Ledger(database, now=time.time), metrics, open_calls=calls, now=time.time),
             tracing=UNTOLD,
         )
         turn = _turn(supplies, lasting=lasting)

@@ -1,6 +1,6 @@
-"""A model server as thin as can be, in a process of its own: every request is answered with twenty small pieces.
+"""A minimal model server in a process of its own. It answers every request with the same small pieces.
 
-python -m tests.bench.turn.model PORT
+python -m tests.bench.turn.model PORT [PIECES]
 """
 
 import json
@@ -22,18 +22,19 @@ def _piece(delta: dict[str, str], finish: str | None = None) -> bytes:
     return b"data: " + json.dumps(frame).encode() + b"\n\n"
 
 
-_EVENTS = [*(_piece({"role": "assistant", "content": f"word{n} "}) for n in range(PIECES)), _piece({}, "stop")]
+def application(pieces: int) -> Starlette:
+    async def complete(request: Request) -> StreamingResponse:
+        await request.body()
 
+        async def events() -> AsyncIterator[bytes]:
+            for number in range(pieces):
+                yield _piece({"role": "assistant", "content": f"word{number} "})
+            yield _piece({}, "stop") + b"data: [DONE]\n\n"
 
-async def complete(request: Request) -> StreamingResponse:
-    await request.body()
+        return StreamingResponse(events(), media_type="text/event-stream")
 
-    async def events() -> AsyncIterator[bytes]:
-        for event in _EVENTS:
-            yield event
-        yield b"data: [DONE]\n\n"
-
-    return StreamingResponse(events(), media_type="text/event-stream")
+    routes = [Route("/v1/chat/completions", complete, methods=["POST"]), Route("/healthz", healthy)]
+    return Starlette(routes=routes)
 
 
 async def healthy(_: Request) -> PlainTextResponse:
@@ -41,5 +42,5 @@ async def healthy(_: Request) -> PlainTextResponse:
 
 
 if __name__ == "__main__":
-    routes = [Route("/v1/chat/completions", complete, methods=["POST"]), Route("/healthz", healthy)]
-    uvicorn.run(Starlette(routes=routes), host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else PIECES
+    uvicorn.run(application(count), host="127.0.0.1", port=int(sys.argv[1]), log_level="critical")

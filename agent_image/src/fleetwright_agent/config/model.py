@@ -4,7 +4,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from fleetwright_agent.config.part import Part
 
@@ -58,6 +58,8 @@ class Endpoint(Part):
     """Certificates of authorities that are trusted beside the usual ones; read again when it changes."""
     proxy_url: str | None = Field(default=None, max_length=2048)
     context_window: int = Field(gt=0)
+    context_window_assumed: bool = False
+    """The window is a guess, because neither the spec nor the catalog describes the model."""
     max_output_tokens: int = Field(gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
     extra_body: dict[str, Any] = Field(default_factory=dict)
@@ -72,6 +74,22 @@ class Endpoint(Part):
     reasoning_effort: Effort | None = None
     """Without one nothing is said of it: models that do not think refuse it."""
     price: Price | None = None
+    _learned: int | None = PrivateAttr(default=None)
+    """The window that the provider named when a prompt was too long, where it is the smaller one."""
+
+    @property
+    def window(self) -> int:
+        """Tokens of the context window, as far as this process knows it."""
+        return self.context_window if self._learned is None else self._learned
+
+    def learn(self, window: int) -> bool:
+        """Take over the window that the provider has named; return whether it is smaller than the known one."""
+        # Where the answer alone could fill it, a prompt may still have half of it.
+        usable = max(window, self.max_output_tokens + window // 2)
+        if window <= 0 or usable >= self.window:
+            return False
+        self._learned = usable
+        return True
 
 
 class OtherModel(Part):

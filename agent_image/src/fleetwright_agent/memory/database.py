@@ -82,15 +82,32 @@ class Database(Committer):
                 return self._glance(work)
         return await self.read(work)
 
-    def put(self, work: Callable[[sqlite3.Connection], None], *, of: str = "") -> "asyncio.Future[None]":
+    def put(
+        self, work: Callable[[sqlite3.Connection], None], *, of: str = "", keeps_failure: bool = True
+    ) -> "asyncio.Future[None]":
         """The same without waiting: `settled` tells under that name whether it is on disk; without one nobody asks.
 
         What it gives is for whoever watches it; it must not be cancelled.
+
+        Args:
+            work: The same.
+            of: The name.
+            keeps_failure: `settled` reports a failure of it. Otherwise only the returned future holds the failure.
         """
         done = self._submit(work, Kind.LATER)
         self._under_way.setdefault(of, []).append(done)
-        done.add_done_callback(partial(self._written, of))
+        done.add_done_callback(partial(self._written, of, keeps_failure=keeps_failure))
         return done
+
+    async def commit(self, done: "asyncio.Future[None]") -> None:
+        """Commit one write that was put, and return when it succeeded or failed; the future holds which.
+
+        Raises:
+            MemoryUnusable: The database is closed.
+        """
+        if not done.done():
+            self._submit(_nothing).add_done_callback(_heard)
+            await asyncio.wait([done])  # A caller that stops waiting stops no write.
 
     def is_waiting(self, done: "asyncio.Future[None]") -> bool:
         """Whether what was put is still to be begun: what it writes may change until then."""
@@ -117,9 +134,9 @@ class Database(Committer):
         for done in failed[:1]:
             done.result()
 
-    def _written(self, of: str, done: "asyncio.Future[None]") -> None:
-        """What failed stays until somebody asks."""
-        if done.exception() is None or not of:
+    def _written(self, of: str, done: "asyncio.Future[None]", *, keeps_failure: bool) -> None:
+        """Forget a finished write; a failure that `settled` reports stays until `settled` has reported it."""
+        if done.exception() is None or not of or not keeps_failure:
             self._forget(of, done)
 
     def _forget(self, of: str, done: "asyncio.Future[None]") -> None:

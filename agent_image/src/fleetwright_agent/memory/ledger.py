@@ -6,6 +6,7 @@ counters. Refuses: rounding; money is kept in millionths of a millionth of a US 
 """
 
 import asyncio
+import json
 import logging
 import sqlite3
 from collections.abc import Callable
@@ -42,6 +43,8 @@ class Line:
     owner: str
     task_id: str
     body: Any
+    call: str = ""
+    """The name of the call, where it was recorded before it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +78,28 @@ class Ledger:
         self._now = now
         self._life: int | None = None
 
-    def put(self, entry: Entry, line: Line) -> None:
+    def put(self, entry: Entry, line: Line) -> "asyncio.Future[None]":
         """Writes without being waited for; what is stored afterwards is stored after it."""
         at = self._now()
 
         def write(db: sqlite3.Connection) -> None:
             self._write(db, entry, at)
-            spending.add(db, line.owner, line.task_id, line.body)
+            body = {**line.body, "call": line.call} if line.call else line.body
+            spending.add(db, line.owner, line.task_id, body)
 
         writing = self._database.put(write, of=spending.name(line.owner, line.task_id))
         writing.add_done_callback(_written)
+        return writing
+
+    async def has_charged(self, owner: str, task_id: str, call: str) -> bool:
+        """Return whether the stored usage of that task holds the cost of that call.
+
+        Raises:
+            MemoryUnusable: It cannot be read.
+        """
+        query = "SELECT body FROM spent WHERE owner=? AND task=?"
+        rows = await self._database.read(lambda db: db.execute(query, (owner, task_id)).fetchall())
+        return any(json.loads(body).get("call") == call for (body,) in rows)
 
     async def since(self, seconds: float) -> Sum:
         """Of all lives, from the hour that begins then."""

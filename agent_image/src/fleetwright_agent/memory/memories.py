@@ -20,12 +20,17 @@ class Memories:
     views: Views
 
 
-def memories(conversations: Database, *, redact: Callable[[str], str]) -> Memories:
-    """`redact` takes secrets out of what comes back in every prompt."""
+def memories(
+    conversations: Database, *, redact: Callable[[str], str], session_lost: Callable[[], None] = lambda: None
+) -> Memories:
+    """Args:
+    redact: Takes secrets out of what comes back in every prompt.
+    session_lost: Counts a session row that could not be written.
+    """
     return Memories(
         saver=ConversationSaver(conversations),
         journal=Journal(conversations),
         spending=Spending(conversations),
-        sessions=Sessions(conversations, redact=redact),
+        sessions=Sessions(conversations, redact=redact, lost=session_lost),
         views=Views(conversations),
     )

@@ -1,6 +1,6 @@
 """What earlier conversations of the same owner were about, a row each (PA-097, PA-098).
 
-Written in the commit that ends a turn: whoever hears the answer finds it remembered, whatever becomes of the process.
+The row is committed before the answer of its turn is final. The next turn of that caller therefore sees it.
 Everything is keyed by owner, so one caller's text never reaches another's prompt. What comes out is fenced as data.
 """
 
@@ -48,20 +48,28 @@ class Session:
 
 class Sessions:
     def __init__(
-        self, database: Database, *, redact: Callable[[str], str], clock: Callable[[], float] = time.time
+        self,
+        database: Database,
+        *,
+        redact: Callable[[str], str],
+        lost: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`redact` takes secrets out of what is remembered: it comes back in every prompt."""
+        """Args:
+        redact: Takes secrets out of what is remembered: it comes back in every prompt.
+        lost: Counts a row that could not be written.
+        """
         self._database = database
         self._redact = redact
+        self._lost = lost
         self._clock = clock
 
     def put(
         self, owner: str, context_id: str, *, asked: str, answered: str, calls: Sequence[Made] = (), trace_id: str = ""
     ) -> "asyncio.Future[None]":
-        """Remembers the latest exchange of a conversation, and what was done for it, beside the few before it.
+        """Remember the latest exchange of a conversation, and what was done for it, beside the few before it.
 
-        What it gives is over when that is on disk. Nobody needs to wait for it: a summary that is lost is logged, and
-        takes no answer away.
+        `written` waits for the returned future. A write that fails is logged and counted.
         """
         at = self._clock()
 
@@ -75,9 +83,18 @@ class Sessions:
             if known is None:
                 db.execute(_FORGET, {"owner": owner, "kept": _KEPT})
 
-        writing = self._database.put(write)
-        writing.add_done_callback(_written)
+        writing = self._database.put(write, of=_name(owner), keeps_failure=False)
+        writing.add_done_callback(self._ended)
         return writing
+
+    async def written(self, writing: "asyncio.Future[None]") -> None:
+        """Wait until that row is on disk, or could not be written; a failure does not concern the caller."""
+        await self._database.commit(writing)
+
+    def _ended(self, writing: "asyncio.Future[None]") -> None:
+        if not writing.cancelled() and (error := writing.exception()):
+            self._lost()
+            _log.error("the session could not be remembered: %s", error)
 
     def _told_calls(self, calls: Sequence[Made]) -> list[dict[str, Any]]:
         return [
@@ -94,12 +111,14 @@ class Sessions:
         return _cut(self._redact(text.lstrip()[:_LOOKED_AT]))
 
     async def prior(self, owner: str, context_id: str) -> str:
-        """The newest sessions but this one, at most 2,000 tokens; empty when none.
+        """Return the text of the newest sessions except this one, of at most 2,000 tokens, or an empty text.
 
-        Of each the newest exchange before the earlier ones of any: one long conversation hides no other.
+        Rows of this owner whose commit is pending are read as well.
+
+        The newest exchange of each session comes before the earlier exchanges of any session.
         """
         condition = f"owner=? AND context<>? ORDER BY updated DESC LIMIT {_NEWEST}"
-        sessions = await self._database.look(lambda db: [*_read(db, condition, owner, context_id)])
+        sessions = await self._database.look(lambda db: [*_read(db, condition, owner, context_id)], of=_name(owner))
         shown = [0] * len(sessions)
         room = _MOST_CHARACTERS - len(fence(PRIOR, _NOTE, ""))
         for age, place in product(range(1, _EXCHANGES + 1), range(len(sessions))):
@@ -154,9 +173,9 @@ def _expire(db: sqlite3.Connection, before: float) -> None:
     db.execute("DELETE FROM sessions WHERE updated < ?", (before,))
 
 
-def _written(writing: "asyncio.Future[None]") -> None:
-    if not writing.cancelled() and (error := writing.exception()):
-        _log.error("the session could not be remembered: %s", error)
+def _name(owner: str) -> str:
+    """Return the name under which the rows of an owner are put."""
+    return f"session\n{owner}"
 
 
 def _entry(session: Session, exchanges: int) -> str:

@@ -10,6 +10,7 @@ from fleetwright_agent.turn.frames import (
     ToolEnd,
     ToolStart,
     Usage,
+    Waiting,
 )
 
 
@@ -27,6 +28,8 @@ def activity(frame: Frame) -> str:
             return "a call of the model ended"
         case Fallback():
             return "another model took over"
+        case Waiting():
+            return "a call of the model waited to be made again"
         case CompactionStart():
             return "the conversation was being compacted"
         case CompactionEnd():

@@ -18,20 +18,20 @@ class GrowingAnswer:
         self._artifact_id = f"{task_id}-answer"
         self._context_id = context_id
         self._emit = emit
-        self._said = ""
-        self._unsent = ""
+        self._said: list[str] = []
+        self._unsent: list[str] = []
         self._shown = False
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def said(self) -> str:
         """All of it, told or not yet."""
-        return self._said
+        return "".join(self._said)
 
     def speak(self, text: str) -> None:
         """The first piece is told at once: somebody waits for it."""
-        self._said += text
-        self._unsent += text
+        self._said.append(text)
+        self._unsent.append(text)
         if not self._shown:
             self.flush()
         elif self._timer is None:
@@ -40,13 +40,15 @@ class GrowingAnswer:
     def resume(self, task: Task) -> None:
         """What another process has told of it was said too."""
         told = (artifact for artifact in task.artifacts if artifact.artifact_id == self._artifact_id)
-        self._said = "".join(part.text for artifact in told for part in artifact.parts)
+        self._said = [part.text for artifact in told for part in artifact.parts]
 
     def flush(self) -> None:
         """Tells what was not told yet."""
         self.stop()
-        text, self._unsent = self._unsent, ""
+        text, self._unsent = "".join(self._unsent), []
         if text:
+            # One string for what was told: the pieces of a model are many and short.
+            self._said = [self.said]
             self._emit(self._piece(text, append=self._shown))
             self._shown = True
 
@@ -59,7 +61,7 @@ class GrowingAnswer:
     def take_back(self) -> None:
         """It begins anew."""
         self.stop()
-        self._said = self._unsent = ""
+        self._said, self._unsent = [], []
         if self._shown:
             self._emit(self._piece("", append=False))
 

@@ -40,6 +40,8 @@ class Card:
     """Extensions of the protocol that the card declares."""
     required: frozenset[str] = frozenset()
     """Those of them without which nobody is answered."""
+    streaming: bool = False
+    """The card offers streams."""
 
     def message(self) -> AgentCard:
         """What of it the protocol's own version knows."""
@@ -66,6 +68,7 @@ def parse_card(raw: bytes) -> Card:
             skill_output_modes=_output_modes(card),
             extensions=frozenset(declared),
             required=required,
+            streaming=(card.get("capabilities") or {}).get("streaming") is True,
         )
     except (AttributeError, KeyError, TypeError):
         raise ValueError("check its modes, skills and extensions") from None

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, TypeVar, cast
 
-from a2a.utils.errors import A2AError, InternalError
+from a2a.utils.errors import A2AError, InternalError, UnsupportedOperationError
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
@@ -38,6 +38,10 @@ _STATUSES: Final = {
     503: "UNAVAILABLE",
 }
 _SENTENCE: Final = "The agent failed to handle this request; try again."
+
+
+class NoStreams(UnsupportedOperationError):  # noqa: N818 - the card, as the caller is told
+    """The card of this agent offers no streams (A2A 1.0 §3.3.4)."""
 
 
 class Unavailable(A2AError):  # noqa: N818 - a state that passes, as the caller is told

@@ -3,7 +3,7 @@
 Everything here is pure. Refuses: reading clocks, making identifiers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Final, TypeVar
 
@@ -110,15 +110,17 @@ def _fold_artifact(task: Task, event: TaskArtifactUpdateEvent) -> None:
 def _extend(known: Artifact, piece: Artifact) -> None:
     """Text goes on in the part where it stopped, so that a long answer does not become a thousand parts."""
     for part in piece.parts:
-        if known.parts and _continues(known.parts[-1], part):
+        if known.parts and continues(known.parts[-1], part):
             known.parts[-1].text += part.text
         else:
             known.parts.append(part)
-    known.metadata.MergeFrom(piece.metadata)
+    if piece.HasField("metadata"):
+        known.metadata.MergeFrom(piece.metadata)
     known.extensions.extend(uri for uri in piece.extensions if uri not in known.extensions)
 
 
-def _continues(last: Part, following: Part) -> bool:
+def continues(last: Part, following: Part) -> bool:
+    """Return whether the following part continues the text of the last one."""
     return (
         last.HasField("text")
         and following.HasField("text")
@@ -164,10 +166,3 @@ def copy_of(task: Task) -> Task:
     copy = Task()
     copy.CopyFrom(task)
     return copy
-
-
-def replay(snapshot: Task, events: Iterable[Event]) -> Task:
-    task = copy_of(snapshot)
-    for event in events:
-        fold(task, event)
-    return task

@@ -64,7 +64,10 @@ class FrameExecutor:
         return self.turns.recovers
 
     def recover(self, job: Job, emit: Emit) -> "FrameWork | None":
-        return FrameWork(self, job, emit, restarted=True) if self.recovers else None
+        if not self.recovers:
+            return None
+        job.pulse.decided.clear()
+        return FrameWork(self, job, emit, restarted=True)
 
     async def lost(self, job: Job, task: Task, outcome: Outcome, *, seconds: float) -> Sequence[Event]:
         """Raises: MemoryUnusable."""
@@ -156,6 +159,7 @@ class FrameWork:
             reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,
             late=self._telling.owe,
             left=self._job.pulse.is_left,
+            opened=self._job.pulse.decided.set,
             restarted=self._restarted,
         )
 

@@ -69,6 +69,10 @@ def cost(bill: Bill, *, duration_ms: int, success: bool) -> dict[str, Any]:
         usage["cache_creation_input_tokens"] = made
     duration = duration_ms + round(before.get("durationMs", 0))
     payload: dict[str, Any] = {"usage": usage, "durationMs": duration, "success": success}
+    if model_calls := len(bill.calls) + int(before.get("modelCalls", 0)):
+        payload["modelCalls"] = model_calls
+    if before.get("estimated") or any(call.estimated for call in bill.calls):
+        payload["estimated"] = True
     prices = [call.cost_usd for call in bill.calls]
     if used.get("input_tokens"):
         prices.append(Decimal(str(before["costUsd"])) if "costUsd" in before else None)

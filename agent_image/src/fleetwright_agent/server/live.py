@@ -18,12 +18,12 @@ from fleetwright_agent.server.events import (
     TERMINAL,
     Event,
     catch_up,
-    copy_of,
     fold,
     going_on,
     join,
     status_event,
 )
+from fleetwright_agent.server.growing_task import GrowingTask
 from fleetwright_agent.server.log import Accepted, AtRest, Claim, Key, Known, NotResting, Record, Stored, TaskLog
 from fleetwright_agent.server.pauses import pause_of
 from fleetwright_agent.server.sizes import Room
@@ -42,7 +42,7 @@ class Live:
         self._told = told
         self._seq = stored.seq
         self._asked = stored.seq
-        self._head = stored.task
+        self._head = GrowingTask(stored.task)
         self._log = log
         self._clock = clock
         self._busy = stored.busy
@@ -67,11 +67,11 @@ class Live:
     @property
     def task(self) -> Task:
         """The task as it is now; the caller's own copy."""
-        return copy_of(self._head)
+        return self._head.copy()
 
     @property
     def task_id(self) -> str:
-        return self._head.id
+        return self._head.task_id
 
     @property
     def context_id(self) -> str:
@@ -79,11 +79,11 @@ class Live:
 
     @property
     def state(self) -> TaskState:
-        return self._head.status.state
+        return self._head.state
 
     @property
     def resting(self) -> bool:
-        return self._head.status.state in RESTING and not self._busy
+        return self._head.state in RESTING and not self._busy
 
     def append(self, event: Event) -> None:
         """Visible at once, on disk soon. What comes after the task's end is dropped."""
@@ -122,7 +122,7 @@ class Live:
     async def resume(self, claim: Claim, message: Message) -> Accepted | Known | NotResting:
         """Goes on with an interrupted task: from the commit on it works, and nobody sees the question as open."""
         now = self._clock.now_ns()
-        works = status_event(self._head.id, self._head.context_id, TaskState.TASK_STATE_WORKING, at_ns=now)
+        works = status_event(self.task_id, self.context_id, TaskState.TASK_STATE_WORKING, at_ns=now)
         records = (Record(self._seq + 1, now, message), Record(self._seq + 2, now, works))
         answer = await self._log.resume(claim, self.stored(), records)
         if isinstance(answer, Accepted):
@@ -134,7 +134,7 @@ class Live:
         return answer
 
     def stored(self) -> Stored:
-        return Stored(n=self._n, owner=self.owner, seq=self._seq, busy=self._busy, task=self._head)
+        return Stored(n=self._n, owner=self.owner, seq=self._seq, busy=self._busy, task=self._head.current())
 
     async def rest(self, events: Sequence[Event]) -> None:
         """The last events of a run, the final status among them; visible together, after the commit.
@@ -146,7 +146,7 @@ class Live:
         now = self._clock.now_ns()
         fitting = [event for event in map(self._fit, events) if event is not None]
         records = tuple(Record(self._seq + i, now, event) for i, event in enumerate(fitting, start=1))
-        final = copy_of(self._head)
+        final = self._head.copy()
         for event in fitting:
             fold(final, event)
         pause = pause_of(final)
@@ -157,12 +157,12 @@ class Live:
 
     def _fit(self, event: Event) -> Event | None:
         if self._room is None:
-            self._room = Room(self._head)
+            self._room = Room(self._head.current())
         return self._room.fit(event)
 
     async def end(self, event: Event) -> bool:
         """Ends an interrupted task; nothing happens when it has been continued meanwhile. Visible after the commit."""
-        final = copy_of(self._head)
+        final = self._head.copy()
         fold(final, event)
         record = Record(self._seq + 1, self._clock.now_ns(), event)
         ended = await self._log.end(self.stored(), record, final)
@@ -233,11 +233,11 @@ class Live:
         if self._tail and self._tail[0][0] <= cursor + 1:
             # What a caller said is not repeated to its readers: in a stream it would read as the agent's answer.
             return join([event for seq, event in self._tail if seq > cursor and not isinstance(event, Message)])
-        missed = catch_up(self._head)
+        missed = catch_up(self._head.current())
         return [*map(going_on, missed)] if self._busy else missed
 
     def _publish(self, record: Record) -> None:
-        fold(self._head, record.event)
+        self._head.fold(record.event)
         self._seq = record.seq
         self.updated_ns = record.at_ns
         if self._readers:

@@ -66,6 +66,11 @@ class Run:
         self._outcome: Outcome | None = None
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    @property
+    def decided(self) -> asyncio.Event:
+        """An event that is set once recovered work has resumed or ended."""
+        return self._pulse.decided
+
     def stop(self, outcome: Outcome) -> None:
         """Cancels the work; the first reason counts, and work that is done already keeps its result.
 

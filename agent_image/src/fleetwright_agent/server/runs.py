@@ -165,6 +165,20 @@ class Runs:
             release()
         return goes_on
 
+    async def decided(self, seconds: float) -> None:
+        """Wait until every recovered task has resumed or ended, at most for this many seconds.
+
+        Only the first task of each conversation is awaited, because the others run after it.
+        """
+        first: dict[tuple[str, str], Run] = {}
+        for live, run in self._running.values():
+            first.setdefault((live.owner, live.context_id), run)
+        waiting = [asyncio.create_task(run.decided.wait()) for run in first.values()]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=seconds)
+            for each in late:
+                each.cancel()
+
     async def lose(self, live: Live) -> None:
         """Ends a task that nobody can take up.
 
@@ -196,7 +210,10 @@ class Runs:
 
     async def _observed(self, live: Live, run: Run, request: Mapping[str, str]) -> None:
         started = self._clock.monotonic()
-        await run.to_end()
+        try:
+            await run.to_end()
+        finally:
+            run.decided.set()
         if not live.resting:
             _logger.info("task is left to the next start", extra={"task": live.task_id, **request})
             return

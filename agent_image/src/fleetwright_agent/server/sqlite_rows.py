@@ -11,7 +11,8 @@ from a2a.types.a2a_pb2 import Message, Task, TaskArtifactUpdateEvent, TaskStatus
 from google.protobuf.message import DecodeError
 
 from fleetwright_agent.server import sqlite_statements as sql
-from fleetwright_agent.server.events import Event, fold, replay
+from fleetwright_agent.server.events import Event, fold
+from fleetwright_agent.server.growing_task import replay
 from fleetwright_agent.server.log import Stored
 from fleetwright_agent.server.outcomes import UNREADABLE, ending
 

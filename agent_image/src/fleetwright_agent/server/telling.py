@@ -37,6 +37,7 @@ from fleetwright_agent.turn.frames import (
     ToolEnd,
     ToolStart,
     Usage,
+    Waiting,
 )
 from fleetwright_agent.wires import attach, data_part, typed_part
 
@@ -119,8 +120,8 @@ class Telling:
 
     def used(self) -> dict[str, Any]:
         """The same for people who read logs, with how often what was called (PA-128)."""
-        told, calls = self.cost(success=True), self._bill.calls
-        called = {"modelCalls": len(calls), "toolCalls": self._tool_calls, "models": sorted({c.model for c in calls})}
+        told, models = self.cost(success=True), sorted({call.model for call in self._bill.calls})
+        called = {"modelCalls": told.get("modelCalls", 0), "toolCalls": self._tool_calls, "models": models}
         return {**told.pop("usage"), **{name: told[name] for name in told if name != "success"}, **called}
 
     def tell(self, frame: Frame) -> None:
@@ -150,6 +151,8 @@ class Telling:
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
             case Fallback():
                 self._progress("The model did not answer; another one goes on.", frame)
+            case Waiting(sentence, seconds):
+                self._progress(f"{sentence} It is asked again in {seconds:.0f} s.")
             case CompactionStart(tokens_before=tokens):
                 self._progress(f"Compacting the conversation of {tokens} tokens.")
             case CompactionEnd():

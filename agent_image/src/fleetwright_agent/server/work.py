@@ -1,5 +1,6 @@
 """The port between a run and what does its work, and the values that cross it. Knows tasks, not turns."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ class Pulse:
         self._clock = clock
         self.at = clock()
         self.what = "the turn began"
+        self.decided = asyncio.Event()
+        """Set unless the work of a former process is still to be resumed or refused."""
+        self.decided.set()
         self.left = False
         """Whether the work is left to the next process, and not at its end."""
 

@@ -52,7 +52,7 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
     """
     config, layout, metrics = supplies.config, supplies.layout, supplies.metrics
     redact = redactor(layout).text
-    remembered = memories(supplies.conversations, redact=redact)
+    remembered = memories(supplies.conversations, redact=redact, session_lost=metrics.sessions_lost.inc)
     clients = [
         httpx2.AsyncClient(transport=ModelTransport(endpoint, layout))
         for endpoint in (config.model, *config.model.fallbacks)

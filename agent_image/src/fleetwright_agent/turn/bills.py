@@ -58,5 +58,11 @@ def _frame(body: dict[str, Any]) -> Usage | PeerCost:
     cost = body["cost_usd"]
     if "peer" in body:
         return PeerCost(body["peer"], Decimal(cost))
+    return usage_from(body)
+
+
+def usage_from(body: dict[str, Any]) -> Usage:
+    """Return the usage that `body_of` has written."""
+    cost = body["cost_usd"]
     known = {"cost_usd": None if cost is None else Decimal(cost), "purpose": Purpose(body["purpose"])}
-    return Usage(**{**body, **known})
+    return Usage(**{name: value for name, value in {**body, **known}.items() if name != "call"})

@@ -6,19 +6,21 @@ set aside until they have ended. Refuses: deciding what becomes of a turn that h
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.model import OtherModel, Price
 from fleetwright_agent.memory.ledger import Entry, Ledger, Line
+from fleetwright_agent.memory.open_calls import OpenCalls
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.turn.bills import body_of
+from fleetwright_agent.turn.bills import body_of, usage_from
 from fleetwright_agent.turn.budgets import Spent, Window, cheaper, exceeded, too_small, window
 from fleetwright_agent.turn.frames import Purpose, TurnRequest, Usage
 from fleetwright_agent.turn.prices import cost_usd
@@ -53,15 +55,29 @@ class OverBudget(Exception):  # noqa: N818 - states a fact about the books, and 
 
 class Books:
     def __init__(
-        self, budgets: Sequence[Budget], ledger: Ledger, metrics: Metrics, *, now: Callable[[], float]
+        self,
+        budgets: Sequence[Budget],
+        ledger: Ledger,
+        metrics: Metrics,
+        *,
+        open_calls: OpenCalls | None = None,
+        now: Callable[[], float],
     ) -> None:
-        """`now` is in seconds since the epoch."""
+        """Args:
+        open_calls: Records calls before they are made; without it no interrupted call is charged.
+        now: Seconds since the epoch.
+        """
+        self._calls = open_calls
+        self._charging: set[str] = set()
+        """Recorded calls whose cost is on its way to the disk."""
         self._budgets = tuple(budgets)
         self._ledger = ledger
         self._metrics = metrics
         self._now = now
         self._windows: dict[Budget, Window] = {}
         self._running = Spent()
+        self._least: Spent | None = None
+        """The smallest amount that a call of this process has reserved."""
         self._turning = asyncio.Lock()
         self._callers: set[str] = set()
 
@@ -87,6 +103,7 @@ class Books:
         most = Spent(usd, tokens_in + tokens_out)
         if full := exceeded(windows, running=self._running, call=most):
             raise OverBudget(full, alone=too_small(full.budget, most))
+        self._least = most if self._least is None else self._least.least(most)
         for each in windows:
             each.refused = False
         self._running += most
@@ -95,30 +112,102 @@ class Books:
         finally:
             self._running -= most
 
-    def charge(self, message: "AIMessage", account: Account, turn: TurnRequest) -> Usage:
-        """Counts one reply's tokens and money; the returned frame, the counters and the ledger always agree."""
-        used = usage_of(message, account)
-        self._ledger.put(
+    @contextmanager
+    def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> Iterator[str]:
+        """Record a call before it is made, until it has ended: if the process dies, the next one charges an estimate.
+
+        Args: `tokens_in` is the size of the prompt; the estimate holds nothing for the answer.
+
+        Returns: The name of the call, for `charge`.
+        """
+        call = uuid4().hex
+        cost = cost_usd(account.price, input_tokens=tokens_in, output_tokens=0)
+        estimate = Usage(account.model, tokens_in, 0, cost_usd=cost, purpose=account.purpose, estimated=True)
+        if self._calls is None:
+            yield ""
+            return
+        self._calls.begin(call, {"owner": turn.owner, "task": turn.task_id, "usage": body_of(estimate)})
+        try:
+            yield call
+        finally:
+            if call not in self._charging:
+                self._end(call)
+
+    async def charge_interrupted(self) -> None:
+        """Charge the estimates of calls that the end of a former process interrupted, each once.
+
+        Raises:
+            MemoryUnusable: It cannot be read which of them were charged.
+        """
+        interrupted = 0
+        try:
+            left = self._calls.left() if self._calls else {}
+        except OSError as error:
+            _log.error("it cannot be read which model calls were interrupted: %s", error)
+            return
+        for call, about in left.items():
+            owner, task_id = about["owner"], about["task"]
+            # The process may have ended after it had stored the cost.
+            if await self._ledger.has_charged(owner, task_id, call):
+                self._end(call)
+            else:
+                self._put(usage_from(about["usage"]), owner, task_id, call=call)
+                interrupted += 1
+        if interrupted:
+            _log.warning(
+                "model calls were interrupted by the end of the last process; estimates are charged",
+                extra={"calls": interrupted},
+            )
+
+    def charge(
+        self, message: "AIMessage", account: Account, turn: TurnRequest, *, estimated: bool = False, call: str = ""
+    ) -> Usage:
+        """Counts one reply's tokens and money; the returned frame, the counters and the ledger always agree.
+
+        Args: `call` is its name, where it was recorded; `estimated` says that the provider did not count it.
+        """
+        used = replace(usage_of(message, account), estimated=estimated)
+        self._put(used, turn.owner, turn.task_id, call=call)
+        return used
+
+    def _put(self, used: Usage, owner: str, task_id: str, *, call: str = "") -> None:
+        writing = self._ledger.put(
             Entry(
-                model=account.model,
-                purpose=account.purpose.value,
-                caller=turn.owner,
+                model=used.model,
+                purpose=used.purpose.value,
+                caller=owner,
                 input_tokens=used.input_tokens,
                 output_tokens=used.output_tokens,
                 cache_read_tokens=used.cache_read_tokens,
                 cache_write_tokens=used.cache_write_tokens,
                 usd=used.cost_usd,
             ),
-            Line(turn.owner, turn.task_id, body_of(used)),
+            Line(owner, task_id, body_of(used), call),
         )
+        if call:
+            self._charging.add(call)
+            writing.add_done_callback(partial(self._charged, call))
         count(used, self._metrics)
         if used.cost_usd is not None:
-            self._metrics.caller_cost_usd.labels(self._label(turn.owner)).inc(float(used.cost_usd))
+            self._metrics.caller_cost_usd.labels(self._label(owner)).inc(float(used.cost_usd))
         spent = Spent(used.cost_usd or Decimal(0), used.input_tokens + used.output_tokens)
         for each in self._windows.values():
             each.spent += spent
             self._tell(each)
-        return used
+
+    def _charged(self, call: str, writing: "asyncio.Future[None]") -> None:
+        """The cost is on disk, or could not be stored; in that case the record stays for the next process."""
+        self._charging.discard(call)
+        if not writing.cancelled() and writing.exception() is None:
+            self._end(call)
+
+    def _end(self, call: str) -> None:
+        if self._calls is not None:
+            self._calls.end(call)
+
+    async def aclose(self) -> None:
+        if self._calls is not None:
+            self._calls.aclose()
 
     async def look(self) -> None:
         """Opens the windows that have begun, so that what is left shows without a call.
@@ -131,7 +220,7 @@ class Books:
     def report(self) -> list[dict[str, Any]]:
         """What stands on the status page; nothing before the first call."""
         now = datetime.fromtimestamp(self._now(), UTC)
-        return [_reported(each) for each in self._windows.values() if each.ends > now]
+        return [_reported(each, self._least) for each in self._windows.values() if each.ends > now]
 
     async def _current(self) -> list[Window]:
         """The windows that this moment lies in; each is read from the ledger when it begins for this process."""
@@ -176,13 +265,15 @@ class Books:
         return owner
 
 
-def _reported(each: Window) -> dict[str, Any]:
+def _reported(each: Window, least: Spent | None) -> dict[str, Any]:
+    """Args: `least` is the smallest call so far; where even that does not fit, no call does."""
     budget = each.budget
     limits = {
         **({"usd": str(budget.usd), "spentUsd": str(round(each.spent.usd, 6))} if budget.usd is not None else {}),
         **({"tokens": budget.tokens, "spentTokens": each.spent.tokens} if budget.tokens is not None else {}),
     }
-    state = {"exceeded": each.has_used(Decimal(1), Spent()) or each.refused, "low": each.warned}
+    full = each.has_used(Decimal(1), Spent()) or (least is not None and not each.fits(least))
+    state = {"exceeded": full or each.refused, "low": each.warned}
     return {"period": budget.period.value, **limits, **state, "resetsAt": moment(each.ends)}
 
 
@@ -212,6 +303,8 @@ def count(used: Usage, metrics: Metrics) -> None:
     metrics.llm_tokens.labels(used.model, "input").inc(used.input_tokens)
     metrics.llm_tokens.labels(used.model, "output").inc(used.output_tokens)
     metrics.llm_cache_tokens.labels(used.model, "read").inc(used.cache_read_tokens)
+    if used.estimated:
+        metrics.llm_estimated_calls.labels(used.model).inc()
     metrics.llm_cache_tokens.labels(used.model, "write").inc(used.cache_write_tokens)
     if used.cost_usd is None:
         metrics.llm_unpriced_calls.labels(used.model).inc()

@@ -24,6 +24,10 @@ class Spent:
     def __sub__(self, other: "Spent") -> "Spent":
         return Spent(self.usd - other.usd, self.tokens - other.tokens)
 
+    def least(self, other: "Spent") -> "Spent":
+        """Return the smaller of both amounts, money and tokens apart."""
+        return Spent(min(self.usd, other.usd), min(self.tokens, other.tokens))
+
 
 def window(period: Period, now: datetime) -> tuple[datetime, datetime]:
     """The beginning and the end of the window that this moment lies in."""

@@ -5,8 +5,9 @@ names, so that no agent imports a client that it does not use. What is said to a
 """
 
 import math
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -26,11 +27,17 @@ _OVERFLOW_WORDS = (
     "too many tokens",
     "exceeds the maximum number of tokens",
 )
+_WINDOW: Final = re.compile(
+    r"(?:maximum (?:context|prompt) length is |context (?:size|window|length) (?:is |of )?\(?|> |tokens allowed \()"
+    r"(\d[\d,]{2,12})"
+)
+"""OpenAI and vLLM, xAI, llama.cpp, Anthropic, Google, in this order; in lower case."""
 _KEY_WORDS: Final = "API key not valid"
 """Google's 401 is a 400."""
 _CREDIT_WORDS: Final = "credit balance is too low"
 """Anthropic's 402 is a 400."""
 _LONGEST_WAIT = 60.0
+_MOST_OF_TEXT: Final = 500
 _RATE_WAIT: Final = 5.0
 """Seconds, of a provider that does not say when its rate has room again (T-07)."""
 _CLIENTS: Final = {"openai", "anthropic"}
@@ -67,6 +74,8 @@ class Failure:
     """Seconds the provider asked for, capped (T-07)."""
     elsewhere: bool = True
     """Whether another model may answer where this one does not."""
+    window: int | None = None
+    """Tokens of the context window, where the provider names them when a prompt is too long."""
 
 
 def classify(error: BaseException) -> Failure | None:
@@ -81,6 +90,15 @@ def classify(error: BaseException) -> Failure | None:
 def spent(error: BaseException) -> AIMessage | None:
     """What a failed call used up, where the provider said so."""
     return next((cause.spent for cause in _causes(error) if isinstance(cause, MalformedToolCall)), None)
+
+
+def provider_text(error: BaseException) -> str:
+    """Return what the provider itself said of a failed call, for the log; at most 500 characters."""
+    for cause in _causes(error):
+        if _known(cause) is not None:
+            said = getattr(cause, "message", None) or str(cause)
+            return " ".join(str(said).split())[:_MOST_OF_TEXT]
+    return ""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -109,7 +127,7 @@ def _known(error: BaseException) -> Failure | None:
         return Failure("model_unreachable", "The model could not be reached, or the connection broke.", transient=True)
     if _is(error, "APIError"):
         # An error event inside a stream carries no status.
-        return _OVERFLOW if _overflowed(error) else _IN_STREAM
+        return _overflow(error) if _overflowed(error) else _IN_STREAM
     return None
 
 
@@ -130,7 +148,7 @@ def _status(status: int, error: Any) -> Failure:
     if status < 400:
         return _IN_STREAM
     if status == 413 or (status in {400, 422} and _overflowed(error)):
-        return _OVERFLOW
+        return _overflow(error)
     if status == 401 or _KEY_WORDS in str(error.message):
         return Failure("model_unauthorized", "The model refused this agent's key (401).")
     if status == 402 or _CREDIT_WORDS in str(error.message):
@@ -149,6 +167,11 @@ def _status(status: int, error: Any) -> Failure:
     if status in {400, 422}:
         return Failure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
     return Failure("model_error", f"The model answered with an error ({status}).")
+
+
+def _overflow(error: Any) -> Failure:
+    named = _WINDOW.search(str(error.message).lower())
+    return replace(_OVERFLOW, window=int(named[1].replace(",", ""))) if named else _OVERFLOW
 
 
 def _overflowed(error: Any) -> bool:

@@ -65,6 +65,15 @@ class Fallback:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call of the model failed and is made again after a while."""
+
+    sentence: str
+    """Why, for the caller."""
+    seconds: float
+
+
 class Purpose(StrEnum):
     ANSWER = "answer"
     SUMMARY = "summary"
@@ -81,6 +90,8 @@ class Usage:
     cache_write_tokens: int = 0
     cost_usd: Decimal | None = None
     purpose: Purpose = Purpose.ANSWER
+    estimated: bool = False
+    """The provider did not report what the call used: it was cut, or the process ended during it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +172,7 @@ Frame = (
     | ToolStart
     | ToolEnd
     | Fallback
+    | Waiting
     | Usage
     | PeerCost
     | CompactionStart
@@ -230,6 +242,8 @@ class TurnRequest:
     """Whether work that was cancelled goes on in the next process."""
     sub_agent: str = ""
     """Who works on a part of it just now, where that is not the agent itself."""
+    opened: "Callable[[], None]" = field(default=lambda: None, compare=False)
+    """Called when the turn starts, or resumes from the state that a former process stored."""
     restarted: bool = False
     """The process ended while this message was worked on: what was done is kept, and no tool call is made twice."""
 

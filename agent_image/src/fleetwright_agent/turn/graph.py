@@ -131,6 +131,7 @@ class GraphTurn:
     async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> Ask | Done:
         """To the end of the turn, or to where a person is needed."""
         thread, begin, stored = await self._threads.open(request)
+        request.opened()
         try:
             values = stored.values if begin.ended else await self._invoke(request, frames, thread, begin, stored)
             if not is_answered(values):
@@ -174,16 +175,18 @@ class GraphTurn:
         answer = messages[-1].text
         if not answer.strip():
             raise TurnFailed("model_empty_answer", "The model gave an empty answer.")
-        if self._knows_sessions(request):
-            self._remember(request, messages)
+        remembering = self._remember(request, messages) if self._knows_sessions(request) else None
         await self._threads.close(request, thread)
+        if remembering is not None:
+            # The answer is final after this row is committed. The row shares the commit of the thread's last step.
+            await self._sessions.written(remembering)
         return Done(answer, cut=end_of(messages[-1].response_metadata) is End.LIMIT)
 
     def _knows_sessions(self, request: TurnRequest) -> bool:
         return self._tells_sessions and is_remembered(request)
 
-    def _remember(self, request: TurnRequest, messages: Sequence[AnyMessage]) -> None:
-        self._sessions.put(
+    def _remember(self, request: TurnRequest, messages: Sequence[AnyMessage]) -> "asyncio.Future[None]":
+        return self._sessions.put(
             request.owner,
             request.context_id,
             asked=request.text,

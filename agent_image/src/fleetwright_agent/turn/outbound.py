@@ -3,8 +3,10 @@
 The environment decides nothing: no variable of the pod changes where requests go or whom they trust.
 """
 
+import socket
 import ssl
 from functools import cache
+from typing import Final
 
 import httpx2
 
@@ -12,6 +14,11 @@ from fleetwright_agent.config.model import Endpoint, Header
 from fleetwright_agent.layout import Layout
 from fleetwright_agent.telemetry.tracing import traceparent
 from fleetwright_agent.turn.failures import MissingKey, UntrustedAuthority
+
+_SOCKET_OPTIONS: Final = ((socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024),)
+"""The event loop takes all that a socket holds before the client reads any of it. A model that is faster than its
+reader would have its whole answer in memory.
+"""
 
 
 @cache
@@ -73,4 +80,6 @@ class ModelTransport(httpx2.AsyncBaseTransport):
                 context.load_verify_locations(cadata=authorities.decode("ascii"))
             except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
                 raise UntrustedAuthority("the file with the authorities holds no PEM certificates") from error
-        return httpx2.AsyncHTTPTransport(verify=context, trust_env=False, proxy=self._model.proxy_url)
+        return httpx2.AsyncHTTPTransport(
+            verify=context, trust_env=False, proxy=self._model.proxy_url, socket_options=_SOCKET_OPTIONS
+        )

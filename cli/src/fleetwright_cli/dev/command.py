@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import os
 import signal
 import sys
 import time
@@ -36,6 +37,8 @@ class Options:
     catalog: Path | None
     conversation: Path | None
     keep: bool
+    contacts: bool = False
+    """Agents may connect to the hosts that they declare."""
 
 
 def run(options: Options, environ: Mapping[str, str]) -> int:
@@ -44,6 +47,7 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
     unfinished = options.conversation is not None
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        _private(options.state)
         with _alone(options.state), Processes(options.state / "logs") as processes:
             provider = _provider(environ, processes, say)
             fleet = FleetRun(
@@ -53,6 +57,7 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
                 provider=provider,
                 catalog=_catalog(options.catalog),
                 say=say,
+                contacts=options.contacts,
             )
             fleet.apply()
             say("ready")
@@ -68,6 +73,13 @@ def run(options: Options, environ: Mapping[str, str]) -> int:
     except KeyboardInterrupt:
         click.echo("\nended")
         return _INTERRUPTED if unfinished else 0
+
+
+def _private(state: Path) -> None:
+    """Make new files and existing databases readable by this user alone."""
+    os.umask(0o077)
+    for path in state.rglob("*.db*"):
+        path.chmod(0o600)
 
 
 @contextmanager

@@ -54,7 +54,9 @@ class Reply:
 
     @property
     def spent(self) -> str:
-        cost = "no price" if self.cost_usd is None else f"{self.cost_usd:f} USD"
+        used = self.input_tokens or self.output_tokens
+        unknown = "no price" if used else "no cost"
+        cost = unknown if self.cost_usd is None else f"{self.cost_usd:f} USD"
         return f"{self.state}; {self.input_tokens} tokens in, {self.output_tokens} out, {cost}"
 
 

@@ -13,10 +13,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from fleetwright_cli.dev.conversation import Address
+from fleetwright_cli.dev.hosts import declared_hosts
 from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, server_url, token_names
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest, read_fleet
 from fleetwright_cli.dev.processes import Processes, free_port
-from fleetwright_cli.dev.provider import Provider
+from fleetwright_cli.dev.provider import Provider, substitutions
 from fleetwright_operator.catalog import Catalog
 
 NAMESPACE = "dev"
@@ -36,7 +37,10 @@ class FleetRun:
         provider: Provider,
         catalog: Catalog,
         say: Callable[[str], None],
+        contacts: bool = False,
     ) -> None:
+        """Args: `contacts` says whether agents may connect to the hosts that they declare."""
+        self._contacts = contacts
         self._folder = folder
         self._state = state
         self._processes = processes
@@ -63,6 +67,7 @@ class FleetRun:
             provider=self._provider,
             tokens=self._tokens.of(token_names(fleet)),
             catalog=self._catalog,
+            contacts=self._contacts,
         )
         self._ports = ports
         for item in fleet.left_out if not self._running else ():
@@ -74,10 +79,21 @@ class FleetRun:
             self._processes.end(name)
             del self._running[name]
         changed = {name for name, content in wanted.items() if self._running.get(name) != content}
+        self._tell_differences(fleet, changed)
         self._start_servers(fleet, changed)
         self._start_agents(rendered, changed)
         self._running = wanted
         _write_private(self._state / ADDRESSES, json.dumps({k: asdict(v) for k, v in self.addresses().items()}))
+
+    def _tell_differences(self, fleet: Fleet, changed: set[str]) -> None:
+        """Name every model that another one answers, and every host that is not contacted."""
+        for name, agent in fleet.agents.items():
+            if f"agent-{name}" not in changed:
+                continue
+            for line in substitutions(agent, self._provider):
+                self._say(f"agent {name}: {line}")
+            for field, url in [] if self._contacts else declared_hosts(agent, fleet.servers).items():
+                self._say(f"agent {name}: {field} is left out: --contact-declared-hosts connects to {url}")
 
     def lost(self, name: str) -> bool:
         """Forgets a process that ended, so that `apply` starts it; False where it is none of the fleet's."""

@@ -5,12 +5,13 @@ The documents come from the operator's own `render_agent`; nothing here decides 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_cli.dev.hosts import without_declared_hosts
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, Provider, with_provider
 from fleetwright_operator.bearer import Bearer, Token
@@ -97,8 +98,11 @@ def agent_files(
     provider: Provider,
     tokens: Mapping[str, str],
     catalog: Catalog,
+    contacts: bool = False,
 ) -> list[AgentFiles]:
     """The folder of every agent that is not suspended.
+
+    Args: `contacts` says whether agents may connect to the hosts that they declare.
 
     Raises:
         InvalidFleet: A reference leads nowhere.
@@ -109,6 +113,12 @@ def agent_files(
         servers={f"{namespace}/{name}": server_url(fleet.servers[name], port) for name, port in ports.servers.items()},
     )
     settings = Settings(catalog=catalog)
+    for name in fleet.agents:
+        _require_references(name, fleet.agents[name], fleet)
+        _require_no_secrets(name, fleet.agents[name], fleet)
+    if not contacts:
+        agents = {name: without_declared_hosts(agent, fleet.servers) for name, agent in fleet.agents.items()}
+        fleet = replace(fleet, agents=agents)
     running = [name for name in sorted(fleet.agents) if not is_suspended(fleet.agents[name])]
     return [_agent(name, fleet, skills, endpoints, settings, provider, tokens) for name in running]
 
@@ -128,8 +138,6 @@ def _agent(
     tokens: Mapping[str, str],
 ) -> AgentFiles:
     agent = fleet.agents[name]
-    _require_references(name, agent, fleet)
-    _require_no_secrets(name, agent, fleet)
     rendered = render_agent(
         with_provider(agent, provider),
         skills={skill: skills[skill] for skill in skill_names(agent, _labels(fleet))},
@@ -140,7 +148,7 @@ def _agent(
         tokens=_edges(name, fleet, tokens),
     )
     _require_obeyable(name, rendered.config)
-    files = _mounted(rendered) | _instructions(name, agent, fleet)
+    files = _mounted(agent, rendered) | _instructions(name, agent, fleet)
     if offers_push(agent):
         files[rendered.config["push"]["keyFile"]] = tokens[f"push.{name}"]
     if provider.key is not None:
@@ -166,7 +174,7 @@ def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:
     )
 
 
-def _mounted(rendered: Rendered) -> dict[str, str]:
+def _mounted(agent: Mapping[str, Any], rendered: Rendered) -> dict[str, str]:
     """What a pod would find in its folders of configuration, credentials, cards and skills."""
     card = served_card(rendered.card, unsigned)
     files = {
@@ -176,6 +184,8 @@ def _mounted(rendered: Rendered) -> dict[str, str]:
     }
     if card.extended:
         files["card/extended-agent-card.json"] = card.extended
+    if level := agent["spec"].get("logging", {}).get("level"):
+        files["card/log-level"] = level
     files |= {f"auth/{key}": token for key, token in rendered.peer_tokens.items()}
     for skill, content in rendered.skill_files.items():
         files |= {f"skills/{skill}/{path}": text for path, text in content.items()}

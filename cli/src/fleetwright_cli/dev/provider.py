@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 KEY_SECRET = "provider"  # noqa: S105 - the name of a Secret, not its content
 KEY_NAME = "api-key"
 _DEFAULT_MODEL = "gpt-4o-mini"
+_OF_THE_DECLARED: Final = frozenset(
+    {
+        *("apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL", "fallbacks", "auxiliary"),
+        *("provider", "promptCache", "reasoningEffort", "vision"),
+    }
+)
+"""Fields of a model that mean its declared provider, or that are substituted by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +39,54 @@ def provider_from(environ: Mapping[str, str], *, offline_url: str) -> Provider:
 
 
 def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
-    """The same agent, answered by that provider alone. A price declared for another model is dropped with its name."""
-    model = dict(agent["spec"]["model"])
-    for field_of_the_real_one in (
-        *("apiKeySecretRef", "headersFrom", "caSecretRef", "proxyURL"),
-        *("provider", "promptCache", "reasoningEffort", "vision", "fallbacks", "auxiliary"),
-    ):
-        model.pop(field_of_the_real_one, None)
-    model["baseURL"] = provider.base_url
-    if provider.key is not None:
-        model |= {"name": provider.model, "apiKeySecretRef": {"name": KEY_SECRET, "key": KEY_NAME}}
-        model.pop("price", None)
-        model.pop("temperature", None)
-    return {**agent, "spec": {**agent["spec"], "model": model}}
+    """Return the same agent, of which that provider alone answers every model: its own, fallbacks and auxiliary.
+
+    A price declared for another model is dropped with its name.
+    """
+    own = agent["spec"]["model"]
+    model = _substituted(own, provider)
+    if fallbacks := own.get("fallbacks"):
+        model["fallbacks"] = [_keyed(_substituted(each, provider), provider) for each in fallbacks]
+    if auxiliary := own.get("auxiliary"):
+        model["auxiliary"] = _named(auxiliary, provider)
+    return {**agent, "spec": {**agent["spec"], "model": _keyed(model, provider)}}
+
+
+def substitutions(agent: Mapping[str, Any], provider: Provider) -> list[str]:
+    """Return a line for each model of the agent that the provider answers in the place of the declared one."""
+    own = agent["spec"]["model"]
+    auxiliary = own.get("auxiliary")
+    declared = [
+        ("model", own),
+        *((f"model.fallbacks[{place}]", each) for place, each in enumerate(own.get("fallbacks", ()))),
+        *([("model.auxiliary", auxiliary)] if auxiliary else []),
+    ]
+    return [f"{field} {_told(each, own)} is answered by {_answerer(each, provider)}" for field, each in declared]
+
+
+def _told(model: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    address = model.get("baseURL") or own.get("baseURL")
+    return f"{model['name']} at {address}" if address else str(model["name"])
+
+
+def _answerer(model: Mapping[str, Any], provider: Provider) -> str:
+    name = "the offline model" if provider.offline else provider.model or model["name"]
+    return f"{name} at {provider.base_url}"
+
+
+def _substituted(model: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+    kept = {field: value for field, value in model.items() if field not in _OF_THE_DECLARED}
+    # A fallback without an address is where the agent's own model is; that is the provider already.
+    return _named({**kept, "baseURL": provider.base_url}, provider)
+
+
+def _keyed(model: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+    key = {} if provider.key is None else {"apiKeySecretRef": {"name": KEY_SECRET, "key": KEY_NAME}}
+    return {**model, **key}
+
+
+def _named(model: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+    if provider.key is None:
+        return dict(model)
+    left = {field: value for field, value in model.items() if field not in ("price", "temperature")}
+    return {**left, "name": provider.model}

@@ -88,7 +88,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
         *([claim] if claim else []),
     ]
     serving = [
-        card_config_map(owner, card),
+        card_config_map(owner, parts.agent, card),
         # Before the Deployment: no pod of ours ever runs without its policy.
         *_ways_out(owner, parts.agent, routes, settings),
         _service(owner),

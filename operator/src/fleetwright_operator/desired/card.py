@@ -88,10 +88,13 @@ def _minimal(card: Mapping[str, Any]) -> dict[str, Any]:
     return {**card, "skills": [_chat(card["description"])]}
 
 
-def card_config_map(owner: Owner, card: ServedCard) -> Manifest:
+def card_config_map(owner: Owner, agent: Agent, card: ServedCard) -> Manifest:
+    """The ConfigMap that a running agent watches: its cards, and the level of its log."""
     head = manifest("v1", "ConfigMap", name=names.agent_card(owner.name), owner=owner)
     extended = {names.EXTENDED_CARD_KEY: card.extended} if card.extended else {}
-    return {**head, "data": {names.CARD_KEY: card.text, **extended}}
+    level = agent["spec"].get("logging", {}).get("level")
+    logging = {names.LOG_LEVEL_KEY: level} if level else {}
+    return {**head, "data": {names.CARD_KEY: card.text, **extended, **logging}}
 
 
 def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog
 from fleetwright_operator.desired.memory import audit_config, memory_config
-from fleetwright_operator.desired.models import models_config, other_model
+from fleetwright_operator.desired.models import models_config, other_model, output_of
 from fleetwright_operator.desired.permissions import widened
 from fleetwright_operator.desired.push import push_config
 from fleetwright_operator.desired.references import instructions_file
@@ -61,7 +61,7 @@ def agent_config(
         **_given(spec, "plugins"),
         **_given(spec, "toolSearch"),
         **_given({"subAgents": sub_agents_config(spec, settings.catalog)}, "subAgents"),
-        **_given({"budgets": [_budget(each, settings.catalog) for each in spec.get("budgets", ())]}, "budgets"),
+        **_given({"budgets": [_budget(each, spec, settings.catalog) for each in spec.get("budgets", ())]}, "budgets"),
         **_given({"enforcement": _enforcement(spec.get("enforcement", {}))}, "enforcement"),
         **_given({"audit": audit_config(agent)}, "audit"),
         **_given(spec.get("a2a", {}), "extensions"),
@@ -139,11 +139,12 @@ def _people(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**({"approvals": approvals} if approvals else {}), **({"askHuman": True} if spec.get("askHuman") else {})}
 
 
-def _budget(budget: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+def _budget(budget: Mapping[str, Any], spec: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
     downgrade = budget.get("downgrade")
     if downgrade is None:
         return dict(budget)
-    return {**budget, "downgrade": {**downgrade, "model": other_model(downgrade["model"], catalog)}}
+    model = other_model(downgrade["model"], catalog, output=output_of(spec["model"], catalog))
+    return {**budget, "downgrade": {**downgrade, "model": model}}
 
 
 def _enforcement(policy: Mapping[str, Any]) -> dict[str, Any]:

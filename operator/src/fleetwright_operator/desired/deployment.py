@@ -22,7 +22,6 @@ from fleetwright_operator.desired.pod_template import patched
 from fleetwright_operator.desired.push import KEYS_FOLDER, offers_push
 from fleetwright_operator.desired.references import file_references
 from fleetwright_operator.desired.skill_source import Foreign, fetching_container, foreign_volumes, image_pull_secrets
-from fleetwright_operator.desired.terms import keeps_skills_from_strangers
 from fleetwright_operator.desired.tool_access import credential_keys
 from fleetwright_operator.desired.volume import memory_volume
 from fleetwright_operator.edges import Agent
@@ -173,7 +172,7 @@ def _volumes(
         config_map_volume(
             "config", names.agent_config(owner.name, revision), [{"key": names.CONFIG_KEY, "path": "agent.json"}]
         ),
-        config_map_volume("card", names.agent_card(owner.name), _cards(agent)),
+        config_map_volume("card", names.agent_card(owner.name)),
         secret_volume("auth", names.agent_auth(owner.name)),
         *([secret_volume("push", names.agent_push(owner.name))] if offers_push(agent) else []),
         *file_volumes(files),
@@ -181,11 +180,6 @@ def _volumes(
         memory_volume(owner, agent),
         {"name": "tmp", "emptyDir": {}},
     ]
-
-
-def _cards(agent: Agent) -> list[dict[str, str]]:
-    keys = [names.CARD_KEY, *([names.EXTENDED_CARD_KEY] if keeps_skills_from_strangers(agent) else [])]
-    return [{"key": key, "path": key} for key in keys]
 
 
 def _files(agent: Agent, servers: Servers) -> list[File]:

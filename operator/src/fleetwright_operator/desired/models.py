@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleetwright_operator import durations
-from fleetwright_operator.catalog import Catalog
+from fleetwright_operator.catalog import UNKNOWN_WINDOW, Catalog
 from fleetwright_operator.desired.references import api_key, certificate_authority, header_files
 from fleetwright_operator.violation import Violation
 
@@ -76,6 +76,39 @@ def unpriced(spec: Mapping[str, Any], catalog: Catalog) -> Violation | None:
     return Violation("PriceUnknown", "; ".join(texts)) if texts else None
 
 
+def assumed(spec: Mapping[str, Any], catalog: Catalog) -> Violation | None:
+    """The models of which a window or a price is assumed: nothing describes them, or only their family is known."""
+    unknown, dated = [], []
+    for field, model in priced_models(spec):
+        name, family = model["name"], catalog.entry(model["name"])
+        takes = [word for word, key in (("window", "contextWindow"), ("price", "price")) if key not in model]
+        if not family and _window_assumed(model, catalog):
+            unknown.append(
+                f"{field}: the window of {name!r} is not known, so a small one is assumed: set {field}.contextWindow"
+            )
+        elif family and family != name and takes:
+            dated.append(f"{field}: {name!r} is not in the catalog and takes the {' and '.join(takes)} of {family!r}")
+    if not unknown and not dated:
+        return None
+    return Violation("WindowUnknown" if unknown else "FamilyAssumed", "; ".join([*unknown, *dated]))
+
+
+def _window_assumed(model: Model, catalog: Catalog) -> bool:
+    return "contextWindow" not in model and not catalog.entry(model["name"])
+
+
+def window_of(model: Model, catalog: Catalog, *, output: int) -> int:
+    """Return the context window of a model. A guess leaves room beside an answer of `output` tokens."""
+    if _window_assumed(model, catalog):
+        return max(UNKNOWN_WINDOW, 2 * output)
+    return int(model.get("contextWindow", catalog.lookup(model["name"]).context_window))
+
+
+def output_of(model: Model, catalog: Catalog) -> int:
+    """Return the most tokens that an answer of the model may have."""
+    return int(model.get("maxOutputTokens", catalog.lookup(model.get("name", "")).max_output_tokens))
+
+
 def base_url(model: Model, catalog: Catalog) -> str:
     known = model.get("baseURL") or catalog.lookup(model["name"]).base_url
     return str(known or _ADDRESSES[model.get("provider", OPENAI)])
@@ -93,12 +126,12 @@ def models_config(spec: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
     return {
         **own,
         **({"fallbacks": fallbacks} if fallbacks else {}),
-        **({"auxiliary": other_model(auxiliary, catalog)} if auxiliary else {}),
+        **({"auxiliary": other_model(auxiliary, catalog, output=own["maxOutputTokens"])} if auxiliary else {}),
     }
 
 
 def _endpoint(field: str, model: Model, catalog: Catalog) -> dict[str, Any]:
-    defaults = catalog.lookup(model["name"])
+    output = output_of(model, catalog)
     key, authority = api_key(model, field), certificate_authority(model, field)
     headers = [{"name": name, "valueFile": mounted.path} for name, mounted in header_files(model, field).items()]
     price, provider = price_of(model, catalog), model.get("provider", OPENAI)
@@ -106,8 +139,9 @@ def _endpoint(field: str, model: Model, catalog: Catalog) -> dict[str, Any]:
         **({"provider": provider} if provider != OPENAI else {}),
         "name": model["name"],
         "baseUrl": base_url(model, catalog),
-        "contextWindow": model.get("contextWindow", defaults.context_window),
-        "maxOutputTokens": model.get("maxOutputTokens", defaults.max_output_tokens),
+        "contextWindow": window_of(model, catalog, output=output),
+        **({"contextWindowAssumed": True} if _window_assumed(model, catalog) else {}),
+        "maxOutputTokens": output,
         "timeoutSeconds": durations.seconds(model.get("timeout", DEFAULT_TIMEOUT)),
         **({"apiKeyFile": key.path} if key else {}),
         **({"headers": headers} if headers else {}),
@@ -123,8 +157,8 @@ def _endpoint(field: str, model: Model, catalog: Catalog) -> dict[str, Any]:
     }
 
 
-def other_model(model: Model, catalog: Catalog) -> dict[str, Any]:
-    """One at the address of the agent's own."""
-    window = model.get("contextWindow", catalog.lookup(model["name"]).context_window)
+def other_model(model: Model, catalog: Catalog, *, output: int) -> dict[str, Any]:
+    """Return a model at the address of the agent's own, whose answers have at most `output` tokens."""
+    window = window_of(model, catalog, output=output)
     price = price_of(model, catalog)
     return {"name": model["name"], "contextWindow": window, **({"price": dict(price)} if price else {})}

@@ -31,8 +31,10 @@ def file_volumes(files: Iterable[File]) -> list[dict[str, Any]]:
     ]
 
 
-def config_map_volume(volume: str, name: str, items: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"name": volume, "configMap": {"name": name, "defaultMode": _READ_BY_GROUP, "items": items}}
+def config_map_volume(volume: str, name: str, items: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """Without `items` every key is a file, also one that comes later."""
+    source: dict[str, Any] = {"name": name, "defaultMode": _READ_BY_GROUP}
+    return {"name": volume, "configMap": {**source, "items": items} if items else source}
 
 
 def secret_volume(volume: str, name: str, items: list[dict[str, Any]] | None = None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fleetwright_operator import durations
 from fleetwright_operator.catalog import Catalog
-from fleetwright_operator.desired.models import other_model
+from fleetwright_operator.desired.models import other_model, output_of
 
 DELEGATING: Final = ("task", "task_batch")
 """The tools that give work to sub-agents, as the runtime names them."""
@@ -14,12 +14,13 @@ _SAME: Final = ("name", "description", "instructions", "tools", "maxModelCalls")
 
 def sub_agents_config(spec: Mapping[str, Any], catalog: Catalog) -> list[dict[str, Any]]:
     """Defaults are the runtime's own."""
-    return [_sub_agent(each, catalog) for each in spec.get("subAgents", ())]
+    output = output_of(spec["model"], catalog)
+    return [_sub_agent(each, catalog, output=output) for each in spec.get("subAgents", ())]
 
 
-def _sub_agent(declared: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+def _sub_agent(declared: Mapping[str, Any], catalog: Catalog, *, output: int) -> dict[str, Any]:
     return {
         **{field: declared[field] for field in _SAME if field in declared},
-        **({"model": other_model(declared["model"], catalog)} if "model" in declared else {}),
+        **({"model": other_model(declared["model"], catalog, output=output)} if "model" in declared else {}),
         **({"timeoutSeconds": durations.seconds(declared["timeout"])} if "timeout" in declared else {}),
     }

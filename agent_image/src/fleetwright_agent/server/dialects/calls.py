@@ -15,13 +15,13 @@ from a2a.extensions.common import HTTP_EXTENSION_HEADER, get_requested_extension
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.server.routes.common import StarletteUser
-from a2a.utils.errors import A2AError, ExtensionSupportRequiredError
+from a2a.utils.errors import A2AError, ExtensionSupportRequiredError, UnsupportedOperationError
 from starlette.requests import Request
 
 from fleetwright_agent.server.card import Card
-from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
+from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params
 from fleetwright_agent.server.envelope import RequestId
-from fleetwright_agent.server.errors import Unavailable, internal
+from fleetwright_agent.server.errors import NoStreams, Unavailable, internal
 from fleetwright_agent.server.extensions import activated
 from fleetwright_agent.server.messages import CALLED, TRACEPARENT
 from fleetwright_agent.server.push.payload import DIALECT
@@ -63,13 +63,17 @@ class Calls:
         self.keepalive = keepalive
 
     def admit(self, call: Call) -> None:
-        """Raises: Unavailable, ExtensionSupportRequiredError."""
+        """Raises: Unavailable, ExtensionSupportRequiredError, UnsupportedOperationError."""
         if busy := self._admission(call.operation):
             raise Unavailable(busy)
         card, _ = self._card.recent()
         # The extended card may be what a caller learns of them from.
         if card is None or call.operation is Operation.EXTENDED_CARD:
             return
+        if call.operation in STREAMS and not card.streaming:
+            # 0.1 has a code of its own for what the state of a task does not allow, which this is not.
+            kind = NoStreams if NoStreams in call.dialect.codes else UnsupportedOperationError
+            raise kind("The card of this agent says capabilities.streaming: false. Send the message without a stream.")
         if missing := sorted(card.required - call.context.requested_extensions):
             raise ExtensionSupportRequiredError(
                 f"This agent requires {', '.join(missing)}: name it in the header {HTTP_EXTENSION_HEADER}"

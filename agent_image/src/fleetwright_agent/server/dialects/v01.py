@@ -26,6 +26,7 @@ from google.protobuf.json_format import MessageToDict
 from fleetwright_agent.extensions import CHOSEN_ID
 from fleetwright_agent.server.dialects import v01_reads as reads
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
+from fleetwright_agent.server.errors import NoStreams
 from fleetwright_agent.server.events import INTERRUPTED, Event, is_last, rests
 
 STATES: Final[Mapping[int, str]] = {
@@ -48,6 +49,7 @@ CODES: Final[dict[type[errors.A2AError], int]] = {
     errors.ContentTypeNotSupportedError: -32005,
     # 0.1 has a number of its own for what a task in that state does not take: InvalidTaskState.
     errors.UnsupportedOperationError: -32009,
+    NoStreams: -32004,
     errors.ExtensionSupportRequiredError: -32004,
     errors.InvalidParamsError: -32602,
     errors.InvalidRequestError: -32600,

@@ -58,7 +58,7 @@ class Situation:
 
 def room(model: Model) -> int:
     """Tokens a prompt may have: the window less what is reserved for the answer."""
-    return max(1, model.context_window - model.max_output_tokens)
+    return max(1, model.window - model.max_output_tokens)
 
 
 def effective_room(policy: Compaction, room: int) -> int:

@@ -64,8 +64,7 @@ class CompactionLink:
     ) -> None:
         self._policy = policy
         self._rates = rates(model.price)
-        self._room = effective_room(policy, room(model))
-        self._window = room(model)
+        self._model = model
         self._maker = Maker(policy, model, read_skill)
         self._views = views
         self._readings = Readings()
@@ -74,6 +73,15 @@ class CompactionLink:
         self._counts = Counts(metrics)
         self._clock = clock
         self._monotonic = monotonic
+
+    @property
+    def _window(self) -> int:
+        """Tokens that a prompt may have; an overflow may teach that there are fewer."""
+        return room(self._model)
+
+    @property
+    def _room(self) -> int:
+        return effective_room(self._policy, self._window)
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context

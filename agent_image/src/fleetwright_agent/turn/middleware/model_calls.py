@@ -4,6 +4,7 @@ Every call is charged to the model that was asked, at that model's own price.
 """
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,8 +23,8 @@ from fleetwright_agent.turn.books import Account, Books, OverBudget
 from fleetwright_agent.turn.characters import Whole
 from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.failures import Failure, classify, spent
-from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed
+from fleetwright_agent.turn.failures import Failure, classify, provider_text, spent
+from fleetwright_agent.turn.frames import Purpose, Reasoning, Reset, Text, TurnFailed, Waiting
 from fleetwright_agent.turn.identities import told_apart
 from fleetwright_agent.turn.middleware.budgeted import refuse
 from fleetwright_agent.turn.middleware.chat_span import traced
@@ -33,10 +34,13 @@ from fleetwright_agent.turn.models import Chat
 from fleetwright_agent.turn.providers.ends import End, end_of
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
 _CHARACTERS = 4
 """Of a token, where nobody counts."""
 _LONGEST_BACKOFF = 30.0
+_WORTH_TELLING = 1.0
+"""The shortest wait, in seconds, for which callers get a status message."""
 
 
 @dataclass(slots=True)
@@ -93,9 +97,19 @@ class ModelCalls:
         account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
 
         async def once() -> Reply:
-            return await self._once(request, call, context, account)
+            with self._books.recorded(account, context.request, tokens_in=_size(request)) as name:
+                return await self._once(request, call, context, account, name)
 
-        reply = await self._tried(once, context, account, chat.endpoint.retries)
+        try:
+            reply = await self._tried(once, context, account, chat.endpoint.retries)
+        except ModelFailed as failed:
+            window = failed.failure.window
+            if window is not None and chat.endpoint.learn(window):
+                _log.warning(
+                    "the context window of the model is smaller than model.contextWindow",
+                    extra={"model": account.model, "configured": chat.endpoint.context_window, "learned": window},
+                )
+            raise
         self.choice.answered(context.thread, chat)
         return reply
 
@@ -115,16 +129,17 @@ class ModelCalls:
         size = partial(estimate, prompt)
 
         async def once() -> AIMessage:
-            try:
-                reply: AIMessage = await traced(
-                    lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
-                )
-            except asyncio.CancelledError:
-                self._charge_estimate(size(), account, context, 0)
-                raise
-            self._metrics.llm_calls.labels(account.model, "ok").inc()
-            self._charge(reply, size, account, context)
-            return reply
+            with self._books.recorded(account, context.request, tokens_in=size()) as name:
+                try:
+                    reply: AIMessage = await traced(
+                        lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
+                    )
+                except asyncio.CancelledError:
+                    self._charge_estimate(size(), account, context, 0, name)
+                    raise
+                self._metrics.llm_calls.labels(account.model, "ok").inc()
+                self._charge(reply, size, account, context, name)
+                return reply
 
         try:
             async with self._books.reserved(account.price, tokens_in=size(), tokens_out=most):
@@ -147,15 +162,22 @@ class ModelCalls:
                     context.emit(self._books.charge(message, account, context.request))
                 wait = backoff(attempt, failure.retry_after)
                 impatient = context.patience is not None and wait > context.patience
-                if not failure.transient or attempt > retries or impatient:
+                again = failure.transient and attempt <= retries and not impatient
+                _tell_failed(account.model, failure, error, attempt=attempt, wait=wait if again else None)
+                if not again:
                     raise ModelFailed(failure, account.model) from error
                 if context.spoken and account.purpose is Purpose.ANSWER:
                     context.emit(Reset(failure.reason))
                     context.spoken = False
+                if wait >= _WORTH_TELLING and not context.silent:
+                    context.emit(Waiting(failure.message, wait))
                 await self._sleep(wait)
         raise AssertionError("the loop returns or raises")
 
-    async def _once(self, request: Request, call: ModelCall, context: TurnContext, account: Account) -> Reply:
+    async def _once(
+        self, request: Request, call: ModelCall, context: TurnContext, account: Account, name: str
+    ) -> Reply:
+        """Args: `name` is that under which the call is recorded."""
         started = time.perf_counter()
         spoken_before = context.spoken
         context.spoken = False
@@ -187,7 +209,7 @@ class ModelCalls:
             # The provider has read the prompt, and is paid for it, whoever stops listening.
             cut = heard.characters or isinstance(broken, asyncio.CancelledError)
             if cut and spent(broken) is None:
-                self._charge_estimate(_size(request), account, context, heard.characters)
+                self._charge_estimate(_size(request), account, context, heard.characters, name)
             raise
         self._metrics.llm_latency.labels(account.model).observe(time.perf_counter() - started)
         self._metrics.llm_calls.labels(account.model, "ok").inc()
@@ -197,22 +219,35 @@ class ModelCalls:
         told_apart(message, request.state["messages"])
         if end_of(message.response_metadata) is End.LIMIT:
             self._metrics.llm_cut_answers.labels(account.model).inc()
-        self._charge(message, partial(_size, request), account, context)
+        self._charge(message, partial(_size, request), account, context, name)
         return reply
 
-    def _charge(self, reply: AIMessage, size: Callable[[], int], account: Account, context: TurnContext) -> None:
+    def _charge(
+        self, reply: AIMessage, size: Callable[[], int], account: Account, context: TurnContext, name: str
+    ) -> None:
         """Args: `size` tells that of the prompt in tokens, for a provider that never does."""
         if not reply.usage_metadata and self._books.has_budgets:
-            self._charge_estimate(size(), account, context, len(reply.text))
+            self._charge_estimate(size(), account, context, len(reply.text), name)
         else:
-            context.emit(self._books.charge(reply, account, context.request))
+            context.emit(self._books.charge(reply, account, context.request, call=name))
 
-    def _charge_estimate(self, tokens_in: int, account: Account, context: TurnContext, characters: int) -> None:
+    def _charge_estimate(
+        self, tokens_in: int, account: Account, context: TurnContext, characters: int, name: str
+    ) -> None:
         """For a call of which the provider did not say what it used."""
         tokens_out = -(-characters // _CHARACTERS)
         usage = UsageMetadata(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
-        self._metrics.llm_estimated_calls.labels(account.model).inc()
-        context.emit(self._books.charge(AIMessage("", usage_metadata=usage), account, context.request))
+        message = AIMessage("", usage_metadata=usage)
+        context.emit(self._books.charge(message, account, context.request, estimated=True, call=name))
+
+
+def _tell_failed(model: str, failure: Failure, error: Exception, *, attempt: int, wait: float | None) -> None:
+    """Log a failed call with the provider's own text. Args: `wait` is the time to the next attempt, if there is one."""
+    about = {"model": model, "reason": failure.reason, "attempt": attempt, "provider": provider_text(error)}
+    if wait is None:
+        _log.warning("a call of the model failed", extra=about)
+    else:
+        _log.warning("a call of the model is made again", extra={**about, "waitSeconds": round(wait, 1)})
 
 
 def _itself(reply: AIMessage) -> AIMessage:

@@ -4,9 +4,9 @@ The stock clients repair truncated JSON while streaming, and the repaired call w
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
@@ -20,6 +20,8 @@ from fleetwright_agent.turn.providers.arguments import require_object
 from fleetwright_agent.turn.providers.ends import End, end_of
 
 T = TypeVar("T")
+_BATCH: Final = 64
+"""Pieces that are merged at a time: LangChain keeps every piece that it is given until the call ends, 2.5 KB each."""
 
 
 class Spoken(BaseChatModel):
@@ -41,7 +43,9 @@ class Spoken(BaseChatModel):
         return None
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        """Yield the whole answer as one piece at its end; `said` and `thought` hear every piece as it comes."""
         arguments: dict[int, list[str]] = {}
+        batch: list[ChatGenerationChunk] = []
         whole = Whole()
         used: UsageMetadata | None = None
         end = End.NONE
@@ -61,7 +65,11 @@ class Spoken(BaseChatModel):
                     self.said(chunk.text)
                     # What a provider sends at once is read without a pause: whoever listens hears it as it comes.
                     await asyncio.sleep(0)
-                yield chunk
+                batch.append(chunk)
+                if len(batch) > _BATCH:
+                    batch = [_merged(batch)]
+        if batch:
+            yield _merged(batch)
         for pieces in arguments.values():
             require_object("".join(pieces), AIMessage("", usage_metadata=used), end=end)
 
@@ -80,6 +88,11 @@ async def _in_time(source: AsyncIterator[T], seconds: float) -> AsyncIterator[T]
             except StopAsyncIteration:
                 return
         yield piece
+
+
+def _merged(batch: Sequence[ChatGenerationChunk]) -> ChatGenerationChunk:
+    first, *others = batch
+    return first + others if others else first
 
 
 def thought_of(message: object) -> str:

@@ -1,0 +1,96 @@
+"""Model calls that the end of a process interrupts: the next process charges estimates, and says what is true."""
+
+import asyncio
+import logging
+from typing import Any
+
+import httpx
+from tests.agent_image.plain import NO_TLS
+
+from fleetwright_agent.extensions import COST
+
+ALONE = {"memory": {"sessions": {"enabled": False}}}
+SLOW = "Tell me. [[long:20]] [[pause:0.1]]"
+
+
+def cost(task: dict[str, Any]) -> dict[str, Any]:
+    (found,) = [each["metadata"][COST] for each in task["artifacts"] if COST in each.get("metadata", {})]
+    payload: dict[str, Any] = found
+    return payload
+
+
+async def spoken(guest: Any, task: dict[str, Any]) -> None:
+    """Return once the model has begun to answer."""
+    async with asyncio.timeout(30):
+        while not (await guest.get(task)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
+            await asyncio.sleep(0.02)
+
+
+async def status(guest: Any) -> dict[str, Any]:
+    async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
+        found: dict[str, Any] = (await http.get("/status")).json()
+        return found
+
+
+async def test_a_call_that_a_kill_interrupts_is_charged_by_estimate(agent_process, states):
+    async with agent_process(**ALONE) as guest:
+        whole = cost(await guest.say("Tell me. [[long:20]] [[pause:0.0]]"))
+        task = await guest.say(SLOW, now=True)
+        await spoken(guest, task)
+        await guest.kill()
+    async with agent_process(**ALONE) as guest:
+        done = await guest.rested(task)
+        charged = await guest.metric("llm_tokens_total")
+        assert await guest.metric("llm_estimated_calls_total") == 1
+    assert states(done) == "completed"
+    bill = cost(done)
+    assert (whole["modelCalls"], "estimated" in whole) == (1, False)
+    assert (bill["modelCalls"], bill["estimated"]) == (2, True)
+    assert bill["usage"]["input_tokens"] >= 1.5 * whole["usage"]["input_tokens"]
+    assert bill["costUsd"] > whole["costUsd"]
+    assert charged == sum(bill["usage"].get(each, 0) for each in ("input_tokens", "output_tokens"))
+
+
+async def test_a_call_that_has_ended_is_charged_once_after_a_kill(agent_process):
+    async with agent_process(**ALONE) as guest:
+        await guest.say("Hello")
+        await guest.kill()
+    async with agent_process(**ALONE) as guest:
+        assert await guest.metric("llm_tokens_total") == 0
+        assert await guest.metric("llm_estimated_calls_total") == 0
+
+
+async def test_an_agent_is_ready_once_interrupted_tasks_are_settled(agent_process, states, house):
+    async with agent_process() as guest:
+        task = await guest.say("Cook a dish of 3 portions", now=True)
+        async with asyncio.timeout(30):
+            while not house.ledger:  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.02)
+        await guest.kill()
+    async with agent_process() as guest:
+        assert states(await guest.get(task)) == "failed"
+
+
+async def test_the_log_counts_the_calls_of_the_whole_task_after_a_restart(agent, message, caplog):
+    gated = {"approvals": {"tools": ["house__charge_card"]}}
+    async with agent(**gated) as guest:
+        waits = await guest.say("Charge card 5")
+        assert waits["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    with caplog.at_level(logging.INFO):
+        async with agent(**gated) as guest:
+            await guest.say("yes", taskId=waits["id"], contextId=waits["contextId"])
+    rests = [record for record in caplog.records if record.getMessage() == "task rests"][-1]
+    assert rests.__dict__["modelCalls"] == 2
+
+
+async def test_a_budget_is_exceeded_before_a_call_is_refused(agent):
+    said: list[bool] = []
+    async with agent(**ALONE, budgets=[{"period": "Month", "tokens": 4000}]) as guest:
+        for _ in range(20):
+            task = await guest.say("Tell me about the sea")
+            if task["status"]["state"] != "TASK_STATE_COMPLETED":
+                break
+            (budget,) = (await status(guest))["budgets"]
+            said.append(budget["exceeded"])
+    assert said[0] is False
+    assert said[-1] is True
