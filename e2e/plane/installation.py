@@ -62,6 +62,7 @@ async def logged_in(client: Client, namespace: str) -> Installation:
 def rendered_chart(namespace: str, namespaces: Sequence[str]) -> list[Object]:
     helm = binaries.ensure(["helm"], SILENT)["helm"]
     where = [f"--namespace={namespace}", f"--set-json=namespaces={json.dumps(list(namespaces))}"]
+    where += [] if namespaces else ["--set=rbac.clusterWideSecrets=true"]
     command = [str(helm), "template", "fleetwright", str(CHECKOUT / "charts" / "fleetwright"), *where]
     done = subprocess.run([*command, "--kube-version=1.36.0"], capture_output=True, text=True, check=True)
     documents = [document for document in yaml.safe_load_all(done.stdout) if document]

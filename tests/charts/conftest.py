@@ -48,10 +48,14 @@ def run(helm: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[
 
 @pytest.fixture
 def render(run, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
-    """A helm that was built without a release's flags believes in an old Kubernetes: it is told which one is meant."""
+    """A helm that was built without a release's flags believes in an old Kubernetes: it is told which one is meant.
+
+    Without `namespaces` the operator looks after the whole cluster, to which an installation has to consent.
+    """
 
     def rendered(**values: Any) -> list[dict[str, Any]]:
         file = tmp_path / "values.yaml"
+        values = values if values.get("namespaces") else {"rbac": {"clusterWideSecrets": True}, **values}
         file.write_text(yaml.safe_dump(values))
         done = run("template", "fw", str(CHART), "-n", "system", "-f", str(file), "--kube-version", "1.36.0")
         assert done.returncode == 0, done.stderr

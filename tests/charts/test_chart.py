@@ -73,6 +73,32 @@ def test_every_namespace_means_a_cluster_role_and_named_ones_a_role_in_each(rend
     assert environment(named)["FLEETWRIGHT_NAMESPACES"] == "a,b"
 
 
+@pytest.mark.parametrize(
+    ("values", "works"),
+    [
+        pytest.param([], False, id="neither"),
+        pytest.param(["--set=rbac.clusterWideSecrets=true"], True, id="the consent"),
+        pytest.param(["--set=namespaces={a,b}"], True, id="namespaces"),
+    ],
+)
+def test_rights_on_every_secret_need_consent(run, values, works):
+    done = run("template", "fw", str(CHART), "--kube-version", "1.36.0", *values)
+    assert (done.returncode == 0) is works
+    assert works or "List the namespaces of your agents in namespaces, or set rbac.clusterWideSecrets" in done.stderr
+
+
+def test_rights_on_secrets_stay_within_named_namespaces(render):
+    documents = render(namespaces=["a", "b"], rbac={"clusterWideSecrets": True})
+    assert of_kind(documents, "ClusterRole") == []
+    reading = [
+        role["metadata"]["namespace"]
+        for role in of_kind(documents, "Role")
+        for rule in role["rules"]
+        if "secrets" in rule["resources"] and "list" in rule["verbs"]
+    ]
+    assert {"a", "b"} <= set(reading) <= {"a", "b", "system"}
+
+
 def test_the_rights_are_exactly_these(render):
     (role,) = of_kind(render(), "ClusterRole")
     rights = {

@@ -454,6 +454,7 @@ def chart_of() -> Callable[..., list[Object]]:
     """The chart's objects for a release of that name, with these values."""
 
     def render(release: str, **values: Any) -> list[Object]:
+        values = values if values.get("namespaces") else {"rbac": {"clusterWideSecrets": True}, **values}
         helm = binaries.ensure(["helm"], SILENT)["helm"]
         command = [helm, "template", release, ROOT / "charts" / "fleetwright", f"--namespace={SYSTEM}", "--values=-"]
         done = subprocess.run(

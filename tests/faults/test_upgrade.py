@@ -67,7 +67,7 @@ def helm(own_plane: ControlPlane, tmp_path: Path):
 
 async def test_o16_an_upgrade_by_helm_brings_fields_and_changes_no_child(stand_on, own_plane, helm, earlier, tmp_path):
     """O16: what is stored stays, what runs stays, the new field is known; and uninstalled, the CRDs and agents stay."""
-    helm("upgrade", "--install", "fleetwright", earlier, "--create-namespace")
+    helm("upgrade", "--install", "fleetwright", earlier, "--create-namespace", "--set=rbac.clusterWideSecrets=true")
     async with AsyncExitStack() as stack:
         stand = await stand_on(own_plane, stack)
         space = await stand.space()
@@ -84,7 +84,7 @@ async def test_o16_an_upgrade_by_helm_brings_fields_and_changes_no_child(stand_o
         await stand.quiet(space)
         before = stand.versions(space)
 
-        helm("upgrade", "fleetwright", ROOT / "charts" / "fleetwright")
+        helm("upgrade", "fleetwright", ROOT / "charts" / "fleetwright", "--set=rbac.clusterWideSecrets=true")
         assert await operator.stop() == 0
         await operator.started()
         await stand.quiet(space)
