@@ -47,8 +47,9 @@ def degraded(
     texts += [f"plugin {name!r} is not loaded: {failed[name]}" for name in plugins if name in failed]
     if not texts:
         return None
-    reasons = {"McpServerUnreachable": lost, "ToolsMissing": short, "ToolsTooLarge": any(names for _, names in large)}
-    reason = next((reason for reason, holds in reasons.items() if holds), "PluginNotLoaded")
+    too_large = any(names for _, names in large)
+    lesser = "ToolsMissing" if short else "ToolsTooLarge" if too_large else "PluginNotLoaded"
+    reason = "McpServerUnreachable" if lost else lesser
     return Violation(reason, "; ".join(texts))
 
 
