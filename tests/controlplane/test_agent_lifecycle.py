@@ -47,7 +47,15 @@ def test_an_agent_becomes_ready_when_its_pod_does_and_says_where_it_is(space, ku
     assert config_map["immutable"] is True
     assert json.loads(config_map["data"]["agent.json"])["revision"] == status["revision"]
     conditions = [condition["type"] for condition in status["conditions"]]
-    assert conditions == ["Accepted", "ReferencesResolved", "Programmed", "Available", "Ready", "ModelUnpriced"]
+    assert conditions == [
+        "Accepted",
+        "ReferencesResolved",
+        "Programmed",
+        "Available",
+        "Ready",
+        "ModelUnpriced",
+        "ModelAssumed",
+    ]
 
 
 def test_ready_follows_the_current_revision_and_not_the_old_pod(space, kubelet, operator):
