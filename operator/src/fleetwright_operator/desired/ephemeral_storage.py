@@ -21,8 +21,8 @@ Resources = Mapping[str, Any]
 def limited(own: Resources | None, default: Resources, *, room: Iterable[str] = ()) -> dict[str, Any]:
     """Return a container's own resources, or the default ones, with a request and a limit of ephemeral storage.
 
-    Figures of the container itself win over the default. `room` are the sizes of the pod's `emptyDir` volumes beside `/tmp`, which the
-    limit has to hold as well.
+    Figures of the container itself win over the default. `room` are the sizes of the pod's `emptyDir` volumes beside
+    `/tmp`, which the limit has to hold as well.
     """
     whole = {part: dict(values) for part, values in (own or default).items()}
     requests, limits = whole.get("requests", {}), whole.get("limits", {})

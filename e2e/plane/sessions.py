@@ -1,0 +1,15 @@
+"""What an interrupted session of pytest leaves: nothing, also with several workers."""
+
+from contextlib import ExitStack
+
+import pytest
+from e2e.cluster.run_folder import reaped_session
+
+
+def reap(session: pytest.Session) -> None:
+    """Begin before the session starts its workers, which a signal to pytest does not reach."""
+    stack = ExitStack()
+    # pytest offers its folder to fixtures only, and fixtures come after the workers have been started.
+    factory = session.config._tmp_path_factory  # type: ignore[attr-defined]  # noqa: SLF001 - as said above
+    stack.enter_context(reaped_session(factory.getbasetemp()))
+    session.config.add_cleanup(stack.close)

@@ -1,0 +1,47 @@
+"""An agent fills its `/tmp`: the kubelet evicts its pod and the Deployment replaces it; the node and others stay."""
+
+from typing import Any
+
+from e2e.scenarios.fleet import Fleet, agent
+
+LIMIT = "64Mi"
+_FILL = """
+try:
+    with open('/tmp/full', 'wb') as file:
+        for _ in range(160):
+            file.write(bytes(1 << 20))
+except OSError as error:
+    print(error)
+"""
+
+
+def test_an_agent_that_exceeds_its_ephemeral_storage_is_evicted_and_replaced(fleet: Fleet) -> None:
+    fleet.apply(agent("hoarder", resources={"limits": {"ephemeral-storage": LIMIT}}), agent("neighbour"))
+    fleet.ready("agent/hoarder", "agent/neighbour")
+    full, beside = fleet.pod_of("hoarder"), fleet.pod_of("neighbour")
+    spec = fleet.get(f"pod/{full}")["spec"]
+    assert {"name": "tmp", "emptyDir": {"sizeLimit": LIMIT}} in spec["volumes"]
+
+    fleet.run("exec", full, "--", "python", "-c", _FILL)
+    # The kubelet measures volumes once a minute, and compares what it measured every ten seconds.
+    took = fleet.until(lambda: _evicted(fleet, full), "the pod is evicted", seconds=240)
+    print(f"a pod that wrote 160 MiB to a /tmp of {LIMIT} was evicted after {took:.0f} s")
+
+    fleet.until(lambda: _serving(fleet, "hoarder") not in {"", full}, "another pod serves", seconds=120)
+    fleet.ready("agent/hoarder")
+    assert fleet.pod_of("neighbour") == beside
+    (node,) = fleet.kubectl.get("nodes")["items"]
+    conditions = {each["type"]: each["status"] for each in node["status"]["conditions"]}
+    assert (conditions["Ready"], conditions["DiskPressure"]) == ("True", "False")
+
+
+def _evicted(fleet: Fleet, name: str) -> bool:
+    pods: list[dict[str, Any]] = fleet.get("pods")["items"]
+    status = next((pod["status"] for pod in pods if pod["metadata"]["name"] == name), None)
+    return status is None or (status["phase"] == "Failed" and status.get("reason") == "Evicted")
+
+
+def _serving(fleet: Fleet, name: str) -> str:
+    """Return the agent's pod that runs; an evicted one stays beside it as a record."""
+    pods = fleet.get("pods", f"--selector=fleetwright.dev/agent={name}")["items"]
+    return next((str(pod["metadata"]["name"]) for pod in pods if pod["status"]["phase"] == "Running"), "")
