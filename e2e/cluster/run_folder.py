@@ -42,9 +42,9 @@ def run_folder(prefix: str) -> Iterator[Path]:
 
 @contextmanager
 def reaped_session(folder: Path) -> Iterator[None]:
-    """End all processes of a test session when it ends; remove its folder only where it was interrupted.
+    """End all processes of a test session when it ends, and remove its folder only if a signal ended it.
 
-    pytest keeps the folders of its last sessions, for somebody who looks into a failure.
+    pytest keeps the folders of its last sessions, so that a developer can look into a failure.
     """
     with _reaped(folder, keep=True), _temporary_files_in(folder):
         yield

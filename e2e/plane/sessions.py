@@ -1,4 +1,4 @@
-"""What an interrupted session of pytest leaves: nothing, also with several workers."""
+"""The reaper of a pytest session, which also ends the session's workers."""
 
 from contextlib import ExitStack
 
@@ -7,7 +7,7 @@ from e2e.cluster.run_folder import reaped_session
 
 
 def reap(session: pytest.Session) -> None:
-    """Begin before the session starts its workers, which a signal to pytest does not reach."""
+    """Start a reaper for the session. Call it before pytest starts workers, because no signal to pytest reaches those."""
     stack = ExitStack()
     # pytest offers its folder to fixtures only, and fixtures come after the workers have been started.
     factory = session.config._tmp_path_factory  # type: ignore[attr-defined]  # noqa: SLF001 - as said above

@@ -1,4 +1,4 @@
-"""What a program started within its run's folder ends with it, whatever ended the program, and so does the folder."""
+"""The end of a run, whatever caused it, is the end of all processes that the run started and of its folder."""
 
 import os
 import signal
