@@ -7,7 +7,7 @@ from e2e.cluster.run_folder import reaped_session
 
 
 def reap(session: pytest.Session) -> None:
-    """Start a reaper for the session. Call it before pytest starts workers, because no signal to pytest reaches those."""
+    """Start a reaper for the session, before pytest starts workers. A signal to pytest does not reach those."""
     stack = ExitStack()
     # pytest offers its folder to fixtures only, and fixtures come after the workers have been started.
     factory = session.config._tmp_path_factory  # type: ignore[attr-defined]  # noqa: SLF001 - as said above
