@@ -6,11 +6,13 @@ a word in the summary, and a failure in CI. `python tests/rings.py NAME …` run
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import FrameType
 
 CANNOT_RUN = 77
 _PYTEST = (sys.executable, "-m", "pytest", "-q")
@@ -62,16 +64,19 @@ class Result:
 
 
 def run(ring: Ring) -> Result:
-    """Runs a ring with its output shown as it comes."""
+    """Run a ring with its output shown as it comes. What ends this program ends the ring first."""
     print(f"\n=== {ring.name}: {' '.join(ring.command)}", flush=True)
     started = time.monotonic()
     process = subprocess.Popen(ring.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     lines: list[str] = []
     assert process.stdout is not None
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        lines = [*lines[-30:], line.strip()]
-    status = process.wait()
+    try:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines = [*lines[-30:], line.strip()]
+        status = process.wait()
+    finally:
+        process.terminate()  # Without effect on one that has ended.
     counted = next((line for line in reversed(lines) if _COUNTS.search(line) and " in " in line), "")
     found = {kind.rstrip("s"): int(number) for number, kind in _COUNTS.findall(counted)}
     failed = found.get("failed", 0) + found.get("error", 0)
@@ -111,5 +116,10 @@ def main(names: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main(sys.argv[1:]))

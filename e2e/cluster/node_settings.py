@@ -87,7 +87,7 @@ def kubelet(identity: Identity) -> dict[str, Any]:
         "failSwapOn": False,
         # Images were loaded, not pulled: one that is collected never comes back.
         "imageGCHighThresholdPercent": 100,
-        "localStorageCapacityIsolation": False,
+        "localStorageCapacityIsolation": True,
         "maxPods": 500,
         "podLogsDir": f"{identity.data}/pod-logs",
         "readOnlyPort": 0,

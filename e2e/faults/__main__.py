@@ -3,14 +3,13 @@
 import argparse
 import asyncio
 import sys
-import tempfile
 import time
 from collections import Counter
-from pathlib import Path
 
 from e2e.cluster import binaries
 from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.run_folder import run_folder
 from e2e.faults.cases import Findings
 from e2e.faults.crew import Place
 from e2e.faults.sweep import sweep
@@ -40,9 +39,9 @@ def main() -> int:
         print(obstacle)
         return CANNOT_RUN
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="fleetwright-sweep-") as folder:
-        with ControlPlane(Path(folder) / "plane", controllers=_CONTROLLERS, roomy=True) as plane:
-            place = Place(plane.server, plane.token, plane.ca, Path(folder))
+    with run_folder("fleetwright-sweep-") as folder:
+        with ControlPlane(folder / "plane", controllers=_CONTROLLERS, roomy=True) as plane:
+            place = Place(plane.server, plane.token, plane.ca, folder)
             findings = asyncio.run(sweep(plane, place, share=arguments.share))
         return _tell(findings, time.monotonic() - started)
 

@@ -16,6 +16,7 @@ from e2e.cluster.kubectl import Kubectl
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import SILENT, Progress
 from e2e.cluster.provider import Provider
+from e2e.cluster.run_folder import reaped_session
 from e2e.scenarios.fleet import Fleet
 
 
@@ -54,6 +55,16 @@ def shown(pytestconfig: pytest.Config) -> Callable[[], AbstractContextManager[No
 def provider(progress: Progress, shown: Callable[[], AbstractContextManager[None]]) -> Provider:
     with shown():
         return commands.cluster_up(commands.choose(None, os.environ), progress)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left(
+    provider: Provider,  # noqa: ARG001 - it has to be there first
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """An interrupted session leaves no process and no folder of its own; the cluster was made before, and stays."""
+    with reaped_session(tmp_path_factory.getbasetemp()):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,13 +4,13 @@ import argparse
 import asyncio
 import random
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from e2e.cluster import binaries
 from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.run_folder import run_folder
 from e2e.plane.client import Client
 from e2e.plane.installation import install_crds, install_release
 from e2e.plane.mirror import Mirror
@@ -40,10 +40,10 @@ def main() -> int:
     started = time.monotonic()
     print(f"seed {arguments.seed}", flush=True)
     with (
-        tempfile.TemporaryDirectory(prefix="fleetwright-walk-") as folder,
-        ControlPlane(Path(folder) / "plane", controllers=_CONTROLLERS, audited=True, roomy=True) as plane,
+        run_folder("fleetwright-walk-") as folder,
+        ControlPlane(folder / "plane", controllers=_CONTROLLERS, audited=True, roomy=True) as plane,
     ):
-        ground, complaints = asyncio.run(_walk(plane, Path(folder), arguments))
+        ground, complaints = asyncio.run(_walk(plane, folder, arguments))
         operator = ":fleetwright-operator"
         complaints += [f"no right to {each.request}" for each in plane.refusals() if each.account.endswith(operator)]
     for line in (*ground.problems, *complaints):

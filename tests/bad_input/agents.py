@@ -187,6 +187,9 @@ BAD_AGENTS = [
     pytest.param(
         AGENT, "spec.resources", {"requests": {"memory": "lots"}}, "such as 256Mi", id="a request is a quantity"
     ),
+    pytest.param(
+        AGENT, "spec.resources", {"limits": {"ephemeral-storage": "lots"}}, "such as 1Gi", id="a limit is a quantity"
+    ),
     pytest.param(AGENT, "spec.limits", {"maxTurnSeconds": 0}, "greater than or equal to 1", id="a limit is above zero"),
     pytest.param(AGENT, "spec.drainSeconds", 0, "greater than or equal to 1", id="a drain takes time"),
     pytest.param(AGENT, "spec.image", "my image", "an image reference", id="an image is a reference"),

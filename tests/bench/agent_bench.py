@@ -8,9 +8,8 @@ Says what it measured and ends with 0, whether the bars hold or not.
 import argparse
 import asyncio
 import os
-import tempfile
-from pathlib import Path
 
+from e2e.cluster.run_folder import run_folder
 from tests.bench import agent_measures as measures
 from tests.bench.agent_measures import Stage
 from tests.bench.echo.environment import python_of
@@ -25,8 +24,8 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
     arguments = parser.parse_args()
     pythons = {name: python_of(name) for name in ("agent", "reference-agent")}
-    with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
-        stage = Stage(Path(folder), ours=pythons["agent"], reference=pythons["reference-agent"])
+    with run_folder("fleetwright-bench-") as folder:
+        stage = Stage(folder, ours=pythons["agent"], reference=pythons["reference-agent"])
         parts = {name: getattr(measures, name) for name in arguments.parts.split(",")}
         rows = asyncio.run(rows_of(parts, stage))
     tell("agent", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})

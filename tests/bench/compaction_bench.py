@@ -13,6 +13,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from e2e.cluster.run_folder import run_folder
 from tests.bench.compaction import measures, own
 from tests.bench.compaction.ours import opener
 from tests.bench.compaction.targets import TARGETS, Figures, told
@@ -83,7 +84,8 @@ def main() -> None:
     # Broken summarisers are part of what is measured; their stack traces are not.
     logging.disable(logging.CRITICAL)
     began = time.monotonic()
-    figures = asyncio.run(measure(quick=arguments.quick, seed=arguments.seed))
+    with run_folder("fleetwright-bench-"):
+        figures = asyncio.run(measure(quick=arguments.quick, seed=arguments.seed))
     tell(figures, time.monotonic() - began, arguments.seed)
 
 

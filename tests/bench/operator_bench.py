@@ -8,11 +8,11 @@ Says what it measured and ends with 0, whether the bars hold or not.
 import argparse
 import asyncio
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.run_folder import run_folder
 from tests.bench import operator_measures as measures
 from tests.bench.parts import rows_of
 from tests.bench.stage import CONTROLLERS, Stage
@@ -35,10 +35,10 @@ async def run(folder: Path, plane: ControlPlane, parts: Sequence[str], arguments
 
 def on_one_plane(parts: Sequence[str], arguments: argparse.Namespace) -> list[Row]:
     with (
-        tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder,
-        ControlPlane(Path(folder) / "plane", controllers=CONTROLLERS) as plane,
+        run_folder("fleetwright-bench-") as folder,
+        ControlPlane(folder / "plane", controllers=CONTROLLERS) as plane,
     ):
-        return asyncio.run(run(Path(folder), plane, parts, arguments))
+        return asyncio.run(run(folder, plane, parts, arguments))
 
 
 def main() -> None:

@@ -8,9 +8,8 @@ Says what it measured and ends with 0, whether the bars hold or not.
 import argparse
 import asyncio
 import os
-import tempfile
-from pathlib import Path
 
+from e2e.cluster.run_folder import run_folder
 from tests.bench import turn_measures as measures
 from tests.bench.parts import rows_of
 from tests.bench.table import tell
@@ -24,10 +23,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="what a turn costs beside its model")
     parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fleetwright-bench-") as folder:
+    with run_folder("fleetwright-bench-") as folder:
         garbage.settle()  # As the process does that serves; the parts that run here run as they do there.
         parts = {name: getattr(measures, name) for name in arguments.parts.split(",")}
-        rows = asyncio.run(rows_of(parts, Path(folder)))
+        rows = asyncio.run(rows_of(parts, folder))
     tell("turn", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})
 
 

@@ -30,6 +30,7 @@ from e2e.cluster.audit import Refusal as Refused
 from e2e.cluster.control_plane import ControlPlane, free_ports
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from e2e.cluster.progress import SILENT
+from e2e.plane.sessions import reap
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "fleetwright-system"
@@ -61,11 +62,12 @@ _PATHS = {
 }
 
 
-def pytest_sessionstart() -> None:
-    """Says why this ring cannot run on a machine, instead of failing in every test."""
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say why this ring cannot run on a machine, instead of failing in every test."""
     obstacle = binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm"))
     if obstacle:
         pytest.exit(obstacle, returncode=CANNOT_RUN)
+    reap(session)
 
 
 class Refusal(Exception):  # noqa: N818 - what the API server did

@@ -136,3 +136,20 @@ def test_a_bound_memory_grows_or_says_why_not(space, operator, storage_class, gr
     space.wait("Agent", "poet", "Programmed", "True")
     wanted = space.get("PersistentVolumeClaim", "poet-memory")["spec"]["resources"]["requests"]
     assert wanted == {"storage": "2Gi"}
+
+
+def test_a_pod_keeps_its_limit_of_ephemeral_storage_where_only_cpu_is_named(space, operator):
+    side = {"name": "side", "image": "registry.example.com/side:1"}
+    space.agent("poet", resources={"limits": {"cpu": "1"}}, podTemplate={"spec": {"containers": [side]}})
+    space.wait("Agent", "poet", "Programmed", "True")
+    pod = space.get("Deployment", "poet")["spec"]["template"]["spec"]
+    limits = {container["name"]: container["resources"]["limits"] for container in pod["containers"]}
+    assert limits == {"agent": {"cpu": "1", "ephemeral-storage": "1Gi"}, "side": {"ephemeral-storage": "1Gi"}}
+    assert {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}} in pod["volumes"]
+
+
+def test_a_patch_whose_limit_is_no_quantity_is_refused_by_its_place(space, operator):
+    over = {"name": "agent", "resources": {"limits": {"ephemeral-storage": "lots"}}}
+    space.agent("poet", podTemplate={"spec": {"containers": [over]}})
+    place = "spec.podTemplate.spec.containers[agent].resources.limits.ephemeral-storage must be a quantity"
+    space.wait("Agent", "poet", "Accepted", "False", says=place)

@@ -25,6 +25,7 @@ from e2e.plane.installation import install_crds, install_release, make_namespace
 from e2e.plane.kubelet import Kubelet
 from e2e.plane.mirror import Mirror
 from e2e.plane.process import OPERATOR, OperatorProcess
+from e2e.plane.sessions import reap
 
 from fleetwright_operator.names import API_VERSION, FIELD_MANAGER, MANAGED_BY
 
@@ -32,10 +33,11 @@ Object = dict[str, Any]
 FAST = {"FLEETWRIGHT_STALLED_SECONDS": "2", "FLEETWRIGHT_RESYNC_SECONDS": "3600"}
 
 
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     obstacle = binaries.obstacle(("etcd", "kube-apiserver", "kube-controller-manager", "helm"))
     if obstacle:
         pytest.exit(obstacle, returncode=CANNOT_RUN)
+    reap(session)
 
 
 @pytest.fixture(scope="session")

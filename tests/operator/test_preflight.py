@@ -572,7 +572,10 @@ LITTLE = [
 def test_a_preflight_asks_for_little_and_never_for_more_than_its_limits(objects, settings, limits, wanted):
     resources = {"requests": {"cpu": "4", "memory": "8Gi"}, "limits": limits}
     pod, _ = preflight_of(objects.agent(resources=resources), settings)
-    assert pod["spec"]["containers"][0]["resources"] == {"requests": wanted, "limits": limits}
+    assert pod["spec"]["containers"][0]["resources"] == {
+        "requests": {**wanted, "ephemeral-storage": "16Mi"},
+        "limits": {**limits, "ephemeral-storage": "1Gi"},
+    }
 
 
 def test_the_preflight_is_the_pod_itself_with_a_memory_of_its_own(objects, settings, golden):

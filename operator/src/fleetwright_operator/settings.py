@@ -20,7 +20,10 @@ from fleetwright_operator.catalog import Catalog, parse_catalog
 from fleetwright_operator.rotation import SHORTEST, Rotation
 
 DEFAULT_AGENT_IMAGE = "docker.io/fleetwright/agent:0.1.0"
-_AGENT_RESOURCES = {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "512Mi"}}
+_AGENT_RESOURCES = {
+    "requests": {"cpu": "50m", "memory": "192Mi", "ephemeral-storage": "64Mi"},
+    "limits": {"memory": "512Mi", "ephemeral-storage": "1Gi"},
+}
 _POD_ANNOTATIONS = (
     "ad.datadoghq.com/*",
     "argocd.argoproj.io/*",
@@ -39,7 +42,10 @@ _POD_ANNOTATIONS = (
     "sidecar.istio.io/inject",
 )
 _DAY = 24 * 3600
-_SERVER_RESOURCES = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
+_SERVER_RESOURCES = {
+    "requests": {"cpu": "10m", "memory": "64Mi", "ephemeral-storage": "64Mi"},
+    "limits": {"memory": "256Mi", "ephemeral-storage": "1Gi"},
+}
 
 
 class Cilium(StrEnum):

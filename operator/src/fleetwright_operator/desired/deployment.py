@@ -7,6 +7,7 @@ from typing import Any
 from fleetwright_operator import names
 from fleetwright_operator.canonical import short_hash
 from fleetwright_operator.desired.config import drain_seconds
+from fleetwright_operator.desired.ephemeral_storage import limited, sizes, tmp_volume
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
 from fleetwright_operator.desired.mounted_files import ROOT as _ROOT
 from fleetwright_operator.desired.mounted_files import (
@@ -64,7 +65,7 @@ def agent_deployment(
     """`environment` are the versions of what the patch's environment comes from: another one is another pod."""
     sealed = agent_template(owner, agent, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
     patch = agent["spec"].get("podTemplate")
-    template = patched(sealed, patch) if patch else sealed
+    template = patched(sealed, patch, settings.agent_resources) if patch else sealed
     if environment:
         template["metadata"]["annotations"][names.ENVIRONMENT_ANNOTATION] = short_hash(list(environment))
     annotations = {names.TEMPLATE_ANNOTATION: short_hash(template)}
@@ -90,8 +91,11 @@ def agent_template(
     servers: Servers,
     settings: Settings,
 ) -> dict[str, Any]:
-    """The agent's pod before anybody's patch."""
+    """Return the agent's pod before a `podTemplate` is laid over it."""
     files = _files(agent, servers)
+    volumes = _volumes(owner, agent, revision=revision, snapshots=snapshots, files=files)
+    own = agent["spec"].get("resources", {})
+    resources = limited(own, settings.agent_resources, room=sizes(volumes))
     labels = {**owner.labels, names.COMPONENT: "agent"}
     return {
         "metadata": {"labels": labels, "annotations": {names.REVISION_ANNOTATION: revision}},
@@ -101,13 +105,15 @@ def agent_template(
             **_pull_secrets(agent, snapshots, settings),
             "terminationGracePeriodSeconds": drain_seconds(agent, settings) + _CLOSING_SECONDS,
             **_fetching(snapshots, settings),
-            "containers": [_container(agent, snapshots, files, settings)],
-            "volumes": _volumes(owner, agent, revision=revision, snapshots=snapshots, files=files),
+            "containers": [_container(agent, snapshots, files, resources, settings)],
+            "volumes": [*volumes, tmp_volume(own, settings.agent_resources)],
         },
     }
 
 
-def _container(agent: Agent, snapshots: Skills, files: Sequence[File], settings: Settings) -> dict[str, Any]:
+def _container(
+    agent: Agent, snapshots: Skills, files: Sequence[File], resources: Mapping[str, Any], settings: Settings
+) -> dict[str, Any]:
     return {
         "name": CONTAINER,
         **_program(agent, settings),
@@ -119,7 +125,7 @@ def _container(agent: Agent, snapshots: Skills, files: Sequence[File], settings:
         "startupProbe": http_probe("/readyz", port="ops", period=1, failures=180),
         "readinessProbe": http_probe("/readyz", port="ops", period=5, failures=2),
         "livenessProbe": http_probe("/healthz", port="ops", period=10, failures=3),
-        "resources": agent["spec"].get("resources") or dict(settings.agent_resources),
+        "resources": dict(resources),
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(agent, files, sorted(snapshots)),
@@ -178,7 +184,6 @@ def _volumes(
         *file_volumes(files),
         *(volume for name, skill in sorted(snapshots.items()) for volume in _skill(name, skill)),
         memory_volume(owner, agent),
-        {"name": "tmp", "emptyDir": {}},
     ]
 
 

@@ -7,6 +7,7 @@ from fleetwright_operator import names
 from fleetwright_operator.canonical import canonical_json, short_hash
 from fleetwright_operator.desired.addresses import destination, parse_address, pods
 from fleetwright_operator.desired.egress import Route, Services, dns_route
+from fleetwright_operator.desired.ephemeral_storage import limited, tmp_volume
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest, owner_of
 from fleetwright_operator.desired.mounted_files import SECRET, file_mounts, file_volumes
 from fleetwright_operator.desired.network import server_policy
@@ -102,7 +103,7 @@ def server_template(
             **sealed_pod(),
             **pull_secrets(secret["name"] for secret in workload.get("imagePullSecrets", ())),
             "containers": [_container(workload, settings=settings)],
-            "volumes": [{"name": "tmp", "emptyDir": {}}],
+            "volumes": [tmp_volume(workload.get("resources", {}), settings.server_resources)],
         },
     }
 
@@ -117,7 +118,7 @@ def _deployment(server: Mapping[str, Any], environment: Sequence[str], settings:
             "replicas": 1,
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": owner.selector},
-            "template": patched(sealed, server["spec"]["workload"].get("podTemplate", {})),
+            "template": patched(sealed, server["spec"]["workload"].get("podTemplate", {}), settings.server_resources),
         },
     }
 
@@ -134,7 +135,7 @@ def _container(workload: Mapping[str, Any], *, settings: Settings) -> dict[str, 
         **({"envFrom": sources} if sources else {}),
         "ports": [{"name": "mcp", "containerPort": port, "protocol": "TCP"}],
         "readinessProbe": {"tcpSocket": {"port": "mcp"}, "periodSeconds": 2, "failureThreshold": 3},
-        "resources": workload.get("resources") or dict(settings.server_resources),
+        "resources": limited(workload.get("resources", {}), settings.server_resources),
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - the pod's own, an emptyDir

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleetwright_operator import names
+from fleetwright_operator.desired.ephemeral_storage import limit_patched, resource_problems
 from fleetwright_operator.desired.pod import container_security
 from fleetwright_operator.settings import Settings
 
@@ -90,12 +91,16 @@ _OURS = (f"{names.GROUP}/", names.MANAGED_BY, names.NAME, names.COMPONENT)
 Patch = Mapping[str, Any]
 
 
-def patched(template: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """The pod template with a patch that has no problems laid over it."""
+def patched(template: Mapping[str, Any], patch: Patch, default: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pod template with a patch that has no problems laid over it.
+
+    `default` are the installation's resources, from which an added container takes its ephemeral storage.
+    """
     whole: dict[str, Any] = _laid_over(template, patch)
     for kind in ("containers", "initContainers"):
         for container in whole["spec"].get(kind, ()):
             container["securityContext"] = container_security()
+    limit_patched(whole["spec"], template["spec"], patch.get("spec", {}), default)
     return whole
 
 
@@ -176,6 +181,7 @@ def _containers(kind: str, containers: Sequence[Mapping[str, Any]], template: Ma
         if any(isinstance(port, Mapping) and port.get("hostPort") for port in container.get("ports") or ()):
             yield f"{where}.ports must not take a hostPort: reach the pod through a Service"
         yield from _calls(where, container)
+        yield from resource_problems(f"{where}.resources", container.get("resources", {}))
 
 
 def _calls(where: str, container: Mapping[str, Any]) -> Iterator[str]:

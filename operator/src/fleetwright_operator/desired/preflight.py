@@ -11,6 +11,7 @@ from typing import Any
 from fleetwright_operator import names
 from fleetwright_operator.desired.deployment import CONTAINER
 from fleetwright_operator.desired.egress import Route
+from fleetwright_operator.desired.ephemeral_storage import RESOURCE, empty_dir, limit_of
 from fleetwright_operator.desired.manifest import Owner
 from fleetwright_operator.desired.pod_template import somebodys
 from fleetwright_operator.desired.probe import Probe
@@ -18,7 +19,7 @@ from fleetwright_operator.desired.quantity import amount
 
 SECONDS = 120
 _ARGUMENTS = ["probe", "agent"]
-_REQUESTS = {"cpu": "20m", "memory": "96Mi"}
+_REQUESTS = {"cpu": "20m", "memory": "96Mi", RESOURCE: "16Mi"}
 _PROBES = {"livenessProbe", "readinessProbe", "startupProbe"}
 _NEVER = f"{names.GROUP}/serves"
 """A condition that nobody sets: by whatever labels a Service finds the pod, it sends it nothing."""
@@ -53,13 +54,11 @@ def _pod(spec: Mapping[str, Any]) -> dict[str, Any]:
         **({"affinity": affinity} if affinity else {}),
         **({"initContainers": first} if first else {}),
         "containers": [_container(main)],
-        "volumes": [volume if volume["name"] != "memory" else _own_memory(volume) for volume in spec["volumes"]],
+        "volumes": [
+            volume if volume["name"] != "memory" else empty_dir("memory", limit_of(main)) for volume in spec["volumes"]
+        ],
         "readinessGates": [{"conditionType": _NEVER}],
     }
-
-
-def _own_memory(volume: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": volume["name"], "emptyDir": {}}
 
 
 def _sidecar(container: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,11 +12,15 @@ from typing import Any
 from fleetwright_operator import names
 from fleetwright_operator.canonical import short_hash
 from fleetwright_operator.desired.egress import Route, policy_rules
+from fleetwright_operator.desired.ephemeral_storage import RESOURCE, tmp_volume
 from fleetwright_operator.desired.manifest import Manifest, Owner
 from fleetwright_operator.desired.pod import container_security, pull_secrets, sealed_pod
 from fleetwright_operator.settings import Settings
 
-_RESOURCES = {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}}
+_RESOURCES = {
+    "requests": {"cpu": "20m", "memory": "96Mi", RESOURCE: "16Mi"},
+    "limits": {"memory": "256Mi", RESOURCE: "256Mi"},
+}
 _ENDING_SECONDS = 5
 CONTAINER = "probe"
 
@@ -72,12 +76,11 @@ def runtime_pod(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [*(dict(mount) for mount in mounts), {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - its own
     }
-    tmp = {"name": "tmp", "emptyDir": {}}
     return {
         **sealed_pod(),
         **pull_secrets([*settings.pull_secrets, *pull]),
         "containers": [container],
-        "volumes": [*(dict(volume) for volume in volumes), tmp],
+        "volumes": [*(dict(volume) for volume in volumes), tmp_volume(_RESOURCES, {})],
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from fleetwright_operator.canonical import short_hash
 from fleetwright_operator.desired.addresses import Address, destination, parse_address
 from fleetwright_operator.desired.egress import Route, Services, dns_route
+from fleetwright_operator.desired.ephemeral_storage import RESOURCE, empty_dir
 from fleetwright_operator.desired.manifest import owner_of
 from fleetwright_operator.desired.mounted_files import ROOT, secret_volume
 from fleetwright_operator.desired.pod import container_security
@@ -23,7 +24,10 @@ _LOOKED_AT = "/skill"
 _PULL_SECONDS = 180
 """That a registry does not answer is known after a minute and a half (measured), and told only while the pod lives."""
 _SIZE = "32Mi"
-_RESOURCES = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
+_RESOURCES = {
+    "requests": {"cpu": "20m", "memory": "64Mi", RESOURCE: "16Mi"},
+    "limits": {"memory": "256Mi", RESOURCE: "256Mi"},
+}
 _TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, an emptyDir
 
 
@@ -93,8 +97,7 @@ def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Ser
 def foreign_volumes(volume: str, foreign: Foreign) -> list[dict[str, Any]]:
     if image := foreign.source.get("image"):
         return [_image_volume(volume, image)]
-    files = {"name": volume, "emptyDir": {"sizeLimit": _SIZE}}
-    return [files, *_credential_volumes(_secret_volume(volume), _secret(foreign))]
+    return [empty_dir(volume, _SIZE), *_credential_volumes(_secret_volume(volume), _secret(foreign))]
 
 
 def fetching_container(skill: str, volume: str, foreign: Foreign, settings: Settings) -> list[dict[str, Any]]:

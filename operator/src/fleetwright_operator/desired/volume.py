@@ -3,6 +3,7 @@
 from typing import Any
 
 from fleetwright_operator import names
+from fleetwright_operator.desired.ephemeral_storage import empty_dir
 from fleetwright_operator.desired.manifest import Manifest, Owner, manifest
 from fleetwright_operator.edges import Agent
 
@@ -39,5 +40,5 @@ def memory_claim(owner: Owner, agent: Agent) -> Manifest | None:
 
 def memory_volume(owner: Owner, agent: Agent) -> dict[str, Any]:
     if is_ephemeral(agent):
-        return {"name": "memory", "emptyDir": {"sizeLimit": storage(agent).get("size", DEFAULT_SIZE)}}
+        return empty_dir("memory", storage(agent).get("size", DEFAULT_SIZE))
     return {"name": "memory", "persistentVolumeClaim": {"claimName": names.agent_memory(owner.name)}}

@@ -1,0 +1,47 @@
+"""An agent fills its `/tmp`: the kubelet evicts its pod and the Deployment replaces it; the node and others stay."""
+
+from e2e.scenarios.fleet import Fleet, agent
+
+LIMIT = "64Mi"
+_FILL = """
+try:
+    with open('/tmp/full', 'wb') as file:
+        for _ in range(160):
+            file.write(bytes(1 << 20))
+except OSError as error:
+    print(error)
+"""
+
+
+def test_an_agent_that_exceeds_its_ephemeral_storage_is_evicted_and_replaced(fleet: Fleet) -> None:
+    fleet.apply(agent("hoarder", resources={"limits": {"ephemeral-storage": LIMIT}}), agent("neighbour"))
+    fleet.ready("agent/hoarder", "agent/neighbour")
+    full, beside = fleet.pod_of("hoarder"), fleet.pod_of("neighbour")
+    spec = fleet.get(f"pod/{full}")["spec"]
+    assert {"name": "tmp", "emptyDir": {"sizeLimit": LIMIT}} in spec["volumes"]
+
+    fleet.run("exec", full, "--", "python", "-c", _FILL)
+    # The kubelet measures volumes once a minute, and compares what it measured every ten seconds.
+    took = fleet.until(lambda: _evicted(fleet, full), "the pod is evicted", seconds=240)
+    print(f"a pod that wrote 160 MiB to a /tmp of {LIMIT} was evicted after {took:.0f} s")
+
+    assert "exceeds the limit" in _evicted(fleet, full)[0]
+
+    fleet.until(lambda: _serving(fleet, "hoarder") not in {"", full}, "another pod serves", seconds=120)
+    fleet.ready("agent/hoarder")
+    assert fleet.pod_of("neighbour") == beside
+    for node in fleet.kubectl.get("nodes")["items"]:
+        conditions = {each["type"]: each["status"] for each in node["status"]["conditions"]}
+        assert (conditions["Ready"], conditions["DiskPressure"]) == ("True", "False")
+
+
+def _evicted(fleet: Fleet, pod: str) -> list[str]:
+    """Return what the kubelet says of the eviction. The pod itself may end well, because the agent stops in order."""
+    which = f"--field-selector=involvedObject.name={pod},reason=Evicted"
+    return [str(event["message"]) for event in fleet.get("events", which)["items"]]
+
+
+def _serving(fleet: Fleet, name: str) -> str:
+    """Return the running pod of the agent. The API keeps the record of the evicted pod beside it."""
+    pods = fleet.get("pods", f"--selector=fleetwright.dev/agent={name}")["items"]
+    return next((str(pod["metadata"]["name"]) for pod in pods if pod["status"]["phase"] == "Running"), "")

@@ -1,0 +1,82 @@
+"""A run that a signal ends, at whatever moment, leaves no process and no temporary folder."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SWEEP = ("-m", "e2e.faults", "--share", "0.01")
+WALK = ("-m", "e2e.walk", "--every", "50", "--walks", "1")
+BENCH = ("-m", "tests.bench.operator_bench", "--parts", "alone")
+SESSION = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/controlplane/test_rights.py")
+READY_SECONDS = 120.0
+GONE_SECONDS = 10.0
+
+RUNS = [
+    pytest.param(SWEEP, "etcd", signal.SIGTERM, id="SIGTERM, a sweep whose etcd starts"),
+    pytest.param(SWEEP, "fleetwright_operator", signal.SIGINT, id="SIGINT, a sweep with an operator"),
+    pytest.param(WALK, "kube-apiserver", signal.SIGKILL, id="SIGKILL, a walk whose API server starts"),
+    pytest.param(BENCH, "kube-controller-manager", signal.SIGTERM, id="SIGTERM, a bench with controllers"),
+    pytest.param(SESSION, "kube-controller-manager", signal.SIGKILL, id="SIGKILL, a test session with controllers"),
+]
+
+
+@pytest.mark.parametrize(("words", "moment", "number"), RUNS)
+def test_an_interrupted_run_leaves_nothing(tmp_path, words, moment, number):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    with (tmp_path / "output").open("wb") as output:
+        run = subprocess.Popen(
+            [sys.executable, *words],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        _until(lambda: moment in _programs_below(folder), f"{moment} runs", READY_SECONDS, run)
+        run.send_signal(number)
+        assert run.wait(GONE_SECONDS) == -number
+        began = time.monotonic()
+        _until(lambda: not _programs_below(folder), "no process is left", GONE_SECONDS)
+        _until(lambda: not _left(folder), "no folder is left", GONE_SECONDS)
+        print(f"nothing was left {time.monotonic() - began:.2f} s after {signal.Signals(number).name}")
+    finally:
+        run.kill()
+        run.wait()
+
+
+def _until(holds, what, seconds, run=None):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert run is None or run.poll() is None, f"the run ended before {what}"
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.02)
+
+
+def _left(folder: Path) -> list[Path]:
+    """Files below the folder. pytest keeps one folder for each user, which holds those of the sessions."""
+    return [path for path in folder.rglob("*") if not path.is_dir() and not path.is_symlink()]
+
+
+def _programs_below(folder: Path) -> str:
+    """Return the command lines of the processes that have the folder in their environment or their arguments."""
+    return "\n".join(words for words, about in _processes() if str(folder) in about)
+
+
+def _processes() -> Iterator[tuple[str, str]]:
+    for process in Path("/proc").iterdir():
+        try:
+            words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            about = words + (process / "environ").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if process.name.isdecimal() and int(process.name) != os.getpid():
+            yield words, about

@@ -1,0 +1,110 @@
+"""The end of a run, whatever caused it, is the end of all processes that the run started and of its folder."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from e2e.cluster.processes import start_time
+from e2e.cluster.run_folder import MARKER, reaped_session, run_folder
+
+PROGRAM = """
+import subprocess, sys, tempfile, time
+from pathlib import Path
+from e2e.cluster.run_folder import reaped_session, run_folder
+
+kept = Path(sys.argv[2])
+with run_folder("run-") if sys.argv[1] == "run" else reaped_session(kept):
+    Path(tempfile.mkdtemp(), "file").touch()
+    # A session of its own, and a process that another has started: no signal to a group would reach them.
+    grandchild = "import subprocess; subprocess.run(['sleep', '300'])"
+    child = subprocess.Popen([sys.executable, "-c", grandchild], start_new_session=True)
+    print(child.pid, flush=True)
+    time.sleep(300)
+"""
+ENOUGH_SECONDS = 20.0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL, signal.SIGHUP])
+def test_a_signal_to_the_program_ends_its_descendants_and_removes_the_folder(tmp_path: Path, how: signal.Signals):
+    program = _start("run", tmp_path)
+    assert list(tmp_path.iterdir()) != []
+    program.send_signal(how)
+    assert program.wait(ENOUGH_SECONDS) == -how
+    _eventually(lambda: not _descendants(tmp_path))
+    _eventually(lambda: list(tmp_path.iterdir()) == [])
+
+
+def test_a_killed_session_loses_its_folder(tmp_path: Path):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    program = _start("session", tmp_path)
+    program.kill()
+    program.wait()
+    _eventually(lambda: not kept.exists())
+    _eventually(lambda: not _descendants(tmp_path))
+
+
+def test_a_session_that_ends_in_order_keeps_its_folder(tmp_path: Path):
+    with reaped_session(tmp_path):
+        child = subprocess.Popen(["sleep", "300"])
+    assert child.wait(ENOUGH_SECONDS) == -signal.SIGKILL
+    assert tmp_path.exists()
+
+
+def test_a_run_that_ends_in_order_removes_its_folder_and_puts_the_environment_back(tmp_path: Path):
+    before = dict(os.environ), tempfile.gettempdir(), signal.getsignal(signal.SIGTERM)
+    with run_folder("run-") as folder:
+        assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(folder)
+    assert not folder.exists()
+    assert (dict(os.environ), tempfile.gettempdir(), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_processes_of_others_stay():
+    other = subprocess.Popen(["sleep", "300"], env={**os.environ, MARKER: "another"})
+    try:
+        with run_folder("run-"):
+            pass
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def _start(kind: str, folder: Path) -> subprocess.Popen[str]:
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, kind, str(folder / "kept")],
+        env={**os.environ, "TMPDIR": str(folder)},
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert program.stdout is not None
+    with program.stdout as printed:
+        child = int(printed.readline())
+    assert start_time(child)
+    return program
+
+
+def _descendants(folder: Path) -> list[int]:
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            environment = (process / "environ").read_text(errors="replace")
+        except OSError:
+            continue
+        if f"TMPDIR={folder}" in environment:
+            found.append(int(process.name))
+    return found
+
+
+def _eventually(holds) -> None:
+    deadline = time.monotonic() + ENOUGH_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
