@@ -197,6 +197,23 @@ async def test_a_kill_in_the_middle_of_an_erasure_leaves_the_rest_to_the_next_pr
         assert holding(mounted.layout.memory, SECRET) == []
 
 
+async def test_an_erased_owner_leaves_the_record_of_model_calls_while_another_calls(agent, mounted):
+    calls = mounted.layout.memory / "calls.jsonl"
+    async with agent(**ADMIN) as admin:
+        runs = await admin.say("Tell me. [[long:40]] [[pause:0.1]]", now=True)
+        async with asyncio.timeout(30):
+            while not (await admin.get(runs)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.02)
+        await admin.by("client:other").say("Hello")
+        assert b"client:other" in calls.read_bytes()
+        assert (await erase(admin, owner="client:other")).status_code == 200
+        recorded = calls.read_bytes()
+        await admin.rested(runs)
+        assert calls.read_bytes() == b""
+    assert b"client:other" not in recorded
+    assert recorded.count(b"client:default") == 1
+
+
 def begun(folder: Path) -> bool:
     with closing(sqlite3.connect(f"file:{folder}/conversations.db?mode=ro", uri=True)) as db:
         return bool(db.execute("SELECT count(*) FROM erasures WHERE found IS NOT NULL").fetchone()[0])

@@ -20,6 +20,8 @@ from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.erasures import Begun, Erasures, Target
 from fleetwright_agent.memory.knowledge import Knowledge
 from fleetwright_agent.memory.learned_skills import LearnedSkills
+from fleetwright_agent.memory.ledger import NOBODY
+from fleetwright_agent.memory.open_calls import OpenCalls
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.security.audit import AuditFailed, AuditTrail
 from fleetwright_agent.security.audit_files import ERASED
@@ -42,6 +44,7 @@ class Stores:
     knowledge: Knowledge
     skills: LearnedSkills
     trail: AuditTrail
+    open_calls: OpenCalls
     audited: bool = True
     """Whether lines are added to the trail; those that are there are read and erased all the same."""
 
@@ -132,6 +135,8 @@ class Erasure:
         await stores.knowledge.erase(owner, context_id)
         await stores.skills.erase(owner, context_id)
         await stores.trail.erase(owner, context_id)
+        # Interrupted calls are still to be charged; without the owner their cost belongs to nobody, as in the ledger.
+        stores.open_calls.erase(owner, named=owner if context_id else NOBODY)
         await stores.log.scrub()
         await stores.conversations.scrub()
         receipt = _receipt(begun, found, self._clock.now())
