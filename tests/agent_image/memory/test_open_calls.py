@@ -90,7 +90,10 @@ def test_an_erased_owner_is_in_no_line(path):
     calls.end("ended")
     calls.erase("client:gone", named="(erased)")
     assert b"client:gone" not in path.read_bytes()
-    assert {line["call"]: line["about"]["owner"] for line in lines(path)} == {"left": "(erased)", "runs": "client:stays"}
+    assert {line["call"]: line["about"]["owner"] for line in lines(path)} == {
+        "left": "(erased)",
+        "runs": "client:stays",
+    }
     calls.end("left")
     calls.end("runs")
     assert path.read_bytes() == b""

@@ -207,7 +207,9 @@ def interrupted(path: Path, database: Database, *usages: dict[str, Any]) -> tupl
 USED = {"model": "m", "input_tokens": 7, "output_tokens": 0, "cost_usd": None, "purpose": "answer", "estimated": True}
 
 
-async def test_an_interrupted_call_is_charged_once_however_often_that_is_tried(tmp_path: Path, database: Database) -> None:
+async def test_an_interrupted_call_is_charged_once_however_often_that_is_tried(
+    tmp_path: Path, database: Database
+) -> None:
     books, metrics, calls = interrupted(tmp_path / "calls.jsonl", database, USED)
     await books.charge_interrupted()
     await books.charge_interrupted()

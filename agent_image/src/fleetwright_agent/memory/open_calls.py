@@ -100,7 +100,7 @@ class OpenCalls:
         left = [_line({"call": call, "about": about}) for call, about in (self._left or {}).items()]
         fresh = self._path.with_suffix(".new")
         file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _OURS_ALONE)
-        with open(file, "wb") as target:
+        with os.fdopen(file, "wb") as target:
             target.writelines((*left, *self._running.values()))
         fresh.replace(self._path)
         self.aclose()
@@ -111,7 +111,7 @@ def _line(document: Any) -> bytes:
 
 
 def _left(written: bytes) -> dict[str, Any]:
-    """Return the calls that have no end. A line that is not one of ours is skipped: the process may have ended in it."""
+    """Return the calls that have no end. A line that cannot be read is skipped: the process may have ended in it."""
     found: dict[str, Any] = {}
     for line in written.splitlines():
         with suppress(ValueError, KeyError, TypeError, AttributeError):
