@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from fleetwright_agent.security.audit_verification import verify
+
 SECRET = "zanzibar-marmalade"
 OTHER = "quixotic-pelican"
 ADMIN = {"administrators": ["default"], "memory": {"knowledge": {"enabled": True}}}
@@ -89,8 +91,6 @@ async def test_the_same_erasure_again_gives_the_same_receipt_until_there_is_some
 
 
 async def test_the_trail_holds_after_an_erasure_and_has_the_digest_of_the_receipt(agent, mounted):
-    from fleetwright_agent.security.audit_verification import verify
-
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
         receipt = (await erase(admin, owner="client:other")).json()
@@ -108,6 +108,15 @@ async def test_an_agent_without_a_trail_begins_none_for_an_erasure(agent, mounte
         await export(admin, owner="client:other")
         assert (await erase(admin, owner="client:other")).json()["erased"]["auditLines"] == 0
     assert not (mounted.layout.memory / "audit").exists()
+
+
+async def test_an_erasure_has_its_line_also_where_the_trail_was_turned_off_later(agent, mounted):
+    async with agent(**ADMIN) as admin:
+        await tell(admin.by("client:other"), SECRET, "ctx-a")
+    async with agent(**ADMIN, audit={"mode": "Off"}) as admin:
+        assert (await erase(admin, owner="client:other")).json()["erased"]["auditLines"] == 1
+    verdict = verify(mounted.layout.memory / "audit")
+    assert (verdict.broken, verdict.erased) == ((), 1)
 
 
 async def test_an_export_tells_everything_that_is_kept(agent):
