@@ -64,7 +64,7 @@ class OpenCalls:
     def erase(self, owner: str, *, named: str) -> None:
         """Take that owner out of the file: calls that never ended belong to `named` from here on.
 
-        Lines of calls that have ended go as well, whoever made them.
+        The lines of all calls that have ended are dropped as well.
 
         Raises:
             OSError: The file cannot be written.

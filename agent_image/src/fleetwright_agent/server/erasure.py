@@ -138,7 +138,7 @@ class Erasure:
         await stores.knowledge.erase(owner, context_id)
         await stores.skills.erase(owner, context_id)
         await stores.trail.erase(owner, context_id)
-        # Interrupted calls are still to be charged; without the owner their cost belongs to nobody, as in the ledger.
+        # Interrupted calls are still to be charged. Their cost then stands under the same name as in the ledger.
         stores.open_calls.erase(owner, named=owner if context_id else NOBODY)
         await stores.log.scrub()
         await stores.conversations.scrub()

@@ -33,7 +33,7 @@ def ops_app(
     """The operations port.
 
     Args:
-        is_starting: Whether the agent has yet to open its memory. A probe that comes meanwhile is answered when it has:
+        is_starting: Returns true until the agent has opened its memory. A probe that comes meanwhile is answered when it has:
             the kubelet would otherwise ask again a whole second later.
     """
 

@@ -47,7 +47,7 @@ class Toolbox:
     ) -> None:
         """Args:
         personal: Tools that a caller has only where something is remembered of it.
-        offers: Is told which tools are left out for their size.
+        offers: Records which tools are left out for their size.
         """
         self._config = config
         self._tools = tuple(tools)

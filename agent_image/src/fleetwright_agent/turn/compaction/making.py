@@ -77,7 +77,7 @@ class Maker:
         return room(self._model)
 
     def cut(self, prompt: Prompt, *, refused: int | None = None) -> int | None:
-        """Return how many stored messages would make way in all.
+        """Return the number of stored messages that a summary would replace.
 
         Args:
             prompt: The prompt as it is.
