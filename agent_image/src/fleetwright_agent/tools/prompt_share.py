@@ -26,8 +26,8 @@ def left_out(tools: Sequence[Tool], *, room: int, shares_prompt: bool = True) ->
     Args:
         tools: The tools of all MCP servers.
         room: Tokens that a prompt may have.
-        shares_prompt: True where the model is shown all of them at once. Behind a tool search it is shown a few, and only
-            the limit of each tool holds.
+        shares_prompt: True where the model is shown all of them at once. Behind a tool search it is shown a few, and
+            only the limit of each tool holds.
     """
     sizes = {tool.name: tokens_of(tool) for tool in tools}
     most = int(SHARE * room)
