@@ -36,6 +36,25 @@ async def test_a_level_counts_from_the_next_look_on(tmp_path, logger, content, l
     assert logger.level == logging.INFO
 
 
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        pytest.param(None, 0, id="no file"),
+        pytest.param("info", 0, id="a level"),
+        pytest.param("loud", 1, id="no level"),
+    ],
+)
+async def test_what_is_no_level_is_logged_once(tmp_path, logger, caplog, content, lines):
+    watched = LogLevel(tmp_path / "log-level", logger=logger)
+    if content is not None:
+        (tmp_path / "log-level").write_text(content)
+    for _ in range(3):
+        await watched.look()
+    told = [record.getMessage() for record in caplog.records if "not taken over" in record.getMessage()]
+    assert len(told) == lines
+    assert all("debug, info, warning, error" in each for each in told)
+
+
 async def test_a_running_agent_takes_the_level_over(open_door, mounted):
     ours = logging.getLogger("fleetwright_agent")
     before = ours.level

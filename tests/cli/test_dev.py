@@ -1,12 +1,15 @@
 """`fleetwright dev` as its user runs it: a folder in, a fleet that answers, a clear word about a mistake."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -397,6 +400,85 @@ def test_every_substitution_is_one_line():
         "model.fallbacks[1] next at https://big.example.com is answered by the offline model at http://o",
         "model.auxiliary small at https://big.example.com is answered by the offline model at http://o",
     ]
+
+
+PARTS = {
+    "model": OWN,
+    "subAgents": [{"name": "scout", "model": SMALL}, {"name": "plain"}],
+    "budgets": [{"period": "Day", "usd": "1", "downgrade": {"at": "0.5", "model": SMALL}}, {"period": "Month"}],
+}
+
+
+def test_models_of_sub_agents_and_budgets_are_answered_by_the_provider_too():
+    spec = with_provider({"spec": PARTS}, Provider("http://real", "m", "k"))["spec"]
+    answered = {"name": "m", "contextWindow": 5000}
+    assert spec["subAgents"] == [{"name": "scout", "model": answered}, {"name": "plain"}]
+    downgraded = {"period": "Day", "usd": "1", "downgrade": {"at": "0.5", "model": answered}}
+    assert spec["budgets"] == [downgraded, {"period": "Month"}]
+    assert substitutions({"spec": PARTS}, Provider("http://real", "m", "k")) == [
+        "model big at https://big.example.com is answered by m at http://real",
+        "subAgents[scout].model small at https://big.example.com is answered by m at http://real",
+        "budgets[Day].downgrade.model small at https://big.example.com is answered by m at http://real",
+    ]
+
+
+def test_models_of_sub_agents_and_budgets_keep_their_names_offline():
+    spec = with_provider({"spec": PARTS}, Provider("http://o"))["spec"]
+    assert (spec["subAgents"], spec["budgets"]) == (PARTS["subAgents"], PARTS["budgets"])
+
+
+class Canary(threading.Thread):
+    """A server on a loopback address that counts connections, and answers none."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        # Not 127.0.0.1, which is the run's own address and therefore not a declared host.
+        self.listener = socket.create_server(("127.0.0.2", 0))
+        self.port = self.listener.getsockname()[1]
+        self.connections = 0
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.listener.accept()
+                self.connections += 1
+                connection.close()
+
+
+@pytest.fixture
+def canary():
+    made = Canary()
+    made.start()
+    yield made
+    made.listener.shutdown(socket.SHUT_RDWR)
+    made.listener.close()
+    made.join(10)
+
+
+@pytest.mark.parametrize("contacts", [False, True], ids=["by default", "with the flag"])
+def test_declared_hosts_are_contacted_only_with_the_flag(tmp_path, canary, contacts):
+    url = f"http://127.0.0.2:{canary.port}"
+    fallback = f"fallbacks: [{{name: spare, baseURL: '{url}/v1'}}]"
+    model = f"model: {{name: offline, baseURL: '{url}/v1', {fallback}, auxiliary: {{name: small}}}}"
+    parts = f"mcpServers: [{{name: tools}}]\n  telemetry: {{otlp: {{endpoint: '{url}'}}}}"
+    agent = AGENT.replace("model: {name: offline}", f"{model}\n  {parts}")
+    (tmp_path / "fleet.yaml").write_text(f"{agent}---\n{HEAD_OF_TOOLS}spec: {{remote: {{url: '{url}/mcp'}}}}\n")
+    output, state = tmp_path / "output", tmp_path / "state"
+    flag = ["--contact-declared-hosts"] if contacts else []
+    command = _fleetwright("dev", "-f", str(tmp_path), "--state", str(state), *flag)
+    with output.open("w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=_environ())
+    try:
+        _until(lambda: "The fleet goes on" in output.read_text(), process)
+        said = _say(state, "desk", "Hello")
+        assert "[completed;" in said.stdout, said.stderr
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+    assert (canary.connections > 0) is contacts
+    left_out = f"agent desk: {{}} is left out: --contact-declared-hosts connects to {url}"
+    for field in ("mcpServers[tools]", "telemetry"):
+        assert (left_out.format(field) in output.read_text()) is not contacts
 
 
 def test_declared_hosts_are_named_and_left_out():

@@ -118,6 +118,7 @@ class _Common:
     metrics: Metrics
     trail: AuditTrail
     books: Books
+    open_calls: OpenCalls
     conversations: Database
     knowledge: knowledge.Knowledge
     skills: learned_skills.LearnedSkills
@@ -140,6 +141,7 @@ def _common(
     offers: Offers,
     plugins: Plugins,
 ) -> _Common:
+    calls = OpenCalls(layout.memory / open_calls.FILE)
     return _Common(
         config=config,
         layout=layout,
@@ -150,9 +152,10 @@ def _common(
             config.budgets,
             Ledger(conversations, now=clock.now),
             metrics,
-            open_calls=OpenCalls(layout.memory / open_calls.FILE),
+            open_calls=calls,
             now=clock.now,
         ),
+        open_calls=calls,
         conversations=conversations,
         knowledge=knowledge.Knowledge(layout.memory / knowledge.FOLDER, now=clock.now),
         skills=learned_skills.LearnedSkills(layout.memory / learned_skills.FOLDER, now=clock.now),
@@ -281,7 +284,16 @@ def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, fore
 def _stores(common: _Common, log: TaskLog) -> Stores:
     told = sessions.Sessions(common.conversations, redact=redactor(common.layout).text, clock=common.clock.now)
     audited = common.config.audit.mode is not AuditMode.OFF
-    return Stores(log, common.conversations, told, common.knowledge, common.skills, common.trail, audited)
+    return Stores(
+        log,
+        common.conversations,
+        told,
+        common.knowledge,
+        common.skills,
+        common.trail,
+        common.open_calls,
+        audited=audited,
+    )
 
 
 def _tokens(common: _Common, callers: Watched[Callers]) -> Identity:

@@ -84,6 +84,8 @@ class Application:
             self._beside(self._open_later())
 
     async def _begin(self) -> None:
+        if not self._leaving:
+            self._waiting_for = _STARTING  # In place of why the log could not be opened before.
         await self._parts.conversations.check()
         self._parts.plugins.begin()
         self._beside(self._upkeep.run())
@@ -102,7 +104,7 @@ class Application:
         self._ready()
 
     def _ready(self) -> None:
-        if not self._leaving:
+        if self._waiting_for == _STARTING:  # Neither leaving, nor broken meanwhile.
             self._waiting_for = None
 
     def _beside(self, part: Coroutine[Any, Any, None]) -> None:

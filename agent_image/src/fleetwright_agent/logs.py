@@ -48,20 +48,21 @@ class LogLevel:
         self._logger = logger
         self._usual = logger.level
         self._wanted: int | None = None
+        self._problem: str | None = None
 
     async def look(self) -> None:
-        """Take over what the file says now."""
-        wanted, _ = self._file.read()
+        """Take over what the file says now. The agent keeps the level of its start while the file says none."""
+        wanted, problem = self._file.read()
         if wanted != self._wanted:
             self._wanted, level = wanted, self._usual if wanted is None else wanted
             self._logger.setLevel(level)
             self._logger.log(
                 max(level, logging.WARNING), "the log level is %s now", logging.getLevelName(level).lower()
             )
-
-
-def _name(level: int) -> str:
-    return logging.getLevelName(level).lower()
+        if problem != self._problem:
+            self._problem = problem
+            if problem and self._file.modified:
+                self._logger.warning("the log level is not taken over: %s", problem)
 
 
 def _level(content: bytes) -> int:

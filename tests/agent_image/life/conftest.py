@@ -345,14 +345,15 @@ def agent_process(mounted: Any, write: Callable[..., None]) -> Callable[..., Any
     """The real command on the mounted files; starting it again is a restart. It is killed in the end."""
 
     @asynccontextmanager
-    async def start(**changes: Any) -> AsyncIterator[Guest]:
+    async def start(*, log: Any = subprocess.DEVNULL, **changes: Any) -> AsyncIterator[Guest]:
+        """Args: `log` takes the lines of the log."""
         write(**changes)
         ports = free_ports()
         arguments = ["--root", str(mounted.layout.root), "--host", "127.0.0.1"]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "fleetwright_agent", "serve", *arguments),
             *("--port", str(ports[0]), "--ops-port", str(ports[1])),
-            stdout=subprocess.DEVNULL,
+            stdout=log,
         )
         guest = Guest(*(f"http://127.0.0.1:{port}" for port in ports), process)
         try:

@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from fleetwright_agent.security.audit_verification import verify
+
 SECRET = "zanzibar-marmalade"
 OTHER = "quixotic-pelican"
 ADMIN = {"administrators": ["default"], "memory": {"knowledge": {"enabled": True}}}
@@ -89,8 +91,6 @@ async def test_the_same_erasure_again_gives_the_same_receipt_until_there_is_some
 
 
 async def test_the_trail_holds_after_an_erasure_and_has_the_digest_of_the_receipt(agent, mounted):
-    from fleetwright_agent.security.audit_verification import verify
-
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
         receipt = (await erase(admin, owner="client:other")).json()
@@ -108,6 +108,15 @@ async def test_an_agent_without_a_trail_begins_none_for_an_erasure(agent, mounte
         await export(admin, owner="client:other")
         assert (await erase(admin, owner="client:other")).json()["erased"]["auditLines"] == 0
     assert not (mounted.layout.memory / "audit").exists()
+
+
+async def test_an_erasure_has_its_line_also_where_the_trail_was_turned_off_later(agent, mounted):
+    async with agent(**ADMIN) as admin:
+        await tell(admin.by("client:other"), SECRET, "ctx-a")
+    async with agent(**ADMIN, audit={"mode": "Off"}) as admin:
+        assert (await erase(admin, owner="client:other")).json()["erased"]["auditLines"] == 1
+    verdict = verify(mounted.layout.memory / "audit")
+    assert (verdict.broken, verdict.erased) == ((), 1)
 
 
 async def test_an_export_tells_everything_that_is_kept(agent):
@@ -195,6 +204,23 @@ async def test_a_kill_in_the_middle_of_an_erasure_leaves_the_rest_to_the_next_pr
             "conversations": 5,
         }
         assert holding(mounted.layout.memory, SECRET) == []
+
+
+async def test_an_erased_owner_leaves_the_record_of_model_calls_while_another_calls(agent, mounted):
+    calls = mounted.layout.memory / "calls.jsonl"
+    async with agent(**ADMIN) as admin:
+        runs = await admin.say("Tell me. [[long:40]] [[pause:0.1]]", now=True)
+        async with asyncio.timeout(30):
+            while not (await admin.get(runs)).get("artifacts"):  # noqa: ASYNC110 - it looks from outside
+                await asyncio.sleep(0.02)
+        await admin.by("client:other").say("Hello")
+        assert b"client:other" in calls.read_bytes()
+        assert (await erase(admin, owner="client:other")).status_code == 200
+        recorded = calls.read_bytes()
+        await admin.rested(runs)
+        assert calls.read_bytes() == b""
+    assert b"client:other" not in recorded
+    assert recorded.count(b"client:default") == 1
 
 
 def begun(folder: Path) -> bool:

@@ -83,6 +83,18 @@ async def test_the_log_counts_the_calls_of_the_whole_task_after_a_restart(agent,
     assert rests.__dict__["modelCalls"] == 2
 
 
+async def test_tool_calls_and_models_of_the_process_before_a_kill_are_counted(agent_process, states):
+    async with agent_process(**ALONE) as guest:
+        task = await guest.say("Charge card 5, then tell me. [[long:40]] [[pause:0.1]]", now=True)
+        await spoken(guest, task)
+        await guest.kill()
+    async with agent_process(**ALONE) as guest:
+        done = await guest.rested(task)
+    assert states(done) == "completed"
+    bill = cost(done)
+    assert (bill["toolCalls"], bill["models"]) == (1, ["offline"])
+
+
 async def test_a_budget_is_exceeded_before_a_call_is_refused(agent):
     said: list[bool] = []
     async with agent(**ALONE, budgets=[{"period": "Month", "tokens": 4000}]) as guest:

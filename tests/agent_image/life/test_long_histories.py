@@ -1,10 +1,13 @@
 """R12: histories and messages that no window holds, before a provider that refuses what is too much and counts it."""
 
 import json
+import re
 
+import httpx
 import pytest
 from mcp.server.fastmcp import FastMCP
 from starlette.responses import JSONResponse
+from tests.agent_image.plain import NO_TLS
 
 from fleetwright_cli.offline.model import OfflineModel
 
@@ -85,6 +88,47 @@ async def test_r12_a_history_of_ten_windows_is_trimmed_and_says_so_and_comes_to_
     assert compacted > 2
     assert provider.refused <= compacted, "a summary may be refused, and is then made without the model"
     assert len(provider.turned_away) == provider.refused, "nothing that was refused is sent again"
+
+
+LONG = "Tell me of the sea and the wind and " + "the sea and the wind and " * 300
+BELIEVED = 128_000
+
+
+async def long_conversation(guest, messages):
+    """Return how many compactions each trigger began; every message is answered."""
+    first = await guest.say("My customer number is C-7741.")
+    for number in range(messages):
+        said = await guest.say(f"Chapter {number}. {LONG}", contextId=first["contextId"])
+        assert said["status"]["state"] == "TASK_STATE_COMPLETED", said["status"]
+    known = await guest.say("What is my customer number?", contextId=first["contextId"])
+    assert "C-7741" in text_of(known)
+    async with httpx.AsyncClient(verify=NO_TLS, base_url=guest.ops_url, timeout=20) as http:
+        counted = re.findall(r'compactions_total{.*trigger="(\w+)"} (\S+)', (await http.get("/metrics")).text)
+    return {trigger: float(times) for trigger, times in counted}
+
+
+async def test_a_window_that_an_overflow_taught_decides_when_the_next_compaction_is_due(agent, strict):
+    provider, document = strict
+    async with agent(model=document | {"contextWindow": BELIEVED}) as guest:
+        begun = await long_conversation(guest, 14)
+    assert begun.keys() == {"overflow", "fraction"}
+    assert begun["overflow"] == provider.refused == 1, begun
+
+
+async def test_a_fallback_with_a_smaller_window_is_served_by_one_compaction_for_each_overflow(agent, strict, serve):
+    """Compaction measures against the window of the agent's own model, which would otherwise lose most of its room."""
+    provider, document = strict
+
+    async def down(scope, receive, send):
+        await JSONResponse({"error": {"message": "down"}}, 500)(scope, receive, send)
+
+    with serve(down) as port:
+        own = {**document, "name": "own", "contextWindow": BELIEVED, "retries": 0}
+        own |= {"baseUrl": f"http://127.0.0.1:{port}/v1", "fallbacks": [document]}
+        async with agent(model=own) as guest:
+            begun = await long_conversation(guest, 14)
+    assert begun == {"overflow": provider.refused}
+    assert provider.refused > 1
 
 
 async def test_r12_a_message_that_no_window_holds_fails_with_its_reason_and_the_conversation_goes_on(

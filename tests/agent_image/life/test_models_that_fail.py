@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 from starlette.applications import Starlette
-from starlette.responses import StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
+
+from fleetwright_cli.offline.model import OfflineModel
 
 TRUNCATED = "https://fleetwright.dev/a2a/truncated/v1"
 
@@ -40,6 +42,48 @@ def speaking(pieces):
         return StreamingResponse(events(), media_type="text/event-stream")
 
     return Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])
+
+
+class Busy:
+    """A model that is overloaded at its first call, and says for how long; then it answers."""
+
+    def __init__(self):
+        self.calls = 0
+        self._app = OfflineModel().app()
+
+    async def __call__(self, scope, receive, send):
+        self.calls += scope["type"] == "http"
+        if self.calls != 1:
+            await self._app(scope, receive, send)
+            return
+        error = {"error": {"message": "Come back later."}}
+        await JSONResponse(error, 503, headers={"retry-after": "2"})(scope, receive, send)
+
+
+async def test_a_wait_that_a_model_asks_for_is_a_status_update_of_the_stream(agent, serve, message):
+    with serve(Busy()) as port:
+        async with agent(model=model_at(port)) as guest:
+            events = [event async for event in guest.events("SendStreamingMessage", message("Hello"))]
+    updates = [event["statusUpdate"]["status"] for event in events if "statusUpdate" in event]
+    told = [part["text"] for each in updates for part in each.get("message", {}).get("parts", ()) if "text" in part]
+    assert [text for text in told if text.endswith("It is asked again in 2 s.")], told
+    assert updates[-1]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_the_log_level_of_a_running_process_follows_its_file(agent_process, mounted, tmp_path):
+    log, file = tmp_path / "log", mounted.layout.log_level_file
+    with log.open("wb") as target:
+        async with agent_process(log=target) as guest:
+            await guest.say("Hello")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("error")
+            async with asyncio.timeout(60):
+                while b"the log level is error now" not in log.read_bytes():  # noqa: ASYNC110 - it looks from outside
+                    await asyncio.sleep(0.1)
+            await guest.say("Hello again")
+            await guest.leave()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["message"] for line in lines].count("task rests") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An MCP server whose tools would fill the model's window: they are left out, named, and the turn goes on."""
+"""An MCP server whose tools would fill the model's window: the agent leaves them out and names them."""
 
 import httpx
 import pytest

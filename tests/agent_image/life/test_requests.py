@@ -90,7 +90,7 @@ async def test_the_log_says_what_each_turn_has_used_also_of_one_that_waits(agent
     waits, ends = (record for record in caplog.records if record.message == "task rests")
     assert (waits.state, waits.modelCalls, waits.toolCalls, waits.models) == ("input-required", 2, 1, ["offline"])
     assert waits.input_tokens == asked["usage"]["input_tokens"]
-    assert (ends.state, ends.modelCalls) == ("completed", 3)
+    assert (ends.state, ends.modelCalls, ends.toolCalls, ends.models) == ("completed", 3, 2, ["offline"])
     assert ends.input_tokens > waits.input_tokens
 
 

@@ -141,7 +141,7 @@ async def test_the_status_tells_of_each_server_what_it_offered_once_that_is_know
         look = {"name": "tools", "reachable": False, "message": "connection refused"}
         assert await told() == look
         offers.put(mounted.config().mcp_servers[0], offered={"a"}, usable=1)
-        assert await told() == {**look, "tools": 1, "missing": ["b"], "refused": []}
+        assert await told() == {**look, "tools": 1, "missing": ["b"], "refused": [], "oversized": []}
 
 
 async def test_the_metrics_count_tasks_by_outcome_and_name_the_revision(open_door: Open) -> None:

@@ -15,6 +15,7 @@ from fleetwright_agent.config.budgets import Budget, Period
 from fleetwright_agent.config.model import Price
 from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.ledger import Ledger
+from fleetwright_agent.memory.open_calls import OpenCalls
 from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.turn.books import Account, Books, OverBudget
@@ -191,3 +192,48 @@ async def test_money_is_exact(open_books: Any) -> None:
     for _ in range(1000):
         books.charge(reply(1, 0), Account("m", PRICE, Purpose.ANSWER), TURN)
     assert (await ledger.since(0)).usd == Decimal("0.001000001")
+
+
+def interrupted(path: Path, database: Database, *usages: dict[str, Any]) -> tuple[Books, Metrics, OpenCalls]:
+    """Return the books of a process whose predecessor ended within these calls."""
+    former = OpenCalls(path)
+    for number, usage in enumerate(usages):
+        former.begin(str(number), {"owner": TURN.owner, "task": TURN.task_id, "usage": usage})
+    former.aclose()
+    calls, metrics = OpenCalls(path), Metrics(CollectorRegistry())
+    return Books([], Ledger(database, now=lambda: NOON), metrics, open_calls=calls, now=lambda: NOON), metrics, calls
+
+
+USED = {"model": "m", "input_tokens": 7, "output_tokens": 0, "cost_usd": None, "purpose": "answer", "estimated": True}
+
+
+async def test_an_interrupted_call_is_charged_once_however_often_that_is_tried(
+    tmp_path: Path, database: Database
+) -> None:
+    books, metrics, calls = interrupted(tmp_path / "calls.jsonl", database, USED)
+    await books.charge_interrupted()
+    await books.charge_interrupted()
+    await database.run(lambda _: None)
+    assert metrics.registry.get_sample_value("fleetwright_llm_estimated_calls_total", {"model": "m"}) == 1
+    assert calls.left() == {}
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        pytest.param({**USED, "later": 1}, id="a field of a later version"),
+        pytest.param({**USED, "cost_usd": "much"}, id="no amount"),
+        pytest.param({**USED, "purpose": "other"}, id="another purpose"),
+        pytest.param({}, id="nothing"),
+        pytest.param(7, id="a number"),
+    ],
+)
+async def test_a_record_that_cannot_be_read_is_logged_and_stops_no_start(
+    tmp_path: Path, database: Database, caplog: pytest.LogCaptureFixture, usage: Any
+) -> None:
+    books, metrics, calls = interrupted(tmp_path / "calls.jsonl", database, usage, USED)
+    await books.charge_interrupted()
+    await database.run(lambda _: None)
+    assert metrics.registry.get_sample_value("fleetwright_llm_estimated_calls_total", {"model": "m"}) == 1
+    assert calls.left() == {}
+    assert "its record cannot be read" in caplog.text

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from fleetwright_agent.turn.failures import provider_text
 from fleetwright_agent.turn.frames import Waiting
 
 
@@ -35,3 +36,26 @@ async def test_a_failed_call_is_logged_and_its_wait_is_told(config, talking, ser
     assert [each["attempt"] for each in told] == ([1] if status == 400 else [1, 2, 3])
     assert all("Unsupported value: 'x'" in each["provider"] and len(each["provider"]) <= 500 for each in told)
     assert "waitSeconds" not in told[-1]
+
+
+class APIError(Exception):
+    """Named and placed as an error of a provider's client, by which it is recognised."""
+
+    __module__ = "openai"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+@pytest.mark.parametrize(
+    ("text", "logged"),
+    [
+        pytest.param("No  such\nmodel.", "No such model.", id="one line"),
+        pytest.param("x" * 500, "x" * 500, id="as long as it may be"),
+        pytest.param("a " * 240 + "sk-" + "z" * 40, "a " * 240 + "…", id="a key at the limit is left out whole"),
+        pytest.param("z" * 501, "…", id="one long word"),
+    ],
+)
+def test_the_text_of_a_provider_is_cut_between_words(text: str, logged: str) -> None:
+    assert provider_text(APIError(text)) == logged

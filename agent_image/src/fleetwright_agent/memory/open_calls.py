@@ -1,7 +1,8 @@
 """Model calls that were begun and have not ended, in an append-only file beside the databases.
 
 A line is written before a call is made and outlives the process, because the kernel has it; nothing waits for a disk.
-A power cut may lose it. The file is empty while no call runs. Refuses: knowing what a call costs.
+A power cut may lose it. A line names the owner and the task of a call, and never any content. The file is empty while
+no call runs. Refuses: knowing what a call costs.
 """
 
 import json
@@ -12,21 +13,25 @@ from pathlib import Path
 from typing import Any, Final
 
 FILE: Final = "calls.jsonl"
+_OURS_ALONE: Final = 0o600
 _log = logging.getLogger(__name__)
 _MOST_BYTES: Final = 64 * 1024
-"""From here on the lines of calls that have ended are dropped."""
+"""From here on the lines of calls that have ended are dropped, once they are at least half of the file."""
 
 
 class OpenCalls:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
+        self._size = 0
+        """Bytes of the lines of calls that run."""
         self._running: dict[str, bytes] = {}
         self._left: dict[str, Any] | None = None
 
     def begin(self, call: str, about: Any) -> None:
         """Record a call. If the file cannot be written, the log has an error and the call is made."""
         line = self._running[call] = _line({"call": call, "about": about})
+        self._size += len(line)
         try:
             os.write(self._opened(), line)
         except OSError as error:
@@ -34,20 +39,41 @@ class OpenCalls:
 
     def end(self, call: str) -> None:
         """The call has ended, and what it cost is stored."""
-        if self._running.pop(call, None) is None and (self._left or {}).pop(call, None) is None:
+        line = self._running.pop(call, None)
+        if line is None and (self._left or {}).pop(call, None) is None:
             return
+        self._size -= len(line or b"")
         with suppress(OSError):
             file = self._opened()
             if not self._running and not self._left:
                 os.ftruncate(file, 0)
-            elif os.write(file, _line({"end": call})) and os.fstat(file).st_size > _MOST_BYTES:
-                self._shorten(file)
+                return
+            os.write(file, _line({"end": call}))
+            if os.fstat(file).st_size > max(_MOST_BYTES, 2 * self._size):
+                self._shorten()
 
     def left(self) -> dict[str, Any]:
-        """Return what former processes recorded of calls that never ended, by call."""
-        if self._left is None:
-            self._opened()
+        """Return what former processes recorded of calls that never ended, by call.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        self._opened()
         return dict(self._left or {})
+
+    def erase(self, owner: str, *, named: str) -> None:
+        """Take that owner out of the file: calls that never ended belong to `named` from here on.
+
+        The lines of all calls that have ended are dropped as well.
+
+        Raises:
+            OSError: The file cannot be written.
+        """
+        self._opened()
+        for about in (self._left or {}).values():
+            if about["owner"] == owner:
+                about["owner"] = named
+        self._shorten()
 
     def aclose(self) -> None:
         if self._file is not None:
@@ -58,20 +84,26 @@ class OpenCalls:
         """Raises: OSError."""
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _OURS_ALONE)
             if self._left is None:
-                self._left = _left(self._path.read_bytes())
+                written = self._path.read_bytes()
+                self._left = _left(written)
+                if not self._left:
+                    os.ftruncate(file, 0)
+                elif not written.endswith(b"\n"):
+                    os.write(file, b"\n")  # The former process ended within its last line.
             self._file = file
         return self._file
 
-    def _shorten(self, file: int) -> None:
+    def _shorten(self) -> None:
+        """Replace the file by one with the lines of open calls alone. Raises: OSError."""
         left = [_line({"call": call, "about": about}) for call, about in (self._left or {}).items()]
         fresh = self._path.with_suffix(".new")
-        fresh.write_bytes(b"".join((*left, *self._running.values())))
-        fresh.chmod(0o600)
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _OURS_ALONE)
+        with os.fdopen(file, "wb") as target:
+            target.writelines((*left, *self._running.values()))
         fresh.replace(self._path)
-        os.close(file)
-        self._file = None
+        self.aclose()
 
 
 def _line(document: Any) -> bytes:
@@ -79,13 +111,13 @@ def _line(document: Any) -> bytes:
 
 
 def _left(written: bytes) -> dict[str, Any]:
+    """Return the calls that have no end. A line that cannot be read is skipped: the process may have ended in it."""
     found: dict[str, Any] = {}
     for line in written.splitlines():
-        # The process may have ended within the last line.
-        with suppress(ValueError):
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
             document = json.loads(line)
             if "end" in document:
                 found.pop(document["end"], None)
-            else:
+            elif {"owner", "task", "usage"} <= document["about"].keys():
                 found[document["call"]] = document["about"]
     return found

@@ -23,6 +23,10 @@ class Spending:
     async def add(self, owner: str, task_id: str, body: Any) -> None:
         await self._database.run(lambda db: add(db, owner, task_id, body))
 
+    def put(self, owner: str, task_id: str, body: Any) -> None:
+        """Add without waiting; `settled` returns when it is on disk."""
+        self._database.put(lambda db: add(db, owner, task_id, body), of=name(owner, task_id))
+
     async def settled(self, owner: str, task_id: str) -> None:
         """What was put of that turn is on disk."""
         await self._database.settled(name(owner, task_id), at_once=False)

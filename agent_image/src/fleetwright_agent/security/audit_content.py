@@ -32,7 +32,7 @@ def encoded(line: Mapping[str, Any]) -> bytes:
 
 
 def is_as_written(data: bytes, line: Mapping[str, Any]) -> bool:
-    """Whether the bytes are what the agent writes for this content: a second key of one name would be lost in it."""
+    """Return whether the agent writes these bytes for this content. A key that stands twice makes them differ."""
     return encoded(line) == data
 
 

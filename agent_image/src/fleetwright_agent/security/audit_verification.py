@@ -11,7 +11,7 @@ from fleetwright_agent.security.audit_files import CONTINUES, ERASED, FILE, NOTH
 
 
 class Kind(Enum):
-    """What can be wrong with a trail, each with the exit code of `audit verify`."""
+    """The faults of a trail, each with the exit code of `audit verify`."""
 
     BROKEN_CHAIN = ("BrokenChain", 10)
     ALTERED_CONTENT = ("AlteredContent", 11)

@@ -55,7 +55,7 @@ _KINDS: Final = (
     # A name alone is a token where git and registries are spoken to.
     (
         ("@",),
-        # A password may hold a slash that nobody has escaped; digits before it are the port of an address.
+        # A password may hold an unescaped slash; digits before the slash are the port of an address.
         (
             r"(?<=://)[^\s/@:]{0,256}:(?:[^\s/]{1,256}|(?!\d{1,5}/)[^\s@\"'<>]{1,256})(?=@)"
             r"|(?i:(?<=http://)|(?<=https://))[^\s/@:]{1,256}(?=@)"

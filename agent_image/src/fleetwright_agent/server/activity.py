@@ -1,6 +1,7 @@
 """What a frame says has just happened, for whoever asks why nothing does any more."""
 
 from fleetwright_agent.turn.frames import (
+    Called,
     CompactionEnd,
     CompactionStart,
     Fallback,
@@ -26,6 +27,8 @@ def activity(frame: Frame) -> str:
             return f"{name} {'answered' if frame.ok else 'failed'}"
         case Usage():
             return "a call of the model ended"
+        case Called():
+            return "the turn was taken up again"
         case Fallback():
             return "another model took over"
         case Waiting():

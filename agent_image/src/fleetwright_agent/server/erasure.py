@@ -20,6 +20,8 @@ from fleetwright_agent.memory.database import Database
 from fleetwright_agent.memory.erasures import Begun, Erasures, Target
 from fleetwright_agent.memory.knowledge import Knowledge
 from fleetwright_agent.memory.learned_skills import LearnedSkills
+from fleetwright_agent.memory.ledger import NOBODY
+from fleetwright_agent.memory.open_calls import OpenCalls
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.security.audit import AuditFailed, AuditTrail
 from fleetwright_agent.security.audit_files import ERASED
@@ -42,12 +44,16 @@ class Stores:
     knowledge: Knowledge
     skills: LearnedSkills
     trail: AuditTrail
+    open_calls: OpenCalls
     audited: bool = True
     """Whether lines are added to the trail; those that are there are read and erased all the same."""
 
-    async def tell(self, event: str, about: Mapping[str, Any]) -> None:
-        """Adds a line where there is a trail; one that is lost is counted, and undoes nothing."""
-        if self.audited:
+    async def tell(self, event: str, about: Mapping[str, Any], *, altered: bool = False) -> None:
+        """Add a line where there is a trail; one that is lost is counted, and undoes nothing.
+
+        Args: `altered` says that lines of the trail were changed, which needs a line even while no others are added.
+        """
+        if self.audited or altered:
             with suppress(AuditFailed):
                 await self.trail.record(event, about)
 
@@ -132,18 +138,21 @@ class Erasure:
         await stores.knowledge.erase(owner, context_id)
         await stores.skills.erase(owner, context_id)
         await stores.trail.erase(owner, context_id)
+        # Interrupted calls are still to be charged. Their cost then stands under the same name as in the ledger.
+        stores.open_calls.erase(owner, named=owner if context_id else NOBODY)
         await stores.log.scrub()
         await stores.conversations.scrub()
         receipt = _receipt(begun, found, self._clock.now())
-        await self._records.finish(begun, receipt)
+        # The line comes first: a process that ends in between writes a second one, and none is missing.
         await self._tell(receipt)
+        await self._records.finish(begun, receipt)
         return receipt
 
     async def _tell(self, receipt: Mapping[str, Any]) -> None:
         """The trail holds the digest of the receipt: who has the receipt can show that it was given."""
         of = {"erased_session_id": receipt["contextId"]} if "contextId" in receipt else {}
         about = {"erased_owner": receipt["owner"], **of, "by": receipt["askedBy"], "receipt": receipt["digest"]}
-        await self._stores.tell(ERASED, about)
+        await self._stores.tell(ERASED, about, altered=receipt["erased"]["auditLines"] > 0)
         _logger.info("memory erased", extra={"receipt": receipt["digest"], "erased": receipt["erased"]})
 
 

@@ -26,7 +26,7 @@ from fleetwright_agent.server.turns import Turns
 from fleetwright_agent.server.work import Emit, Job, Outcome
 from fleetwright_agent.telemetry.tracing import UNTOLD, Span, Tracing
 from fleetwright_agent.turn.bills import Bills
-from fleetwright_agent.turn.frames import PeerCost, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.turn.frames import Called, PeerCost, TurnFailed, TurnRequest, Usage
 
 
 class FrameExecutor:
@@ -141,7 +141,7 @@ class FrameWork:
         return self._telling.without_success(outcome.state, outcome.sentence, about)
 
     def cut_after(
-        self, task: Task, used: Sequence[Usage | PeerCost], outcome: Outcome, *, seconds: float
+        self, task: Task, used: Sequence[Usage | PeerCost | Called], outcome: Outcome, *, seconds: float
     ) -> Sequence[Event]:
         """The last events of a turn that another process has run: what is kept of it stands for what it was."""
         self._telling.resume(task, used, seconds=seconds)

@@ -27,7 +27,7 @@ from fleetwright_agent.extensions import (
     TOOL_CALL,
     TRUNCATED,
 )
-from fleetwright_agent.turn.frames import Fallback, Learned, PeerCost, ToolEnd, ToolStart, Usage
+from fleetwright_agent.turn.frames import Called, Fallback, Learned, PeerCost, ToolEnd, ToolStart, Usage
 from fleetwright_agent.turn.people import may_ask
 from fleetwright_agent.wires import attach
 
@@ -42,12 +42,16 @@ class Bill:
 
     calls: list[Usage] = field(default_factory=list)
     peers: dict[str, Decimal] = field(default_factory=dict)
+    tools: set[str] = field(default_factory=set)
+    """Ids of the tool calls that were begun. A call that a restart interrupts counts once."""
     before: Mapping[str, Any] | None = None
     """The payload up to where the task waited for a person."""
 
-    def add(self, item: Usage | PeerCost) -> None:
+    def add(self, item: Usage | PeerCost | Called) -> None:
         if isinstance(item, Usage):
             self.calls.append(item)
+        elif isinstance(item, Called):
+            self.tools.add(item.call_id)
         else:
             self.peers[item.peer] = self.peers.get(item.peer, Decimal(0)) + item.cost_usd
 
@@ -71,6 +75,9 @@ def cost(bill: Bill, *, duration_ms: int, success: bool) -> dict[str, Any]:
     payload: dict[str, Any] = {"usage": usage, "durationMs": duration, "success": success}
     if model_calls := len(bill.calls) + int(before.get("modelCalls", 0)):
         payload["modelCalls"] = model_calls
+        payload["models"] = sorted({*before.get("models", ()), *(call.model for call in bill.calls)})
+    if tool_calls := len(bill.tools) + int(before.get("toolCalls", 0)):
+        payload["toolCalls"] = tool_calls
     if before.get("estimated") or any(call.estimated for call in bill.calls):
         payload["estimated"] = True
     prices = [call.cost_usd for call in bill.calls]

@@ -33,8 +33,8 @@ def ops_app(
     """The operations port.
 
     Args:
-        is_starting: Whether the agent has yet to open its memory. A probe that comes meanwhile is answered when it has:
-            the kubelet would otherwise ask again a whole second later.
+        is_starting: Returns true until the agent has opened its memory. A probe that comes meanwhile is
+            answered when it has: the kubelet would otherwise ask again a whole second later.
     """
 
     async def healthz(_: Request) -> Response:

@@ -23,6 +23,7 @@ from fleetwright_agent.server.work import Emit, Job
 from fleetwright_agent.turn.frames import (
     Ask,
     AskKind,
+    Called,
     CompactionEnd,
     CompactionStart,
     Done,
@@ -74,7 +75,6 @@ class Telling:
         self._ask: Ask | None = None
         self._result: Result | None = None
         self._learned: list[Learned] = []
-        self._tool_calls = 0
 
     def begin(self) -> None:
         """Its time is measured from here."""
@@ -83,7 +83,7 @@ class Telling:
     def works(self) -> None:
         self._emit(self._event(TaskState.TASK_STATE_WORKING))
 
-    def resume(self, task: Task, used: Sequence[Usage | PeerCost], *, seconds: float) -> None:
+    def resume(self, task: Task, used: Sequence[Usage | PeerCost | Called], *, seconds: float) -> None:
         """What another process has told of it, used for it, and the time that it took."""
         self._started = self._clock.monotonic() - seconds
         self._spoken.resume(task)
@@ -120,9 +120,10 @@ class Telling:
 
     def used(self) -> dict[str, Any]:
         """The same for people who read logs, with how often what was called (PA-128)."""
-        told, models = self.cost(success=True), sorted({call.model for call in self._bill.calls})
-        called = {"modelCalls": told.get("modelCalls", 0), "toolCalls": self._tool_calls, "models": models}
-        return {**told.pop("usage"), **{name: told[name] for name in told if name != "success"}, **called}
+        told = self.cost(success=True)
+        usage = told.pop("usage")
+        del told["success"]
+        return {**usage, "modelCalls": 0, "toolCalls": 0, "models": [], **told}
 
     def tell(self, frame: Frame) -> None:
         if not isinstance(frame, Reasoning):
@@ -134,7 +135,7 @@ class Telling:
                 self._spoken.speak(text)
             case Reset():
                 self._spoken.take_back()
-            case Usage() | PeerCost():
+            case Usage() | PeerCost() | Called():
                 self.owe(frame)
             case Done(text, cut):
                 self._whole, self._cut = text, cut
@@ -144,8 +145,8 @@ class Telling:
                 self._result = frame
             case Learned():
                 self._learned.append(frame)
-            case ToolStart(name=name):
-                self._tool_calls += 1
+            case ToolStart(name=name, call_id=call_id):
+                self.owe(Called(call_id))
                 self._progress(f"Calling {name}.", frame)
             case ToolEnd(name=name, ok=ok):
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)

@@ -11,7 +11,7 @@ from fleetwright_agent.tools.port import Tool
 
 MOST_TOKENS_OF_A_TOOL: Final = 4000
 SHARE: Final = 0.25
-"""Of the room for a prompt: what all tools of MCP servers together may take."""
+"""The part of the room for a prompt that all tools of MCP servers together may take."""
 _CHARACTERS_OF_A_TOKEN: Final = 4
 
 
@@ -26,8 +26,8 @@ def left_out(tools: Sequence[Tool], *, room: int, shares_prompt: bool = True) ->
     Args:
         tools: The tools of all MCP servers.
         room: Tokens that a prompt may have.
-        shares_prompt: Whether the model is shown all of them at once. Behind a tool search it is shown a few, and only
-            the limit of each tool holds.
+        shares_prompt: True where the model is shown all of them at once. Behind a tool search it is shown a few, and
+            only the limit of each tool holds.
     """
     sizes = {tool.name: tokens_of(tool) for tool in tools}
     most = int(SHARE * room)

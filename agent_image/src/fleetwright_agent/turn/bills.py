@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from fleetwright_agent.memory.spending import Spending
-from fleetwright_agent.turn.frames import Frame, PeerCost, Purpose, TurnRequest, Usage
+from fleetwright_agent.turn.frames import Called, Frame, PeerCost, Purpose, ToolStart, TurnRequest, Usage
 
 _KEPT_SECONDS: Final = 60.0
 """After the end of a turn, by when the end of its task is stored."""
@@ -33,7 +33,7 @@ class Bills:
         """What the task has used so far stands in it."""
         self._spending.begin(owner, task_id, before=self._clock() - _KEPT_SECONDS)
 
-    async def of(self, owner: str, task_id: str) -> list[Usage | PeerCost]:
+    async def of(self, owner: str, task_id: str) -> list[Usage | PeerCost | Called]:
         """What is kept of a turn that has not ended."""
         return [_frame(body) for body in await self._spending.of(owner, task_id)]
 
@@ -41,6 +41,8 @@ class Bills:
         """What it says is on disk when this returns; the books have put the cost of a model's call there."""
         if isinstance(frame, PeerCost):
             await self._spending.add(request.owner, request.task_id, body_of(frame))
+        elif isinstance(frame, ToolStart):
+            self._spending.put(request.owner, request.task_id, {"tool": frame.call_id})
         elif isinstance(frame, Usage):
             await self._spending.settled(request.owner, request.task_id)
 
@@ -54,10 +56,11 @@ def body_of(frame: Usage | PeerCost) -> dict[str, Any]:
     return {**asdict(frame), "cost_usd": None if cost is None else str(cost)}
 
 
-def _frame(body: dict[str, Any]) -> Usage | PeerCost:
-    cost = body["cost_usd"]
+def _frame(body: dict[str, Any]) -> Usage | PeerCost | Called:
+    if "tool" in body:
+        return Called(body["tool"])
     if "peer" in body:
-        return PeerCost(body["peer"], Decimal(cost))
+        return PeerCost(body["peer"], Decimal(body["cost_usd"]))
     return usage_from(body)
 
 

@@ -150,9 +150,11 @@ class Books:
             # The process may have ended after it had stored the cost.
             if await self._ledger.has_charged(owner, task_id, call):
                 self._end(call)
-            else:
-                self._put(usage_from(about["usage"]), owner, task_id, call=call)
+            elif usage := _readable(about["usage"]):
+                self._put(usage, owner, task_id, call=call)
                 interrupted += 1
+            else:
+                self._end(call)
         if interrupted:
             _log.warning(
                 "model calls were interrupted by the end of the last process; estimates are charged",
@@ -275,6 +277,15 @@ def _reported(each: Window, least: Spent | None) -> dict[str, Any]:
     full = each.has_used(Decimal(1), Spent()) or (least is not None and not each.fits(least))
     state = {"exceeded": full or each.refused, "low": each.warned}
     return {"period": budget.period.value, **limits, **state, "resetsAt": moment(each.ends)}
+
+
+def _readable(recorded: Any) -> Usage | None:
+    """Return the usage of a recorded call, unless another version of the runtime wrote it in another form."""
+    try:
+        return usage_from(recorded)
+    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+        _log.error("an interrupted model call is not charged, because its record cannot be read: %s", error)
+        return None
 
 
 def moment(at: datetime) -> str:

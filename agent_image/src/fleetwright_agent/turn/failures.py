@@ -97,8 +97,15 @@ def provider_text(error: BaseException) -> str:
     for cause in _causes(error):
         if _known(cause) is not None:
             said = getattr(cause, "message", None) or str(cause)
-            return " ".join(str(said).split())[:_MOST_OF_TEXT]
+            return _cut(" ".join(str(said).split()))
     return ""
+
+
+def _cut(text: str) -> str:
+    """Return the text without the word at which it becomes too long: half of a secret would not be redacted."""
+    if len(text) <= _MOST_OF_TEXT:
+        return text
+    return text[: text.rfind(" ", 0, _MOST_OF_TEXT) + 1] + "…"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

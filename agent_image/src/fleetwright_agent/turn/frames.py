@@ -74,6 +74,13 @@ class Waiting:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool call that a former process began for this task."""
+
+    call_id: str
+
+
 class Purpose(StrEnum):
     ANSWER = "answer"
     SUMMARY = "summary"
@@ -171,6 +178,7 @@ Frame = (
     | Reset
     | ToolStart
     | ToolEnd
+    | Called
     | Fallback
     | Waiting
     | Usage

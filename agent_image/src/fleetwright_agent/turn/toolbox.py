@@ -47,7 +47,7 @@ class Toolbox:
     ) -> None:
         """Args:
         personal: Tools that a caller has only where something is remembered of it.
-        offers: Is told which tools are left out for their size.
+        offers: Records which tools are left out for their size.
         """
         self._config = config
         self._tools = tuple(tools)
@@ -56,7 +56,7 @@ class Toolbox:
         self._views = views
         self._denies = denies
         self._offers = offers
-        self._measured: tuple[tuple[Tool, ...], ...] = ()
+        self._measured: tuple[int, tuple[tuple[Tool, ...], ...]] = (0, ())
         self._oversized: frozenset[str] = frozenset()
 
     async def equipment(self, request: TurnRequest, *, beside: Sequence[Tool] = ()) -> Equipment:
@@ -87,12 +87,13 @@ class Toolbox:
         return Equipment({name: tool for name, tool in offered.items() if not self._denies(name)}, unreachable)
 
     def _measure(self, lists: Sequence[tuple[Tool, ...]]) -> None:
-        """Decide which tools are too large, once for each change of a server's list."""
-        if tuple(lists) == self._measured:
+        """Decide which tools are too large, once for each change of a server's list or of the model's known window."""
+        measured = (room(self._config.model), tuple(lists))
+        if measured == self._measured:
             return
-        self._measured = tuple(lists)
+        self._measured = measured
         tools = [tool for listed in lists for tool in listed]
-        dropped = left_out(tools, room=room(self._config.model), shares_prompt=self._config.tool_search is None)
+        dropped = left_out(tools, room=measured[0], shares_prompt=self._config.tool_search is None)
         self._oversized = frozenset(dropped)
         for server in self._servers:
             prefix = f"{server.name}__"

@@ -39,7 +39,7 @@ def provider_from(environ: Mapping[str, str], *, offline_url: str) -> Provider:
 
 
 def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
-    """Return the same agent, of which that provider alone answers every model: its own, fallbacks and auxiliary.
+    """Return the same agent, of which that provider alone answers every model that the spec names.
 
     A price declared for another model is dropped with its name.
     """
@@ -49,19 +49,31 @@ def with_provider(agent: Mapping[str, Any], provider: Provider) -> dict[str, Any
         model["fallbacks"] = [_keyed(_substituted(each, provider), provider) for each in fallbacks]
     if auxiliary := own.get("auxiliary"):
         model["auxiliary"] = _named(auxiliary, provider)
-    return {**agent, "spec": {**agent["spec"], "model": _keyed(model, provider)}}
+    spec = {**agent["spec"], "model": _keyed(model, provider)}
+    if "subAgents" in spec:
+        spec["subAgents"] = [_with_other(each, provider) for each in spec["subAgents"]]
+    if "budgets" in spec:
+        spec["budgets"] = [_with_downgrade(each, provider) for each in spec["budgets"]]
+    return {**agent, "spec": spec}
 
 
 def substitutions(agent: Mapping[str, Any], provider: Provider) -> list[str]:
     """Return a line for each model of the agent that the provider answers in the place of the declared one."""
-    own = agent["spec"]["model"]
-    auxiliary = own.get("auxiliary")
+    spec = agent["spec"]
+    own = spec["model"]
     declared = [
         ("model", own),
         *((f"model.fallbacks[{place}]", each) for place, each in enumerate(own.get("fallbacks", ()))),
-        *([("model.auxiliary", auxiliary)] if auxiliary else []),
+        ("model.auxiliary", own.get("auxiliary")),
+        *((f"subAgents[{each['name']}].model", each.get("model")) for each in spec.get("subAgents", ())),
+        *(
+            (f"budgets[{each['period']}].downgrade.model", each.get("downgrade", {}).get("model"))
+            for each in spec.get("budgets", ())
+        ),
     ]
-    return [f"{field} {_told(each, own)} is answered by {_answerer(each, provider)}" for field, each in declared]
+    return [
+        f"{field} {_told(each, own)} is answered by {_answerer(each, provider)}" for field, each in declared if each
+    ]
 
 
 def _told(model: Mapping[str, Any], own: Mapping[str, Any]) -> str:
@@ -78,6 +90,16 @@ def _substituted(model: Mapping[str, Any], provider: Provider) -> dict[str, Any]
     kept = {field: value for field, value in model.items() if field not in _OF_THE_DECLARED}
     # A fallback without an address is where the agent's own model is; that is the provider already.
     return _named({**kept, "baseURL": provider.base_url}, provider)
+
+
+def _with_other(part: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+    """Return a part of the spec that may name another model at the address of the agent's own."""
+    return {**part, "model": _named(part["model"], provider)} if "model" in part else dict(part)
+
+
+def _with_downgrade(budget: Mapping[str, Any], provider: Provider) -> dict[str, Any]:
+    downgrade = budget.get("downgrade")
+    return {**budget, "downgrade": _with_other(downgrade, provider)} if downgrade else dict(budget)
 
 
 def _keyed(model: Mapping[str, Any], provider: Provider) -> dict[str, Any]:

@@ -68,13 +68,24 @@ class Maker:
         self._policy = policy
         self._read_skill = read_skill
         self._rates = rates(model.price)
-        self._room = effective_room(policy, room(model))
-        self._window = room(model)
+        self._model = model
         self._summariser = Summariser(policy, model)
 
-    def cut(self, prompt: Prompt) -> int | None:
-        """How many stored messages would make way in all."""
-        index = choose_cut(prompt.stored[prompt.cut :], self._policy, room=self._room)
+    @property
+    def _window(self) -> int:
+        """Tokens that a prompt may have; an overflow may teach that there are fewer."""
+        return room(self._model)
+
+    def cut(self, prompt: Prompt, *, refused: int | None = None) -> int | None:
+        """Return the number of stored messages that a summary would replace.
+
+        Args:
+            prompt: The prompt as it is.
+            refused: The size that a provider has refused; the model that answers has less room than that.
+        """
+        known = effective_room(self._policy, self._window)
+        fitting = known if refused is None else min(known, refused)
+        index = choose_cut(prompt.stored[prompt.cut :], self._policy, room=fitting)
         return None if index is None else prompt.cut + index
 
     def expected_payback(self, prompt: Prompt, leaving: int, *, warm: bool) -> float:
@@ -132,6 +143,7 @@ class Maker:
         if refused is not None and self._leaves_little(prompt, until, refused):
             with suppress(SummaryFailed):
                 return self._cut_results(prompt, refused)
+            until = self.cut(prompt, refused=refused)
         if until is None:
             raise SummaryFailed("nothing_to_cut")
         material = self._material(prompt, until, chat=chat, cold=cold, refused=refused)

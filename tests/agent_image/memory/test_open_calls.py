@@ -1,0 +1,99 @@
+"""The record of model calls under way: what the next process finds of them, and what the file never holds."""
+
+import json
+import stat
+
+import pytest
+
+from fleetwright_agent.memory.open_calls import FILE, OpenCalls
+
+
+def about(owner="client:a", task="t"):
+    return {"owner": owner, "task": task, "usage": {"model": "m"}}
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / FILE
+
+
+BEGUN = json.dumps({"call": "1", "about": about()}).encode() + b"\n"
+OTHER = json.dumps({"call": "2", "about": about(task="u")}).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        pytest.param(b"", set(), id="nothing"),
+        pytest.param(BEGUN, {"1"}, id="a call without an end"),
+        pytest.param(BEGUN + b'{"end": "1"}\n', set(), id="a call that ended"),
+        pytest.param(BEGUN + OTHER[:20], {"1"}, id="the process ended within a line"),
+        pytest.param(BEGUN + b'7\n[]\nnull\n{"about": 1}\n{"call": "3", "about": "x"}\n', {"1"}, id="foreign lines"),
+        pytest.param(b"\xff\xfe\n" + BEGUN, {"1"}, id="bytes that are no text"),
+        pytest.param(b'{"call": "4", "about": {"owner": "o"}}\n', set(), id="a call without its task"),
+    ],
+)
+def test_the_next_process_finds_calls_without_an_end(path, written, left):
+    path.write_bytes(written)
+    assert OpenCalls(path).left().keys() == left
+
+
+@pytest.mark.parametrize("written", [BEGUN[:20], BEGUN + OTHER[:20]], ids=["alone", "behind another"])
+def test_a_half_line_takes_no_later_line_with_it(path, written):
+    path.write_bytes(written)
+    OpenCalls(path).begin("5", about())
+    assert "5" in OpenCalls(path).left()
+
+
+def test_the_file_is_private_and_empty_while_no_call_runs(path):
+    calls = OpenCalls(path)
+    calls.begin("1", about())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    calls.end("1")
+    assert path.read_bytes() == b""
+
+
+def test_the_file_stays_small_and_private_beside_a_call_that_runs(path):
+    calls = OpenCalls(path)
+    calls.begin("long", about())
+    for number in range(3000):
+        calls.begin(str(number), about())
+        calls.end(str(number))
+    assert path.stat().st_size <= 65 * 1024
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert OpenCalls(path).left().keys() == {"long"}
+
+
+def test_many_calls_at_a_time_do_not_rewrite_the_file_at_each_end(path):
+    calls = OpenCalls(path)
+    for number in range(2000):
+        calls.begin(str(number), about())
+    inodes = set()
+    for number in range(1000):
+        calls.end(str(number))
+        inodes.add(path.stat().st_ino)
+    assert len(inodes) <= 3
+    assert len(OpenCalls(path).left()) == 1000
+
+
+def test_an_erased_owner_is_in_no_line(path):
+    calls = OpenCalls(path)
+    calls.begin("left", about("client:gone", "t1"))
+    calls.aclose()
+    calls = OpenCalls(path)
+    calls.begin("ended", about("client:gone", "t2"))
+    calls.begin("runs", about("client:stays", "t3"))
+    calls.end("ended")
+    calls.erase("client:gone", named="(erased)")
+    assert b"client:gone" not in path.read_bytes()
+    assert {line["call"]: line["about"]["owner"] for line in lines(path)} == {
+        "left": "(erased)",
+        "runs": "client:stays",
+    }
+    calls.end("left")
+    calls.end("runs")
+    assert path.read_bytes() == b""
