@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tests.bench.compaction import corrections as corpus
 from tests.bench.compaction import fixtures, records, summarisers
 from tests.bench.compaction.provider import TABLES, Prices, Provider, changes, tokens
 from tests.bench.compaction.scripted import Script
@@ -93,6 +94,24 @@ async def ledger(open_system: Open, *, quick: bool = False, seed: int = SEED) ->
             text = "\n".join(script.prompt)
             found[f"kept {name}"] = sum(fact.value in text for fact in conversation.facts) / len(conversation.facts)
             found[f"passes {name}"] = system.compactions()
+    return found
+
+
+async def corrections(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """The share of corrected statements of which the last prompt shows the old value and not the new one."""
+    found: Figures = {}
+    for name in ("extractive", "lossy"):
+        for passes in (1, 3):
+            conversation, pairs = corpus.corrected(seed, each=1 if quick else 2)
+            setting = Setting(messages=(conversation.messages - 20) // passes + 18)
+            script = Script(conversation, Provider(), _faithful(name, seed, summarisers.LIMIT))
+            async with open_system(script, setting) as system:
+                await system.play()
+                text = "\n".join(script.prompt)
+                at = f"{name} {passes}"
+                found[f"stale only {at}"] = sum(each.stale(text) for each in pairs) / len(pairs)
+                found[f"latest shown {at}"] = sum(each.new in text for each in pairs) / len(pairs)
+                found[f"passes {at}"] = system.compactions()
     return found
 
 
@@ -288,6 +307,7 @@ ALL = (
     "histories",
     "facts",
     "ledger",
+    "corrections",
     "entrusted",
     "bad",
     "malicious",
