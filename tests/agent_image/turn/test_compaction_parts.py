@@ -259,7 +259,7 @@ def test_no_mark_inside_a_fence_reads_as_a_mark(tag):
     [
         pytest.param(
             [HumanMessage("Hello there. Never refund more than 50 EUR. Thanks.")],
-            [Pin(PinKind.POLICY, "Never refund more than 50 EUR.")],
+            [Pin(PinKind.POLICY, "Hello there. Never refund more than 50 EUR. Thanks.")],
             id="a rule of the user, to the letter",
         ),
         pytest.param([AIMessage("I must never do that.")], [], id="what the agent tells itself is no rule"),

@@ -4,7 +4,7 @@ Refuses: a view that loses a pin, the request under way or the pairing of a call
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, SystemMessage
 
-from fleetwright_agent.config.compaction import Compaction
+from fleetwright_agent.config.compaction import Compaction, PinKind
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
@@ -124,6 +124,7 @@ class Maker:
             method, written = await self._summariser.write(material, ask)
         finally:
             gathered = await gathering
+        gathered = await asyncio.to_thread(self._with_proposed, prompt, until, written.rules, gathered)
         summary = partial(compose, written, gathered.known, used=reading.words)
         made = await asyncio.to_thread(self._made, prompt, material, until, method, summary, gathered)
         reading.forget(prompt.stored[prompt.cut : until])
@@ -139,7 +140,7 @@ class Maker:
         _ = prompt.estimated
         return _Gathered(
             held=held,
-            pinned=pins.pinned(held, self._policy.pin, self._read_skill),
+            pinned=self._pinned(held),
             known=weighed(merged(old.ledger, reading.found(leaving)), reading.words),
             characters=_CHARACTERS * min(self._policy.summary.max_tokens, fair),
         )
@@ -178,9 +179,22 @@ class Maker:
         )
         return replace(made, payback=payback, cheapest=cheapest)
 
+    def _pinned(self, held: Sequence[pins.Pin]) -> pins.Pinned:
+        return pins.pinned(held, self._policy.pin, self._read_skill, window=self._window)
+
+    def _with_proposed(self, prompt: Prompt, until: int, rules: Sequence[str], gathered: _Gathered) -> _Gathered:
+        """Return what was gathered with the rules that the summariser proposes, where users said them to the letter."""
+        found = pins.proposed(rules, prompt.stored[prompt.cut : until])
+        if not found or PinKind.POLICY not in self._policy.pin.kinds:
+            return gathered
+        known = {pin.text for pin in gathered.held}
+        new = [pin for pin in found if not any(pin.text in text for text in known)]
+        held = pins.merged(gathered.held, new, self._policy.pin.kinds)
+        return replace(gathered, held=held, pinned=self._pinned(held))
+
     def repinned(self, view: View) -> tuple[View, int]:
         """The view with its pins as their sources are now, and how many are missing."""
-        found = pins.pinned(view.pins, self._policy.pin, self._read_skill)
+        found = self._pinned(view.pins)
         if found.digest == view.digest:
             return view, 0
         return replace(view, pinned=found.text, digest=found.digest), found.missing
