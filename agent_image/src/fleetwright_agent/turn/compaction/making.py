@@ -125,7 +125,8 @@ class Maker:
         finally:
             gathered = await gathering
         gathered = await asyncio.to_thread(self._with_proposed, prompt, until, written.rules, gathered)
-        summary = partial(compose, written, gathered.known, used=reading.words)
+        rules = [line for pin in gathered.held if pin.kind is PinKind.POLICY for line in pin.text.splitlines()]
+        summary = partial(compose, written, gathered.known, used=reading.words, beside=rules)
         made = await asyncio.to_thread(self._made, prompt, material, until, method, summary, gathered)
         reading.forget(prompt.stored[prompt.cut : until])
         return made
