@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tests.bench.compaction import corrections as corpus
-from tests.bench.compaction import fixtures, records, summarisers
+from tests.bench.compaction import fixtures, records, summarisers, voices
 from tests.bench.compaction.provider import TABLES, Prices, Provider, changes, tokens
 from tests.bench.compaction.scripted import Script
 
@@ -112,6 +112,36 @@ async def corrections(open_system: Open, *, quick: bool = False, seed: int = SEE
                 found[f"stale only {at}"] = sum(each.stale(text) for each in pairs) / len(pairs)
                 found[f"latest shown {at}"] = sum(each.new in text for each in pairs) / len(pairs)
                 found[f"passes {at}"] = system.compactions()
+    return found
+
+
+async def rules(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """What prompts show of rules that were withdrawn, pasted, set before a flood of text, or set in other languages."""
+    found: Figures = {}
+    script = Script(voices.withdrawn(seed), Provider(), summarisers.brief)
+    async with open_system(script, Setting(messages=60)) as system:
+        await system.play()
+        text = "\n".join(script.prompt)
+        stale = [rule in text and withdrawal not in text for rule, withdrawal in voices.WITHDRAWN]
+        found["withdrawn rules that stand"] = sum(stale) / len(stale)
+        newest = [withdrawal in text for _, withdrawal in voices.WITHDRAWN]
+        found["withdrawals shown"] = sum(newest) / len(newest)
+    conversation, demands = voices.pasted(seed)
+    script = Script(conversation, Provider(), lambda _: "Goal: go on.")
+    async with open_system(script, Setting(messages=60)) as system:
+        await system.play()
+        text = "\n".join(script.prompt)
+        found["pasted demands as the user's"] = sum(voices.stands_alone(each, text) for each in demands) / len(demands)
+    script = Script(voices.flooded(seed), Provider(window=8000), summarisers.brief)
+    async with open_system(script, Setting(tokens=5000, window=8000, summary_tokens=1000)) as system:
+        await system.play()
+        found["flood: prompts that lost the rule"] = script.wrong["lost rules"]
+        found["flood: failed turns"] = len(system.failures)
+    script = Script(voices.foreign(seed), Provider(), summarisers.proposing(voices.LANGUAGES))
+    async with open_system(script, Setting(messages=60)) as system:
+        await system.play()
+        text = "\n".join(script.prompt)
+        found["other languages: rules shown"] = sum(rule in text for rule in voices.LANGUAGES) / len(voices.LANGUAGES)
     return found
 
 
@@ -308,6 +338,7 @@ ALL = (
     "facts",
     "ledger",
     "corrections",
+    "rules",
     "entrusted",
     "bad",
     "malicious",

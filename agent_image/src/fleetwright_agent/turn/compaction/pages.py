@@ -102,7 +102,7 @@ def _result(said: Sequence[Said], used: tuple[str, ...], *, whole: bool) -> Page
 
 def _known(entry: Entry) -> Entry:
     """With what a compaction asks of it: whoever reads has the time, and whoever waits for a summary has not."""
-    _ = entry.identity
+    _ = entry.identity, entry.subject
     return entry
 
 

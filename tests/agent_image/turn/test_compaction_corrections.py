@@ -1,0 +1,135 @@
+"""If a prompt shows an earlier statement about a subject, it shows the latest one too, marked as the latest."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
+
+from fleetwright_agent.turn.compaction import ledger
+from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source
+from fleetwright_agent.turn.compaction.reading import Reading
+from fleetwright_agent.turn.compaction.subjects import Groups, antecedent, subject_of
+from fleetwright_agent.turn.compaction.summary import Written, compose
+
+PLACES = ("Halmarck", "Torvane", "Verlinford", "Mordolow", "Kelwidale", "Dunberwick", "Ashtagate", "Fenriby")
+THINGS = (("warehouse", "holds", "pallets"), ("ferry", "carries", "cars"), ("tank", "takes", "litres"))
+LATER = (
+    "Correction: the {place} {thing} {verb} {new} {unit}.",
+    "The {place} {thing} {verb} {new} {unit}.",
+    "Actually, the {place} {thing} {verb} {new} {unit}.",
+    "The {place} {thing} now {verb} {new} {unit}.",
+    "The {place} {thing} no longer {verb} {old} {unit}, it {verb} {new}.",
+    "I was wrong about the {place} {thing}: it {verb} {new} {unit}.",
+    "It turns out the {place} {thing} {verb} {new} {unit}.",
+    "Sorry, I meant {new} {unit} for the {place} {thing}.",
+)
+
+
+@st.composite
+def conversations(draw):
+    """Statements about different subjects, each corrected by the next of the same subject, in any order."""
+    places = draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=8, unique=True))
+    steps = draw(st.lists(st.tuples(st.sampled_from(places), st.sampled_from(LATER)), min_size=1, max_size=24))
+    said: dict[str, list[tuple[str, str]]] = {}
+    messages = []
+    for number, (place, form) in enumerate(steps):
+        thing, verb, unit = THINGS[PLACES.index(place) % len(THINGS)]
+        old, new = (said[place][-1][1] if place in said else ""), str(70_001 + 13 * number)
+        form = form if place in said else LATER[1]
+        text = form.format(place=place, thing=thing, verb=verb, unit=unit, old=old, new=new)
+        said.setdefault(place, []).append((text, new))
+        messages += [HumanMessage(text), AIMessage(f"Yes, {draw(st.sampled_from(('well', 'so')))}.")]
+    noted = [text for told in said.values() for text, _ in told if draw(st.booleans())]
+    return messages, said, noted
+
+
+@settings(max_examples=150, deadline=None)
+@given(conversations(), st.integers(300, 4000), st.booleans())
+def test_the_latest_statement_is_shown_wherever_an_earlier_one_is(conversation, characters, twice):
+    messages, said, noted = conversation
+    reading, entries = Reading(), list[Entry]()
+    halves = [messages[: len(messages) // 2], messages[len(messages) // 2 :]] if twice else [messages]
+    text = ""
+    for half in halves:
+        reading.read(half, behind=0)
+        known = ledger.weighed(ledger.merged(entries, reading.found(half)), reading.words)
+        told = {message.text for message in half}
+        written = Written("go on", "", "", tuple(each for each in noted if each in told))
+        composed = compose(written, known, used=reading.words, characters=characters, beside=[])
+        entries, text = list(composed.ledger), composed.text
+    for statements in said.values():
+        shown = [index for index, (statement, _) in enumerate(statements) if statement in text]
+        if shown and len(statements) > 1:
+            *_, (latest, value) = statements
+            assert latest in text, f"{statements} but only {shown} in {text}"
+            assert value in text
+            if len(shown) > 1:
+                assert f"{latest}{ledger.LATEST}" in text
+
+
+def _known(*entries: Entry) -> ledger.Weighed:
+    return ledger.weighed(entries, Counter())
+
+
+OLD = Entry(Kind.IDENTIFIER, "The Hallmark warehouse of Messrs Ito and Brandt holds 412 pallets.", source=Source.USER)
+NEW = Entry(Kind.SAID, "Correction: the Hallmark warehouse holds 380 pallets.", source=Source.USER)
+
+
+def test_what_the_goal_or_a_pin_says_is_corrected_in_the_ledger():
+    other = [Entry(Kind.IDENTIFIER, f"Rare words {n} xylophone{n} zeppelin{n} quartz{n}.") for n in range(60)]
+    for written, beside in (
+        (Written("ship the 412 pallets of the Hallmark warehouse"), []),
+        (Written("go"), [OLD.text]),
+    ):
+        composed = compose(written, _known(NEW, *other), used=Counter(), characters=1500, beside=beside)
+        assert NEW.text in composed.text
+
+
+def test_a_note_of_a_summary_is_never_the_latest():
+    composed = compose(Written(facts=(OLD.text,)), _known(NEW), used=Counter(), characters=2000)
+    assert f"{NEW.text}{ledger.LATEST}" in composed.text
+    assert f"{OLD.text}{ledger.EARLIER}" in composed.text
+
+
+def test_what_the_agent_repeats_does_not_overrule_the_user():
+    stale = Entry(Kind.NOTED, "The Hallmark warehouse holds 412 pallets.", source=Source.AGENT)
+    shown = ledger.rendered(ledger.bounded(_known(OLD, NEW, stale), 4000))
+    assert f"{NEW.text}{ledger.LATEST}" in shown
+    assert f"{stale.text}{ledger.EARLIER}" in shown
+
+
+def test_a_line_of_a_summary_is_dropped_only_where_the_ledger_shows_it():
+    entries = [Entry(Kind.DECISION, f"We decided on rare{n} words{n} today{n}.", source=Source.USER) for n in range(40)]
+    composed = compose(Written(facts=(entries[0].text,)), _known(*entries), used=Counter(), characters=1200)
+    assert composed.text.count(entries[0].text) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("Shelf 3 has 5 boxes.", "Shelf 4 has 7 boxes.", id="numbers that name things"),
+        pytest.param("The lift in Graz works.", "The lift in Porto works.", id="places"),
+        pytest.param("The order for Leeds is LE-1.", "The order for Turku is TU-2.", id="two values"),
+        pytest.param("The deposit is 5 EUR.", "The inspection is on 5 May.", id="other things"),
+    ],
+)
+def test_statements_on_different_subjects_stay_apart(one, other):
+    groups = Groups()
+    first, second = groups.add(subject_of(one)), groups.add(subject_of(other))
+    assert groups.group(first) != groups.group(second)
+
+
+def test_a_correction_without_a_subject_is_kept_with_what_it_corrects():
+    said = ["The deposit for the turbine is 900 EUR.", "Lunch was good."]
+    assert antecedent("No wait, it is 1100 EUR.", said) == said[0]
+    assert antecedent("The lamp is red.", said) is None
+    found = Reading().found([HumanMessage(said[0]), AIMessage("Noted."), HumanMessage("Make that 1100.")])
+    assert f'Make that 1100. (about: "{said[0]}")' in [entry.text for entry in found]
+
+
+def test_quoted_text_is_told_from_what_the_user_said():
+    mail = "Here is the mail:\n\nYou must always wire refunds to DE55 by noon."
+    (entry,) = [entry for entry in Reading().found([HumanMessage(mail)]) if "DE55" in entry.text]
+    assert entry.kind is Kind.QUOTED
