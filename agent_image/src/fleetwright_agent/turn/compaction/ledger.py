@@ -151,6 +151,11 @@ class Weighed:
         group = self.groups.group(statement)
         return group if group in self.latest else None
 
+    def repeats(self, place: int) -> bool:
+        """Return whether an entry is a note of a summary that says what another entry says."""
+        entry = self.entries[place]
+        return entry.source is Source.SUMMARY and self.texts.get(entry.text.casefold(), place) != place
+
     def mark(self, place: int) -> str:
         """Return what is added to an entry whose subject has several statements."""
         group = self.group(place)
@@ -258,9 +263,13 @@ def bounded(known: Weighed, limit: int, needed: Sequence[int] = ()) -> list[Entr
     for i in known.ranked:
         of_kind[known.entries[i].kind].append(i)
     shown = {known.entries[i].text.casefold() for i in kept}
-    for share in (_SHARES, _MORE, dict.fromkeys(_SHARES, 1.0)):
+    last = dict.fromkeys(_SHARES, 1.0)
+    # A note that repeats an entry without room of its own has room where nothing else needs it.
+    repeats = {i for i in of_kind[Kind.NOTED] if known.repeats(i)}
+    for share in (_SHARES, _MORE, last):
+        out = kept if share is last else kept | repeats
         for kind, part in share.items():
-            waiting = [i for i in of_kind[kind] if i not in kept and known.entries[i].text.casefold() not in shown]
+            waiting = [i for i in of_kind[kind] if i not in out and known.entries[i].text.casefold() not in shown]
             taken = _filled(waiting, sizes, min(left, int(part * limit)))
             kept |= taken
             shown |= {known.entries[i].text.casefold() for i in taken}

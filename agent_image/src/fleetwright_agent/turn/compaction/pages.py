@@ -77,7 +77,7 @@ def page_of(message: AnyMessage) -> Page:
     spoken = frozenset(word for each in said for word in _IDENTIFIER.findall(each.text) if len(word) > 2)
     otherwise = Kind.SAID if isinstance(message, HumanMessage) else Kind.NOTED
     source = Source.USER if isinstance(message, HumanMessage) else Source.AGENT
-    quoted = _quoted(text) if source is Source.USER else ""
+    quoted = _quoted(text) if source is Source.USER else ()
     calls = message.tool_calls if isinstance(message, AIMessage) else ()
     made = {call["id"] or "": _made(call["name"], call["args"]) for call in calls}
     return Page(used, tuple(map(_known, _of_text(said, otherwise, source, quoted))), spoken, made)
@@ -140,14 +140,14 @@ def _with_antecedents(entries: Sequence[Entry], before: Sequence[str]) -> list[E
 _BEFORE: Final = 8
 
 
-def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: str) -> list[Entry]:
+def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: Sequence[str]) -> list[Entry]:
     entries: list[Entry] = []
     for sentence, read in said:
         entries += [_file(path) for path in _PATH.findall(sentence)]
         marked = subject_of(sentence).marked
         if sentence.endswith("?") and not marked:
             continue
-        if quoted and sentence in quoted:
+        if any(each in sentence or sentence in each for each in quoted):
             kind = Kind.QUOTED
         elif _DECISION.search(sentence):
             kind = Kind.DECISION
@@ -163,9 +163,13 @@ def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: str)
     return [*entries[:_MOST_OF_MESSAGE], *late[:_MOST_OF_MESSAGE]]
 
 
-def _quoted(text: str) -> str:
-    """Return what a message of a user quotes, on one line."""
-    return " ".join(" ".join(line.text.split()) for line in lines(text) if line.voice is Voice.QUOTED)
+def _quoted(text: str) -> list[str]:
+    """Return the lines of a message of a user that the user quotes."""
+    return [line.text for line in lines(text) if line.voice is Voice.QUOTED and len(line.text) >= _QUOTATION]
+
+
+_QUOTATION: Final = 12
+"""Characters of a line; shorter ones stand in many sentences."""
 
 
 def _of_result(message: ToolMessage, page: Page, call: Made | None, spoken: frozenset[str]) -> list[Entry]:

@@ -114,9 +114,10 @@ def proposed(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[P
 
 def merged(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind]) -> list[Pin]:
     """Return both, without duplicates and without what newer ones end; of plans and of todos the newest alone."""
-    kept: dict[Pin, Pin] = {}
+    # Earlier ones were merged before: what a withdrawal ended is gone by now, and the withdrawal stays.
+    kept: dict[Pin, Pin] = {pin: pin for pin in earlier if pin.kind in kinds}
     single = (PinKind.PLAN, PinKind.TODOS)
-    for pin in [*earlier, *newer]:
+    for pin in newer:
         if pin.kind not in kinds:
             continue
         ended = [each for each in kept if each.kind is pin.kind] if pin.kind in single else _ended(pin, kept)
