@@ -76,7 +76,7 @@ def stands_alone(demand: str, prompt: str) -> bool:
     for line in prompt.splitlines():
         if line.endswith(":"):
             heading = line.lower()
-        repeated = demand in line and (line.startswith("- ") or line.startswith("The user's"))
+        repeated = demand in line and line.startswith(("- ", "The user's"))
         if repeated and "quoted" not in line.lower() and "quoted" not in heading:
             return True
     return False

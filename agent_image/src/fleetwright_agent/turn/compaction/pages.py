@@ -153,7 +153,7 @@ def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: Sequ
             kind = Kind.DECISION
         elif _IDENTIFIER.search(sentence) or _NAME.search(sentence):
             kind = Kind.IDENTIFIER
-        elif marked or len(sentence.split()) > 2:  # noqa: PLR2004 - fewer words tell nothing
+        elif marked or len(sentence.split()) > 2:
             kind = otherwise
         else:
             continue

@@ -17,8 +17,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction.fence import PINNED, fence
 from fleetwright_agent.turn.compaction.measure import estimate_text
-from fleetwright_agent.turn.compaction.rules import accepted, beginning, is_rule, names_rule, rules_of
 from fleetwright_agent.turn.compaction.rules import Rule as _Rule
+from fleetwright_agent.turn.compaction.rules import accepted, beginning, is_rule, names_rule, rules_of
 from fleetwright_agent.turn.compaction.subjects import Subject, subject_of
 from fleetwright_agent.turn.compaction.voice import Voice
 
@@ -33,7 +33,7 @@ _HEADINGS: Final = {
 _PER_PIN: Final = 8
 """Tokens of its heading."""
 _WINDOW_SHARE: Final = 0.15
-"""Of the window: what pins have at most, whatever the policy allows."""
+"""The part of the window that pins have at most."""
 _MESSAGE_SHARE: Final = 4
 """The rules of one message have at most a quarter of the room."""
 _SHORT: Final = 240
@@ -124,7 +124,7 @@ def merged(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind
         if ended is None:
             if not is_rule(pin.text):
                 continue
-            pin, ended = replace(pin, withdraws=False), []  # noqa: PLW2901 - it takes nothing back that is known
+            pin, ended = replace(pin, withdraws=False), []
         kept.pop(pin, None)
         for each in ended:
             kept.pop(each, None)
@@ -219,7 +219,7 @@ _FRAME: Final = estimate_text(fence(PINNED, _NOTE, ""))
 
 
 def _rank(pin: Pin) -> tuple[bool, int, bool, bool]:
-    """Return how much a pin deserves its room: clear voices first, rules before plans, and short orders before the rest."""
+    """Return the rank of a pin: clear voices first, rules before plans, and short orders before the rest."""
     return (pin.voice is Voice.OWN, -_place(pin), len(pin.text) <= _SHORT, pin.personal)
 
 

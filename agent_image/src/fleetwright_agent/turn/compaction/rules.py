@@ -42,9 +42,11 @@ _WITHDRAWAL: Final = re.compile(
     r"|\ballowed (?:now|again)\b"
     r"|\b(?:is|are|it's) (?:ok|okay|fine|allowed|all right|permitted) (?:now|again)\b"
     r"|\b(?:is|are) now (?:ok|okay|fine|allowed|permitted)\b"
-    r"|(?<!n't )(?<!not )(?<!never )\b(?:forget|ignore|disregard|drop|scrap|cancel|lift|withdraw|revoke|scratch|remove|skip)"
+    r"|(?<!n't )(?<!not )(?<!never )\b(?:forget|ignore|disregard|drop|scrap|cancel|lift|withdraw"
+    r"|revoke|scratch|remove|skip)"
     r" (?:about )?(?:the|my|our|that|those|this|what|everything|all)\b|\bnever ?mind\b"
-    r"|\b(?:rule|restriction|limit|ban|requirement|instruction|condition)\b.{0,60}\b(?:no longer|not) (?:appl|hold|valid|needed)"
+    r"|\b(?:rule|restriction|limit|ban|requirement|instruction|condition)\b.{0,60}\b(?:no longer|not)"
+    r" (?:appl|hold|valid|needed)"
     r"|\b(?:rule|restriction|limit|ban|requirement|instruction|condition)\b.{0,60}\b(?:does(?:n't| not) (?:apply|hold)"
     r"|is (?:off|over|gone|void|lifted|withdrawn|cancelled|dropped|obsolete))"
     r"|\bno longer (?:have|need|necessary|required|forbidden|prohibited|applies|apply|must|valid)\b"
@@ -66,14 +68,15 @@ _ITEM: Final = re.compile(r"^\s*(?:[-*•–+‣]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]
 _FIRST: Final = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
 _PERSONAL: Final = re.compile(r"\b(?:i|me|my|we|us|our|you|your)\b", re.IGNORECASE)
 _IMPERATIVE: Final = re.compile(
-    r"^\W*(?:please|never|always|don't|do not|only|avoid|stop|make sure|ensure|no|under no|from now on|keep|ask|use|be|cc"
+    r"^\W*(?:please|never|always|don't|do not|only|avoid|stop|make sure|ensure|no|under no|from now on|keep|ask|use"
+    r"|be|cc"
     r"|answer|write|send|ship|call|check|tell|remember|refrain|also|and|but)\b",
     re.IGNORECASE,
 )
 _LONG_MESSAGE: Final = 600
-"""Characters. A rule of nobody in particular in a longer message is probably pasted."""
+"""Characters of a message. In a longer one, a rule that addresses no person is probably pasted."""
 _PASTED: Final = 1200
-"""Characters. In a still longer message only what the user says of himself, or orders in one short line, is clearly his."""
+"""Characters of a message. In a longer one, only short orders and lines in the first person are clearly the user's."""
 _SHORT_RULE: Final = 240
 _LONGEST_LINE: Final = 480
 _LONGEST_LIST: Final = 800
@@ -208,7 +211,7 @@ def names_rule(text: str) -> bool:
 
 _BOUNDARY: Final = re.compile(r"(?<=[a-z0-9)\"'][.!?])\s+(?=[A-Z\"'(])")
 _ABBREVIATED: Final = re.compile(r"(?:^|[\s(])(?:\S{1,3}|[A-Z]\w*)\.$")
-"""What may be an abbreviation, with the full stop behind it: the sentence goes on."""
+"""A word that may be an abbreviation: its full stop ends no sentence."""
 
 
 def _passages(text: str) -> list[str]:

@@ -15,23 +15,28 @@ from typing import Final
 from fleetwright_agent.turn.compaction.voice import plain
 
 _TOKEN: Final = re.compile(r"[^\W_]+(?:[.,:/@_#'-]+[^\W_]+)*|[:=]")
-_STOP: Final = frozenset(
-    (
-        "a an the this that these those it its he she they them his her their him i me my we us our you your who whom"
-        " whose which what there here of in on at to for from by with about into over under between through and or but so"
-        " then than as am do does did will would shall should can could may might must also too very just only please ok"
-        " okay yes well still already yet again today tomorrow yesterday currently fine noted understood got thanks thank"
-        " hello hi let's lets if when while because since until per each some any all both either messrs mr mrs ms dr eur"
-        " usd gbp chf"
-    ).split()
+
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(" ".join(lines).split())
+
+
+_STOP: Final = _words(
+    "a an the this that these those it its he she they them his her their him i me my we us our you your who whom",
+    "whose which what there here of in on at to for from by with about into over under between through and or but",
+    "so then than as am do does did will would shall should can could may might must also too very just only",
+    "please ok okay yes well still already yet again today tomorrow yesterday currently fine noted understood got",
+    "thanks thank hello hi let's lets if when while because since until per each some any all both either messrs",
+    "mr mrs ms dr eur usd gbp chf",
 )
 _BREAKS: Final = frozenset(("is", "are", "was", "were", "has", "have", "had", "be", "been", ":", "=", "holds", "costs"))
-"""What stands between a subject and its value."""
+"""Words between a subject and its value."""
 _PLACES: Final = frozenset(("in", "at", "of", "for", "from", "to", "on"))
 """Before the value they begin what distinguishes one subject from others of its kind."""
 _NEGATIVE: Final = frozenset(("not", "no", "never", "none", "nobody", "nothing", "without", "cannot"))
 _MARKED: Final = re.compile(
-    r"\b(?:correction|corrections|corrected|correcting|erratum|actually|no longer|any ?more|any longer|instead|scratch that"
+    r"\b(?:correction|corrections|corrected|correcting|erratum|actually|no longer|any ?more|any longer|instead"
+    r"|scratch that"
     r"|strike that|make (?:that|it)|(?:i|we) meant|was wrong|were wrong|is wrong|that's wrong|my mistake"
     r"|mistaken|in fact"
     r"|rather than|update|updated|change of plans?|chang(?:e|ed|es) (?:to|my mind)"
@@ -55,13 +60,12 @@ _LEANS: Final = re.compile(
     r"|^\W*(?:no|sorry|wait|oops)\b",
     re.IGNORECASE,
 )
-_FILLERS: Final = frozenset(
-    (
-        "correction corrections corrected correcting correct erratum actually longer anymore more instead scratch strike"
-        " make meant mean wrong mistake mistaken fact rather update updated change changed plan moved renamed replaced turn"
-        " turns turned out raised lowered reduced increased dropped switched postponed rescheduled now forget ignore"
-        " nevermind mind sorry wait said say told checked know look sure oh oops ah really think guess else other"
-    ).split()
+_FILLERS: Final = _words(
+    "correction corrections corrected correcting correct erratum actually longer anymore more instead scratch",
+    "strike make meant mean wrong mistake mistaken fact rather update updated change changed plan moved renamed",
+    "replaced turn turns turned out raised lowered reduced increased dropped switched postponed rescheduled now",
+    "forget ignore nevermind mind sorry wait said say told checked know look sure oh oops ah really think guess",
+    "else other",
 )
 _LENIENT: Final = 0.5
 """The part of the lighter statement's words that a correction shares with what it corrects."""
@@ -82,7 +86,7 @@ _RECENT: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What one statement is about."""
+    """The subject of one statement."""
 
     tokens: tuple[str, ...]
     """Its content words, its values, and a colon wherever a slot ends, in their order."""
@@ -266,7 +270,7 @@ def antecedent(text: str, earlier: Sequence[str]) -> str | None:
     """Return the statement that a correction is about which does not name its subject.
 
     Args:
-        text: What is said.
+        text: A sentence of the user.
         earlier: The statements before it, oldest first; only the newest are looked at.
     """
     if not _LEANS.match(plain(text)):
