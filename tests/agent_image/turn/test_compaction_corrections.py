@@ -100,10 +100,20 @@ def test_what_the_agent_repeats_does_not_overrule_the_user():
     assert f"{stale.text}{ledger.EARLIER}" in shown
 
 
-def test_a_line_of_a_summary_is_dropped_only_where_the_ledger_shows_it():
-    entries = [Entry(Kind.DECISION, f"We decided on rare{n} words{n} today{n}.", source=Source.USER) for n in range(40)]
-    composed = compose(Written(facts=(entries[0].text,)), _known(*entries), used=Counter(), characters=1200)
-    assert composed.text.count(entries[0].text) == 1
+def test_a_line_of_a_summary_that_the_ledger_shows_is_not_repeated():
+    composed = compose(Written(facts=(OLD.text, "Else.")), _known(OLD), used=Counter(), characters=6000)
+    assert composed.text.count(OLD.text) == 1
+    assert "Else." in composed.text
+
+
+@pytest.mark.parametrize("limit", [300, 500, 700, 900])
+def test_a_statement_makes_way_where_its_correction_has_no_room(limit):
+    words = " ".join(f"word{n}" for n in range(20))
+    new = Entry(Kind.DECISION, f"Correction: the Hallmark warehouse holds 380 pallets, {words}.", source=Source.USER)
+    filling = [Entry(Kind.SAID, f"zebra{n} yak{n}", source=Source.USER) for n in range(80)]
+    shown = ledger.rendered(ledger.bounded(_known(OLD, new, *filling), limit))
+    assert OLD.text not in shown or new.text in shown
+    assert "zebra" in shown
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,20 @@ def coined(chance: random.Random) -> str:
     return chance.choice(_BEGIN) + chance.choice(_MIDDLE) + chance.choice(_MIDDLE) + chance.choice(_END)
 
 
-_MONTHS = ("January", "February", "March", "April", "June", "July", "August", "September", "October", "December")
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 _VALUES: dict[str, Callable[[random.Random], str]] = {
     "number": lambda chance: str(chance.randint(200, 99_999)),
     "person": lambda chance: f"{coined(chance)} {coined(chance)}",
