@@ -125,6 +125,10 @@ BAD_AGENTS = [
     ),
     pytest.param(AGENT, "spec.model.name", "", "at least 1 chars long", id="a model has a name"),
     pytest.param(AGENT, "spec.model.baseURL", "api.openai.com", "absolute http or https", id="an address has a scheme"),
+    pytest.param(
+        AGENT, "spec.model.baseURL", "https://x/v1\n", "absolute http or https", id="an address holds no line break"
+    ),
+    pytest.param(AGENT, "spec.model.baseURL", "https://x\t/v1", "absolute http or https", id="an address holds no tab"),
     pytest.param(AGENT, "spec.model.baseURL", "https://u:p@x/v1", "without user", id="an address holds no password"),
     pytest.param(AGENT, "spec.model.temperature", "3", 'such as "0.7"', id="a temperature is at most 2"),
     pytest.param(AGENT, "spec.model.temperature", 0.7, "must be of type string", id="a temperature is text"),

@@ -76,6 +76,34 @@ async def _byte_by_byte(server: Served, *, head: bytes, said: bytes) -> None:
     writer.close()
 
 
+async def _trailers(server: Served, *, port: Callable[[Served], int], begin: bytes, piece: bytes) -> None:
+    """Send trailers until the server closes the connection, a gigabyte at most."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port(server))
+    sent = 0
+    with suppress(ConnectionError):
+        writer.write(begin)
+        while sent < _GIGABYTE and not reader.at_eof():
+            writer.write(piece)
+            await writer.drain()
+            sent += len(piece)
+    writer.close()
+    if sent >= _GIGABYTE:
+        raise RuntimeError("not refused: the server took a gigabyte of trailers")
+
+
+def _a2a(server: Served) -> int:
+    return server.port
+
+
+def _ops(server: Served) -> int:
+    return server.health
+
+
+_GIGABYTE: Final = 1 << 30
+_CARD: Final = b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+_HEALTH: Final = b"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+_MANY: Final = (b"X-Many: " + b"y" * 1000 + b"\r\n") * 64
+_GIANT: Final = b"y" * 65_536
 _LARGE: Final = [b" " * 1_000_000] * 100
 _DEEP: Final = (
     b'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"a":' + b"[" * 250_000 + b"]" * 250_000 + b"}}"
@@ -91,6 +119,10 @@ ABUSES: Final[Mapping[str, Callable[[Served], Awaitable[None]]]] = {
     "deep JSON": partial(_at_once, token=TOKEN, pieces=[_DEEP], said=b"-32700"),
     "half a million values": partial(_at_once, token=TOKEN, pieces=[_VALUES], said=b"-32700"),
     "thousands of parts": partial(_at_once, token=TOKEN, pieces=[_PARTS], said=b"-32001"),
+    "trailers of a stranger": partial(_trailers, port=_a2a, begin=_CARD, piece=_MANY),
+    "one giant trailer": partial(_trailers, port=_a2a, begin=_CARD + b"X-Giant: ", piece=_GIANT),
+    "trailers on the ops port": partial(_trailers, port=_ops, begin=_HEALTH, piece=_MANY),
+    "one giant trailer on the ops port": partial(_trailers, port=_ops, begin=_HEALTH + b"X-Giant: ", piece=_GIANT),
     "1-byte/s headers": partial(_byte_by_byte, head=b"POST /a2a HTTP/1.1\r\nHost: x\r\nX-Slow: ", said=b""),
     "1-byte/s body": partial(_byte_by_byte, head=_head(TOKEN, 1_000_000), said=b"408"),
     "1-byte/s body of a stranger": partial(_byte_by_byte, head=_head("", 1_000_000), said=b"401"),

@@ -219,6 +219,9 @@ def test_what_cannot_be_resolved_is_a_sentence(url, says):
         pytest.param("ftp://example.com/v1", id="another scheme"),
         pytest.param("http://example.com:99999/v1", id="a port that does not exist"),
         pytest.param("http:///v1", id="no host"),
+        pytest.param("https://example.com/v1\n", id="a line break"),
+        pytest.param("https://exam\tple.com/v1", id="a tab"),
+        pytest.param("https://example.com/v 1", id="a space"),
     ],
 )
 def test_an_address_that_can_never_work_is_refused(url):

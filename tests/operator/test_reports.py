@@ -167,6 +167,11 @@ def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered
         "ToolsMissing",
         "McpServer 'a' does not offer what the spec allows or has approved: x, y",
     )
+    large = Said(servers={"a": ServerReport(tools=1, oversized=("x", "y"))})
+    found = degraded(large, [], servers=["a"])
+    assert found.reason == "ToolsTooLarge"
+    assert "are left out: x, y; shorten their descriptions" in found.message
+    assert degraded(large, [], servers=["b"]) is None
     lost = degraded(said(a="down"), both, servers=["a"])
     assert lost.reason == "McpServerUnreachable"
     assert "cannot be reached: down" in lost.message

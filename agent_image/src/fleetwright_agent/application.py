@@ -160,5 +160,8 @@ class Application:
 
 def _audit(trail: AuditTrail) -> dict[str, Any]:
     """The end of the trail, which shows whether somebody cut it; nothing before its first line."""
-    head = trail.head
-    return {"audit": {"lines": head.lines, "hash": head.hash}} if head else {}
+    head, resumed = trail.head, trail.resumed
+    if head is None or resumed is None:
+        return {}
+    began = {"lines": resumed.lines, "hash": resumed.hash}
+    return {"audit": {"lines": head.lines, "hash": head.hash, "process": trail.process, "resumed": began}}

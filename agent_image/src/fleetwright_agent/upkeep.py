@@ -11,6 +11,7 @@ from typing import Final
 from fleetwright_agent.curator.curator import Curator
 from fleetwright_agent.memory.archive import expire
 from fleetwright_agent.memory.database import MemoryUnusable
+from fleetwright_agent.memory.failing_compactions import count_failing_compactions
 from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.parts import Parts
 from fleetwright_agent.server.live import Live
@@ -86,6 +87,7 @@ class Upkeep:
                 # Unready for it, the agent gets no call whose line would show that the trail can be written again.
                 self._parts.trail.restore,
                 self._look,
+                self._count_failing_compactions,
                 self._parts.erasure.resume,
                 self._retention.look,
                 self._curator.look,
@@ -113,6 +115,12 @@ class Upkeep:
         if self._parts.conversations.problem:
             await self._parts.conversations.check()
         await self._parts.books.look()
+
+    async def _count_failing_compactions(self) -> None:
+        """Set the gauge from the disk, so that it is right after a restart and after an erasure too."""
+        at_least = self._parts.config.compaction.guard.max_failures
+        failing = await count_failing_compactions(self._parts.conversations, at_least=at_least)
+        self._metrics.compaction_breaker_open.set(failing)
 
     async def _forget(self) -> None:
         """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from fleetwright_operator import names, preflights
+from fleetwright_operator.audit_record import Record, lost_lines, record_of
 from fleetwright_operator.canonical import short_hash
 from fleetwright_operator.checking import violations
 from fleetwright_operator.checks import ACCEPTED
@@ -105,12 +106,14 @@ class AgentPass:
         stopped = await write_children(self.cluster, unseen_secrets_first(self.cluster, access))
         await self._refresh_pods(seen)
         await self.proving.interrupt(seen)
+        record = self._audit_record(seen)
         return Outcome(
             accepted=accepted,
             resolved=resolved,
             programmed=stopped,
             serving=self._serving(seen),
-            facts={} if stopped else self._ingress(seen),
+            audit_cut=lost_lines(record),
+            facts={"auditTrail": record, **({} if stopped else self._ingress(seen))},
         )
 
     async def _write(self, seen: ObservedAgent, held: Credentials) -> Outcome:
@@ -127,6 +130,7 @@ class AgentPass:
         await prune(self.cluster, seen.entry, children.manifests)
         await prune_history(self.cluster, seen.entry, current=names.agent_config(seen.entry.name, revision))
         status = seen.entry.facts["status"]
+        record = self._audit_record(seen)
         tools = tools_of(status, seen.said, servers=tuple(seen.servers), revision=revision)
         return Outcome(
             resolved=(),
@@ -137,7 +141,8 @@ class AgentPass:
             drift=self._drift(seen, children),
             unpriced=unpriced(seen.agent["spec"], self.settings.catalog),
             over_budget=over_budget(seen.said, seen.agent["spec"].get("budgets", ())),
-            facts={**self._facts(seen, children, held), "tools": tools or None},
+            audit_cut=lost_lines(record),
+            facts={**self._facts(seen, children, held), "tools": tools or None, "auditTrail": record},
         )
 
     async def _refresh_pods(self, seen: ObservedAgent) -> None:
@@ -205,6 +210,17 @@ class AgentPass:
         """Nothing where no policy was written."""
         ways = ways_in(seen.agent, callers=seen.callers, settings=self.settings)
         return {"ingress": ingress_status(ways)} if ways else {}
+
+    def _audit_record(self, seen: ObservedAgent) -> Record | None:
+        """Nothing is recorded of a trail that ends with its pod."""
+        if is_ephemeral(seen.agent) or seen.agent["spec"].get("audit", {}).get("mode") == "Off":
+            return None
+        return record_of(
+            seen.entry.facts["status"].get("auditTrail"),
+            seen.said.audit if seen.said else None,
+            acknowledged=seen.entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION, ""),
+            now=self.now(),
+        )
 
     def _memory(self, seen: ObservedAgent) -> dict[str, Any] | None:
         if is_ephemeral(seen.agent):

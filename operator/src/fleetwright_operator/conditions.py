@@ -30,10 +30,13 @@ CARD_DRIFT = "CardDrift"
 BUDGET_EXCEEDED = "BudgetExceeded"
 """Abnormal-true, present only when true: the agent takes on nothing until a budget has room again."""
 
+AUDIT_TRAIL_CUT = "AuditTrailCut"
+"""Abnormal-true, present only when true: a process resumed the audit trail without lines that were recorded before."""
+
 MODEL_UNPRICED = "ModelUnpriced"
 """Abnormal-true, present only when true: calls of a model cost nothing on paper, because nobody said its price."""
 
-ABNORMAL = {CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED}
+ABNORMAL = {AUDIT_TRAIL_CUT, CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED}
 
 _MESSAGE_LIMIT = 4096
 

@@ -36,11 +36,19 @@ def degraded(
     texts += [
         f"McpServer {name!r} does not offer what the spec allows or has approved: {names}" for name, names in short
     ]
+    large = [(name, ", ".join(reports[name].oversized)) for name in servers if name in reports]
+    texts += [
+        f"McpServer {name!r} offers tools that take too much of the model's window and are left out: {names}; shorten"
+        " their descriptions, allow fewer tools, or set spec.toolSearch"
+        for name, names in large
+        if names
+    ]
     failed = said.failed_plugins if said else {}
     texts += [f"plugin {name!r} is not loaded: {failed[name]}" for name in plugins if name in failed]
     if not texts:
         return None
-    reason = "McpServerUnreachable" if lost else "ToolsMissing" if short else "PluginNotLoaded"
+    reasons = {"McpServerUnreachable": lost, "ToolsMissing": short, "ToolsTooLarge": any(names for _, names in large)}
+    reason = next((reason for reason, holds in reasons.items() if holds), "PluginNotLoaded")
     return Violation(reason, "; ".join(texts))
 
 

@@ -44,6 +44,8 @@ PENDING_ANNOTATION = f"{GROUP}/pending"
 """On the Secret with an agent's list of callers: since when it has known each token that is not in use yet."""
 ROTATE_ANNOTATION = f"{GROUP}/rotate"
 """Set on a Secret with tokens by whoever wants others there soon; every new value is one wish."""
+AUDIT_ACKNOWLEDGED_ANNOTATION = f"{GROUP}/audit-acknowledged"
+"""Set on an Agent by a person who has looked into a trail that lost its end."""
 SKILL_DIGEST_ANNOTATION = f"{GROUP}/skill-digest"
 HISTORICAL = frozenset({REVISION_ANNOTATION, SKILL_DIGEST_ANNOTATION})
 """Whatever carries one of them is one version among others, and a former one may go."""

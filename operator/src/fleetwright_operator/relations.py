@@ -268,4 +268,9 @@ def _respecified(change: Change) -> bool:
     before, after = change.before, change.after
     if before is None or after is None:
         return True
-    return (before.uid, before.generation, before.deleting) != (after.uid, after.generation, after.deleting)
+    return _identity(before) != _identity(after)
+
+
+def _identity(entry: Entry) -> tuple[object, ...]:
+    """What the kinds of this API are decided by: their spec, and annotations that people set."""
+    return entry.uid, entry.generation, entry.deleting, entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION)

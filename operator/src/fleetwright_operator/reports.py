@@ -18,6 +18,9 @@ CARD_PATIENCE = 90
 """Seconds from another card to the first report that must know it: a kubelet that nobody woke takes a minute."""
 
 _REVISION = re.compile(r"[0-9a-f]{1,64}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_PROCESS = re.compile(r"[0-9a-f]{1,32}")
+_LINES_LIMIT = 2**53
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _PERIODS = ("Hour", "Day", "Month")
@@ -36,6 +39,8 @@ class ServerReport:
     """How many the agent may use; None before it shook hands."""
     missing: tuple[str, ...] = ()
     """Tools that are allowed and not offered."""
+    oversized: tuple[str, ...] = ()
+    """Tools that the agent leaves out, because they would take too much of its model's window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,18 @@ class BudgetReport:
     period: str
     exceeded: bool
     resets_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """The end of the audit trail, and where the running process has gone on from."""
+
+    lines: int
+    hash: str
+    process: str
+    """Another one for each start of the agent."""
+    resumed_lines: int
+    resumed_hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +73,10 @@ class Said:
     budgets: tuple[BudgetReport, ...] = ()
     failed_plugins: Mapping[str, str] = field(default_factory=dict)
     """Why each of them could not be loaded."""
+    audit_process: str = ""
+    """The process whose trail `audit` describes; another one is a reason to look again."""
+    audit: AuditReport | None = field(default=None, compare=False)
+    """Grows with each call of a tool, which is no reason to look again."""
 
 
 class Reports:
@@ -97,6 +118,7 @@ class Reports:
 def parse_report(document: Any, *, pod: str = "") -> Said:
     if not isinstance(document, Mapping):
         return Said(pod=pod)
+    audit = _audit(document.get("audit"))
     return Said(
         pod=pod,
         revision=_matching(_REVISION, document.get("revision")),
@@ -104,7 +126,26 @@ def parse_report(document: Any, *, pod: str = "") -> Said:
         servers=_servers(document.get("mcpServers")),
         budgets=_budgets(document.get("budgets")),
         failed_plugins=_failed_plugins(document.get("plugins")),
+        audit_process=audit.process if audit else "",
+        audit=audit,
     )
+
+
+def _audit(told: Any) -> AuditReport | None:
+    if not isinstance(told, Mapping):
+        return None
+    end, resumed = _end_of_trail(told), _end_of_trail(told.get("resumed"))
+    process = _matching(_PROCESS, told.get("process"))
+    if end is None or resumed is None or not process:
+        return None
+    return AuditReport(lines=end[0], hash=end[1], process=process, resumed_lines=resumed[0], resumed_hash=resumed[1])
+
+
+def _end_of_trail(told: Any) -> tuple[int, str] | None:
+    if not isinstance(told, Mapping):
+        return None
+    lines, digest = told.get("lines"), _matching(_HASH, told.get("hash"))
+    return (lines, digest) if type(lines) is int and 0 <= lines <= _LINES_LIMIT and digest else None
 
 
 def _servers(listed: Any) -> dict[str, ServerReport]:
@@ -142,15 +183,20 @@ def _budgets(listed: Any) -> tuple[BudgetReport, ...]:
 
 
 def _server(server: Mapping[str, Any]) -> ServerReport:
-    count, missing = server.get("tools"), server.get("missing")
-    names = [_matching(_TOOL, name) for name in missing[:_MISSING_LIMIT]] if isinstance(missing, list) else []
+    count = server.get("tools")
     return ServerReport(
         unreachable=""
         if server.get("reachable") is True
         else str(server.get("message") or "no connection")[:_MESSAGE_LIMIT],
         tools=count if type(count) is int and 0 <= count <= _COUNT_LIMIT else None,
-        missing=tuple(name for name in names if name),
+        missing=_tool_names(server.get("missing")),
+        oversized=_tool_names(server.get("oversized")),
     )
+
+
+def _tool_names(listed: Any) -> tuple[str, ...]:
+    names = [_matching(_TOOL, name) for name in listed[:_MISSING_LIMIT]] if isinstance(listed, list) else []
+    return tuple(name for name in names if name)
 
 
 def _matching(shape: re.Pattern[str], value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fleetwright_operator.conditions import (
     ACCEPTED,
+    AUDIT_TRAIL_CUT,
     AVAILABLE,
     BUDGET_EXCEEDED,
     CARD_DRIFT,
@@ -41,6 +42,7 @@ class Outcome:
     drift: Violation | None = None
     over_budget: Violation | None = None
     unpriced: Violation | None = None
+    audit_cut: Violation | None = None
     unheard: bool = False
     """The running agent was not read yet: what it said before stands."""
     serving: str = ""
@@ -57,7 +59,7 @@ def custom_status(
     if rolls_out:
         stages.append(_available(outcome))
     heard = _kept(previous) if outcome.unheard else _heard(outcome)
-    abnormal = [*_conflict(outcome), *_unpriced(outcome), *heard]
+    abnormal = [*_conflict(outcome), *_unpriced(outcome), *_audit_cut(outcome), *heard]
     kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
     facts = {key: value for key, value in {**kept, **outcome.facts}.items() if value is not None}
     conditions = condition_list(
@@ -102,6 +104,11 @@ def _conflict(outcome: Outcome) -> list[Condition]:
 def _unpriced(outcome: Outcome) -> list[Condition]:
     found = outcome.unpriced
     return [Condition(MODEL_UNPRICED, True, found.reason, found.message)] if found else []
+
+
+def _audit_cut(outcome: Outcome) -> list[Condition]:
+    found = outcome.audit_cut
+    return [Condition(AUDIT_TRAIL_CUT, True, found.reason, found.message)] if found else []
 
 
 def _heard(outcome: Outcome) -> list[Condition]:

@@ -17,7 +17,7 @@ from fleetwright_agent.memory.drafting import drafted
 from fleetwright_agent.memory.learned_skills import FOLDER, LearnedSkills
 from fleetwright_agent.memory.source import Source
 from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.security.audit_files import verify
+from fleetwright_agent.security.audit_verification import verify
 from fleetwright_agent.server.clock import Clock
 
 LEARNING = {"memory": {"skills": {"enabled": True}}}

@@ -89,7 +89,7 @@ async def test_the_same_erasure_again_gives_the_same_receipt_until_there_is_some
 
 
 async def test_the_trail_holds_after_an_erasure_and_has_the_digest_of_the_receipt(agent, mounted):
-    from fleetwright_agent.security.audit_files import verify
+    from fleetwright_agent.security.audit_verification import verify
 
     async with agent(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")
@@ -153,6 +153,16 @@ async def test_the_ledger_keeps_its_sums_under_nobodys_name(agent):
         pytest.param("client:default", {"owner": "client:a\nb"}, 400, "owner must be", id="an owner with a line break"),
         pytest.param("client:default", {"owner": "client:a", "contextid": "c"}, 400, "contextid", id="a misspelt one"),
         pytest.param("client:default", {"owner": "client:a", "contextId": ""}, 400, "is empty", id="an empty context"),
+        pytest.param(
+            "client:default", [("owner", "client:a"), ("owner", "client:b")], 400, "given twice", id="two owners"
+        ),
+        pytest.param(
+            "client:default",
+            [("owner", "client:a"), ("contextId", "c"), ("contextId", "d")],
+            400,
+            "given twice",
+            id="two conversations",
+        ),
     ],
 )
 async def test_who_may_not_or_asks_for_nothing_plain_is_refused(agent, method, who, parameters, status, says):

@@ -186,7 +186,7 @@ async def test_a_trail_that_somebody_altered_is_refused_by_the_command(agent, mo
     file = mounted.layout.memory / "audit/audit.jsonl"
     file.write_text(file.read_text().replace("table for 2", "table for 9"))
     told = verified(mounted)
-    assert told.returncode == 2
+    assert told.returncode == 11
     assert "audit.jsonl line 1: what it tells was altered" in told.stderr
 
 

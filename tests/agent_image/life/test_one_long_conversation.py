@@ -16,7 +16,7 @@ import pytest
 
 from fleetwright_agent.extensions import COST
 from fleetwright_agent.memory import schema
-from fleetwright_agent.security.audit_files import verify
+from fleetwright_agent.security.audit_verification import verify
 
 CONTEXT = "about-everything"
 CUT = "Tell me a story that takes its time. [[long:100]] [[pause:0.1]]"

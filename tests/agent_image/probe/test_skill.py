@@ -152,6 +152,32 @@ def test_a_folder_that_is_mounted_has_the_same_digest_as_the_commit(repository, 
     assert probe(capsys, f"--folder={repository / 'haiku'}")[1] == fetched
 
 
+@pytest.mark.parametrize(
+    ("host", "works"),
+    [pytest.param("127.0.0.1", True, id="within its origin"), pytest.param("localhost", False, id="to another host")],
+)
+def test_a_redirect_is_followed_within_one_origin_only(repository, server, capsys, host, works):
+    port = int(server[1].split(":")[2].partition("/")[0])
+    usual, asked = server[0].do_GET, []
+
+    def moved(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(handler.headers["Host"])
+        if handler.path.startswith("/old/"):
+            handler.send_response(301)
+            handler.send_header("Location", f"http://{host}:{port}/skills/.git{handler.path.removeprefix('/old')}")
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+        else:
+            usual(handler)
+
+    server[0].do_GET = moved
+    commit = git(repository, "rev-parse", "HEAD")
+    code, _, says = probe(capsys, *source(f"http://127.0.0.1:{port}/old", commit))
+    assert code == (0 if works else 2), says
+    assert works or f"redirects to another server, http://{host}:{port}: put its address into source.git.url" in says
+    assert set(asked) == {f"127.0.0.1:{port}"}
+
+
 def _garbled(handler: BaseHTTPRequestHandler) -> None:
     handler.send_response(200)
     handler.send_header("Content-Type", "application/x-git-upload-pack-advertisement")

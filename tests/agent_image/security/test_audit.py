@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.security.audit import AuditFailed, AuditTrail, call_line
-from fleetwright_agent.security.audit_files import FILE, backup_of, verify
+from fleetwright_agent.security.audit_files import FILE, backup_of
+from fleetwright_agent.security.audit_verification import verify
 from fleetwright_agent.security.redaction import Redactor
 
 
@@ -70,7 +71,8 @@ async def test_the_chain_goes_on_after_a_restart_and_over_the_change_of_files(tm
     verdict = verify(tmp_path)
     assert verdict.broken == ()
     assert last.head is not None
-    assert (verdict.head, last.head.lines) == (last.head.hash, 120)
+    # Each change of files adds a line that says what the new file follows.
+    assert (verdict.head, last.head.lines) == (last.head.hash, 120 + 2)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ async def test_what_was_done_to_a_line_shows(tmp_path: Path, spoil: Callable[...
     await written(tmp_path)
     file = tmp_path / FILE
     file.write_text("".join(f"{line}\n" for line in spoil(file.read_text().splitlines())))
-    assert where in verify(tmp_path).broken[0]
+    assert where in verify(tmp_path).broken[0].message
 
 
 async def test_lines_that_are_cut_off_show_by_the_hash_that_was_told_before(tmp_path: Path) -> None:
@@ -141,7 +143,7 @@ async def test_half_a_line_gets_its_end_in_the_file_in_which_it_stands(tmp_path:
     with (tmp_path / FILE).open("a") as file:
         file.write(half)
     opened = await written(tmp_path, 1, most=(tmp_path / FILE).stat().st_size)
-    assert (opened.head is not None and opened.head.lines) == 7
+    assert (opened.head is not None and opened.head.lines) == 8
     assert backup_of(tmp_path / FILE).read_text().endswith(f"{half}\n")
     assert (verify(tmp_path).torn, verify(tmp_path).broken) == (1, ())
 
@@ -151,7 +153,7 @@ async def test_half_a_line_that_is_the_first_of_its_file_has_the_next_number(tmp
     (tmp_path / FILE).rename(backup_of(tmp_path / FILE))
     (tmp_path / FILE).write_text('{"seq": 6, "ev')
     opened = await written(tmp_path, 1)
-    assert (opened.head is not None and opened.head.lines) == 7
+    assert (opened.head is not None and opened.head.lines) == 8
 
 
 async def test_a_line_is_written_also_where_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
@@ -226,7 +228,7 @@ async def test_two_writers_of_one_trail_are_one_chain_also_over_the_change_of_fi
     assert verdict.broken == ()
     assert one.head == other.head
     assert one.head is not None
-    assert (one.head.lines, one.head.hash) == (60, verdict.head)
+    assert (one.head.lines, one.head.hash) == (60 + 1, verdict.head)
     for writer in (one, other):
         await writer.aclose()
 

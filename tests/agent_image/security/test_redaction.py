@@ -18,6 +18,10 @@ SLACK_APP = "xapp-" + "1-A0123456789-1234567890"
 HUGGING_FACE = "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZ01234567"
 SENDGRID = "SG." + "aBcDeFgHiJkLmNoPqRsT.uVwXyZ0123456789aBcDeF"
 PYPI = "pypi-" + "AgEIcHlwaS5vcmcCJ" * 4
+ENCRYPTED = (
+    "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123456789ABCDEF\n\nFq3Xabcdefgh\n"
+    "-----END RSA PRIVATE KEY-----"
+)
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
 
 
@@ -71,6 +75,21 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY
         pytest.param("https://a.blob/x?se=1&sig=abc%2Fdefghijklmnop&x=1", "defghijkl", id="an address signed by Azure"),
         pytest.param("https://b.s3/x?X-Amz-Signature=0123456789abcdef01", "0123456789a", id="an address signed by AWS"),
         pytest.param('{"passwords": ["hunter", "two"]}', "two", id="a list of passwords"),
+        pytest.param(f"file:\n{ENCRYPTED}\n", "Fq3Xabcdefgh", id="an encrypted private key of the older format"),
+        pytest.param("SIGNING_KEY=abcd1234", "abcd1234", id="a signing key by its name"),
+        pytest.param("export ENCRYPTION_KEY=abcd1234", "abcd1234", id="an encryption key by its name"),
+        pytest.param("DB_PASS=hunter22", "hunter22", id="an abbreviated password in an environment"),
+        pytest.param("user: bob, pass: hunter22", "hunter22", id="an abbreviated password"),
+        pytest.param("password: |\n  hunter22\n  line two\nuser: bob", "hunter22", id="a YAML block"),
+        pytest.param(
+            "password: |\n  hunter22\n  line two\nuser: bob", "line two", id="the second line of a YAML block"
+        ),
+        pytest.param("token: >-\n    abcdefgh\n", "abcdefgh", id="a folded YAML block"),
+        pytest.param("password: |\n\n  hunter22\n", "hunter22", id="a YAML block behind an empty line"),
+        pytest.param(json.dumps({"said": "password: |\n  hunter22\n"}), "hunter22", id="a YAML block in JSON"),
+        pytest.param("sign with whsec_abcdefghijklmnop1234", "abcdefghijklmnop", id="a webhook secret"),
+        pytest.param("mysql://root:pa/ss@h/db", "pa/ss", id="a password with a slash in an address"),
+        pytest.param("mysql://root:pa/s@s@h/db", "pa/s", id="a password with a slash and an at"),
         pytest.param("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "wJalr", id="a secret key of AWS by its name"),
     ],
 )
@@ -115,6 +134,10 @@ def test_a_key_id_of_aws_is_taken_out(beginning: str) -> None:
         pytest.param({"input_tokens": 300, "maxTokens": 5, "usdPerToken": 0.1, "token": None}, id="counts of tokens"),
         pytest.param("max_tokens=4000 and 3 tokens: enough", id="counts in a text"),
         pytest.param("The monkey: a banana. Task sk-1 is done.", id="words that end like keys"),
+        pytest.param("The compass: north. Bypass=on.", id="words that end in pass"),
+        pytest.param({"compass": "north", "bypass": "on"}, id="keys that end in pass"),
+        pytest.param("http://registry.example:5000/shop@2", id="an address with a port and an at in its path"),
+        pytest.param("user: |\n  bob\n", id="a YAML block of another name"),
         pytest.param({"success": True, "owner": None, "ratio": 0.5}, id="what is no text"),
     ],
 )
@@ -125,6 +148,9 @@ def test_what_is_no_secret_stays_as_it_is(value: object) -> None:
 def test_everything_under_a_sensitive_key_goes_however_it_is_written() -> None:
     keys = ["password", "Client-Secret", "X_API_KEY", "refreshToken", "Set-Cookie", "proxyAuthorization", "privateKey"]
     keys += [
+        "DB_PASS",
+        "dbPass",
+        "pass",
         "secrets",
         "cookies",
         "apiKeys",
@@ -166,9 +192,21 @@ BEGINNINGS = (
     *("https://hooks.slack.com/services/", "M", "M" * 24, "eyJ", "eyJaaaaaaaa", "eyJaaaaaaaa.b", "://a:", "https://a"),
     *("ya29.", "GOCSPX-", "hf_", "pypi-", "dop_v1_", "SG.", "SG." + "a" * 16, "xapp-", "sig=", "?sig=", "&signature="),
     *("https://discord.com/api/webhooks/", "https://a.discord.com/", "x-amz-signature=", "secrets", "passwords: ["),
+    *("whsec_", "password: |\n ", "password: |\n", "password: >-\\n ", "mysql://root:pa/", "signing_key"),
     *("-----BEGIN ", "-----BEGIN PRIVATE KEY", "-----BEGIN PRIVATE KEY-----", "://", "http://"),
     *("token", "token=", "secret='", 'token="', '\\"token\\": \\"', "token=[", "token={", "token" + "\\" * 16),
-    *("authorization: ", "authorization: bearer ", "cookie", "cookie: ", "set-cookie:", "password: token ", "a", "x:"),
+    *(
+        "authorization: ",
+        "authorization: bearer ",
+        "pass",
+        "pass:",
+        "cookie",
+        "cookie: ",
+        "set-cookie:",
+        "password: token ",
+        "a",
+        "x:",
+    ),
 )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import gzip
 import json
 import time
@@ -441,6 +442,54 @@ async def test_r9_strangers_hold_no_connection_by_a_body_that_never_ends(open_do
         answer = await reader.read()  # Ends because the server closes.
     dripping.cancel()
     assert answer.startswith((b"HTTP/1.1 401", b"HTTP/1.1 200"))
+    writer.close()
+
+
+CHUNKED = b"%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+CARD = CHUNKED % b"GET /.well-known/agent-card.json"
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        pytest.param(CARD + b"0\r\n", b"X-Many: " + b"y" * 1000 + b"\r\n", id="trailers of a card request"),
+        pytest.param(CARD + b"0\r\nX-Giant: ", b"y" * 1000, id="one giant trailer value"),
+        pytest.param(CARD + b"1;a=", b"y" * 1000, id="a chunk extension without an end"),
+        pytest.param(CHUNKED % b"POST /a2a" + b"2\r\n{}\r\n0\r\n", b"X: " + b"y" * 1000 + b"\r\n", id="after a body"),
+        pytest.param(CHUNKED % b"GET /nowhere" + b"0\r\n", b"X: y\r\n" * 200, id="of a path that does not exist"),
+    ],
+)
+async def test_r7_trailers_without_an_end_close_the_connection(open_door: Open, begin: bytes, piece: bytes) -> None:
+    door = await open_door()
+    host, port = door.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(begin)
+    sent = 0
+    with contextlib.suppress(ConnectionError):
+        while sent < 64 * 1024 * 1024 and not reader.at_eof():
+            writer.write(piece * 100)
+            await writer.drain()
+            sent += 100 * len(piece)
+    assert sent < 32 * 1024 * 1024  # Buffers of the kernel hold a few megabytes.
+    writer.close()
+
+
+async def test_trailers_within_the_limit_are_ignored(open_door: Open) -> None:
+    door = await open_door()
+    host, port = door.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = CHUNKED % b"POST /a2a"
+    known = b"Authorization: Bearer token-of-default\r\nA2A-Version: 1.0\r\n\r\n"
+    body = call("GetTask", {"id": "unknown", "filler": "y" * 400_000})
+    chunks = [body[at : at + 1000] for at in range(0, len(body), 1000)]
+    framed = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+    for _ in range(2):
+        writer.write(head.removesuffix(b"\r\n") + known + framed + b"0\r\nX-Checksum: " + b"y" * 1000 + b"\r\n\r\n")
+        async with asyncio.timeout(15):
+            answered = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = int(answered.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            answer = await reader.readexactly(length)
+        assert json.loads(answer)["error"]["code"] == -32001
     writer.close()
 
 

@@ -49,6 +49,7 @@ class Ours:
     link: CompactionLink
     calls: ModelCalls
     chat: Any
+    database: Database
     views: Views
     metrics: Metrics
     ledger: Ledger
@@ -61,6 +62,8 @@ class Ours:
     stored: list[AnyMessage] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
+    restart: Callable[[], None] = lambda: None
+    """Replaces the link by one that knows only what is on the disk, as a new process does."""
 
     async def play(self, turns: int | None = None) -> None:
         """The script to its end, or so many turns of it."""
@@ -176,10 +179,15 @@ async def ours(
         settings = Compaction.model_validate(policy)
         script.overflow = overflow
         chat = ScriptedChat(script=script, endpoint=model)
-        system = Ours(script, None, calls, chat, views, metrics, ledger, _tools(script))  # type: ignore[arg-type]  # set below
-        system.link = CompactionLink(
-            settings, model, metrics, views=views, calls=calls, read_skill=read_skill, monotonic=lambda: system.now
-        )
+        system = Ours(script, None, calls, chat, database, views, metrics, ledger, _tools(script))  # type: ignore[arg-type]  # set below
+
+        def restart() -> None:
+            system.link = CompactionLink(
+                settings, model, metrics, views=views, calls=calls, read_skill=read_skill, monotonic=lambda: system.now
+            )
+
+        system.restart = restart
+        restart()
         try:
             yield system
         finally:

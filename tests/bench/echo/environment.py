@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from e2e.cluster.locking import exclusive
 from e2e.cluster.paths import CHECKOUT, cache
+from e2e.cluster.progress import Progress
 from e2e.cluster.uv import folder as uv_folder
 
 
@@ -16,10 +18,12 @@ def python_of(name: str) -> Path:
     """The interpreter of the environment that `locks/<name>.txt` describes."""
     lock = CHECKOUT / f"locks/{name}.txt"
     folder = cache() / f"bench-{name}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
-    if not (folder / ".installed").exists():
-        uv = str(uv_folder() / "uv")
-        subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder], check=True)
-        sync = [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--python", folder, "--require-hashes", lock]
-        subprocess.run(sync, check=True)
-        (folder / ".installed").touch()
+    # Two benches may start at once on a machine where the environment is missing.
+    with exclusive(cache() / "locks" / folder.name, Progress()):
+        if not (folder / ".installed").exists():
+            uv = str(uv_folder() / "uv")
+            subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder], check=True)
+            sync = [uv, "pip", "sync", "--quiet", "--compile-bytecode", "--python", folder, "--require-hashes", lock]
+            subprocess.run(sync, check=True)
+            (folder / ".installed").touch()
     return folder / "bin/python"

@@ -136,7 +136,14 @@ def _turn(supplies: Supplies, *, lasting: bool) -> GraphTurn:
             auditor=auditor,
         ),
         memories=remembered,
-        toolbox=Toolbox(config, tools=(TOOL,), servers=(), views=remembered.views, denies=enforcement.denies),
+        toolbox=Toolbox(
+            config,
+            tools=(TOOL,),
+            servers=(),
+            views=remembered.views,
+            denies=enforcement.denies,
+            offers=Offers(),
+        ),
         unknown=auditor.unknown,
     )
 

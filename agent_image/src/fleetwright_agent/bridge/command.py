@@ -51,6 +51,7 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
     from starlette.routing import Route
 
     from fleetwright_agent.bridge.relay import Relay
+    from fleetwright_agent.server.receipt import ReceiptProtocol
 
     manager = StreamableHTTPSessionManager(
         Relay(options.program, os.environ), max_sessions=options.sessions, session_idle_timeout=_IDLE_SECONDS
@@ -67,7 +68,12 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
 
     app = Starlette(routes=[Route(options.path, Endpoint())], lifespan=life)
     settings = uvicorn.Config(
-        app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=_CLOSING_SECONDS
+        app,
+        http=ReceiptProtocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_CLOSING_SECONDS,
     )
     server = uvicorn.Server(settings)
 

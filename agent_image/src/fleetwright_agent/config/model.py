@@ -50,7 +50,7 @@ class Endpoint(Part):
 
     provider: Provider = Provider.OPENAI
     name: str = Field(min_length=1, max_length=253)
-    base_url: str = Field(min_length=1, max_length=2048)
+    base_url: str = Field(min_length=1, max_length=2048, pattern=r"^[^\x00-\x20\x7f]+$")
     api_key_file: str | None = None
     """Path below the configuration folder, `secrets/<name>/<key>`; read again before every call."""
     headers: tuple[Header, ...] = ()

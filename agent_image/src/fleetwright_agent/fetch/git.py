@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from dulwich.client import HttpGitClient, HTTPUnauthorized
+import urllib3
+from dulwich.client import HttpGitClient, HTTPUnauthorized, default_urllib3_manager
 from dulwich.errors import GitProtocolError, HangupException, NotGitRepository
 from dulwich.object_store import iter_tree_contents
 from dulwich.objects import Blob, Commit, ObjectID, Tree
@@ -90,8 +91,40 @@ def _fetch(source: Source, repo: Repo, wants: Callable[..., Any] | None, *, dept
     parts = urlsplit(source.url)
     name, password = _credentials(source.credentials)
     base = f"{parts.scheme}://{parts.netloc}"
-    client = HttpGitClient(base, username=name, password=password, timeout=_TIMEOUT_SECONDS, quiet=True)
+    pool = default_urllib3_manager(
+        None, base_url=base, timeout=_TIMEOUT_SECONDS, pool_manager_cls=_OneOrigin, proxy_manager_cls=_OneOriginByProxy
+    )
+    client = HttpGitClient(
+        base, username=name, password=password, timeout=_TIMEOUT_SECONDS, quiet=True, pool_manager=pool
+    )
     client.fetch(parts.path, repo, determine_wants=wants, depth=depth)
+
+
+class _OneOrigin(urllib3.PoolManager):
+    """A pool that follows redirects only within the origin of its first request (RFC 6454).
+
+    A repository that a Skill names must not lead the pod to another server of the cluster or of the outside.
+    """
+
+    _first: tuple[str | None, str | None, int | None] | None = None
+
+    def urlopen(  # type: ignore[override] # the parent's stub leaves the keywords untyped
+        self, method: str, url: str, redirect: bool = True, **keywords: Any
+    ) -> urllib3.BaseHTTPResponse:
+        """Raises: ConfigurationError: A redirect leads to another origin."""
+        parts = urllib3.util.parse_url(url)
+        origin = (parts.scheme, parts.host, parts.port)
+        self._first = self._first or origin
+        if origin != self._first:
+            there = f"{parts.scheme}://{parts.netloc}"
+            raise ConfigurationError(
+                f"the git server redirects to another server, {there}: put its address into source.git.url"
+            )
+        return super().urlopen(method, url, redirect=redirect, **keywords)
+
+
+class _OneOriginByProxy(_OneOrigin, urllib3.ProxyManager):
+    """The same through the proxy that the environment names."""
 
 
 def _credentials(folder: Path | None) -> tuple[str | None, str | None]:

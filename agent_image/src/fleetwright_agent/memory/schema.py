@@ -55,4 +55,8 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_time ON sessions (owner, updated);
 """
 """What later conversations are told of earlier ones."""
-SCHEMA: Final = (_FIRST, _USED, _TOLD)
+_FAILING: Final = """
+CREATE INDEX views_by_failures ON views (json_extract(body, '$.failures'));
+"""
+"""Conversations whose compaction fails are counted without reading their views."""
+SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING)

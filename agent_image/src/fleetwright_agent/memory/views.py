@@ -13,6 +13,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from fleetwright_agent.memory.checkpoints import message_of
 from fleetwright_agent.memory.database import Database
+from fleetwright_agent.memory.failing_compactions import count_failing_compactions
 from fleetwright_agent.turn.compaction.view import Standing, dumped, loaded
 
 
@@ -32,12 +33,13 @@ class Views:
         if row is None:
             return Standing()
         body = json.loads(row[0])
-        return Standing(loaded(body["view"]) if body["view"] else None, body["failures"], body["pause"])
+        view = loaded(body["view"]) if body["view"] else None
+        return Standing(view, body["failures"], body.get("retryAt", 0))
 
     async def put(self, thread: str, standing: Standing, *, at: float, archives: bool = False) -> None:
         """`archives` where the view's cut is a new one, which begins the archive's time of what it took."""
         view = dumped(standing.view) if standing.view else None
-        body = json.dumps({"view": view, "failures": standing.failures, "pause": standing.pause})
+        body = json.dumps({"view": view, "failures": standing.failures, "retryAt": standing.retry_at})
         cut = standing.view.cut if standing.view and archives else None
 
         def write(db: sqlite3.Connection) -> None:
@@ -46,6 +48,10 @@ class Views:
                 db.execute("INSERT OR REPLACE INTO archived (thread, message, at) VALUES (?,?,?)", (thread, cut, at))
 
         await self._database.run(write)
+
+    async def failing(self, *, at_least: int) -> int:
+        """Return how many conversations have had that many failed compactions since the last success."""
+        return await count_failing_compactions(self._database, at_least=at_least)
 
     async def archived(self, thread: str) -> Sequence[AnyMessage]:
         """The messages that the view stands for, and those of which it shows a part."""

@@ -11,6 +11,7 @@ wake a thread takes longer than the line. Refuses: secrets, and whole arguments 
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,7 +21,16 @@ from typing import Any, Final, TypeVar
 
 from fleetwright_agent.security.audit_appending import Held, alone, append, end_half, end_of, last_line, replace
 from fleetwright_agent.security.audit_content import chained, encoded, is_removable, with_digest, without
-from fleetwright_agent.security.audit_files import FILE, Head, backup_of, files_of, following, lines_of, parsed
+from fleetwright_agent.security.audit_files import (
+    CONTINUES,
+    FILE,
+    Head,
+    backup_of,
+    files_of,
+    following,
+    lines_of,
+    parsed,
+)
 
 _logger = logging.getLogger(__name__)
 MOST_BYTES: Final = 50 * 1024 * 1024
@@ -28,6 +38,8 @@ _ARGUMENT: Final = 500
 _RESULT: Final = 200
 _MARGIN: Final = 8192
 """Characters behind what is kept: half a secret could not be told from a word."""
+_FRAME: Final = 256
+"""Bytes of a line beside its event and what it tells: number, time, hash."""
 _SHORT: Final = 4096
 """Characters of arguments and result together, which are redacted within a fraction of a millisecond."""
 T = TypeVar("T")
@@ -62,6 +74,11 @@ class AuditTrail:
         self._handed = 0
         """Pieces of work that the thread has and that are not over."""
         self._head: Head | None = None
+        self._resumed: Head | None = None
+        self.process: Final = secrets.token_hex(8)
+        """Tells this process from the one before it: what that one had written is where this one has to go on."""
+        self._headless = False
+        """The present file has no whole line, and follows another one."""
         self._end: tuple[int, int] | None = None
         """The file and its size behind the newest line of this process."""
         self.problem: str | None = None
@@ -70,6 +87,11 @@ class AuditTrail:
     def head(self) -> Head | None:
         """Nothing before the first line of this process; what another one adds is known once it was looked for."""
         return self._head
+
+    @property
+    def resumed(self) -> Head | None:
+        """The end of the trail when this process first looked at it; None before that look."""
+        return self._resumed
 
     async def record(self, event: str, about: Mapping[str, Any]) -> None:
         """Adds a line, in the order of the calls.
@@ -162,7 +184,7 @@ class AuditTrail:
 
     def _catch_up(self) -> None:
         with suppress(OSError):  # The next line tells it.
-            if self._head is not None and self._end != end_of(self._path):
+            if self._path.parent.exists() and (self._head is None or self._end != end_of(self._path)):
                 with alone(self._path.parent, self._patience):
                     self._head, self._end = self._newest(), end_of(self._path)
 
@@ -180,11 +202,18 @@ class AuditTrail:
 
     def _added(self, event: str, about: Mapping[str, Any]) -> Head:
         head = self._newest()
-        at = datetime.fromtimestamp(self._now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
         told = with_digest(_shortened(self._redact(about)))
+        # The line is longer than what it tells by less than this.
+        self._make_room(len(encoded(told)) + len(event) + _FRAME)
+        if self._headless or (head.lines and not self._path.exists()):
+            head = self._appended(head, CONTINUES, {})
+            self._headless = False
+        return self._appended(head, event, told)
+
+    def _appended(self, head: Head, event: str, told: Mapping[str, Any]) -> Head:
+        at = datetime.fromtimestamp(self._now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
         line = {"seq": head.lines + 1, "ts": at, "event": event, **told, "prev": head.hash}
         data = encoded(line)
-        self._make_room(len(data) + 1)
         append(self._path, data + b"\n")
         return Head(head.lines + 1, chained(data, line))
 
@@ -195,7 +224,9 @@ class AuditTrail:
     def _newest(self) -> Head:
         """The line to go on from. Lines that were cut off are none: what comes next then does not fit, and shows it."""
         if self._head is None:
-            return self._resume()
+            head = self._resume()
+            self._resumed = self._resumed or head
+            return head
         if self._end == end_of(self._path):
             return self._head
         for path in files_of(self._path):
@@ -204,6 +235,7 @@ class AuditTrail:
 
     def _resume(self) -> Head:
         """Where the last process stopped; half a line gets its end, where it stands, and counts as one."""
+        self._headless = not any(map(parsed, lines_of(self._path))) and bool(last_line(backup_of(self._path)))
         for path in (self._path, backup_of(self._path)):
             if last := last_line(path):
                 end_half(path)

@@ -31,9 +31,18 @@ def encoded(line: Mapping[str, Any]) -> bytes:
     return json.dumps(line, ensure_ascii=False).encode(errors="replace")
 
 
+def is_as_written(data: bytes, line: Mapping[str, Any]) -> bool:
+    """Whether the bytes are what the agent writes for this content: a second key of one name would be lost in it."""
+    return encoded(line) == data
+
+
 def chained(data: bytes, line: Mapping[str, Any] | None) -> str:
-    """The hash that the next line holds; of half a line, or one that tells nothing removable, over all of it."""
-    if line is not None and _DIGEST in line:
+    """Return the hash that the next line holds.
+
+    It covers the bytes as they were written. Only what an erasure may remove is left out, and only of a line whose
+    bytes are otherwise exactly as written.
+    """
+    if line is not None and _DIGEST in line and is_as_written(data, line):
         data = encoded(without(line))
     return hashlib.sha256(data).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Where the trail lies, and its lines as they are read; and whether their chain holds. Refuses: writing."""
+"""The files of the audit trail and their lines as they are read. This module writes nothing."""
 
 import json
 from collections.abc import Iterator
@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fleetwright_agent.security.audit_content import chained, is_altered, is_removed
+from fleetwright_agent.security.audit_content import chained
 
 FILE: Final = "audit.jsonl"
+CONTINUES: Final = "trail_continues"
+"""The event of the first line of a file that follows another one; `prev` is the hash of the last line before it."""
+ERASED: Final = "memory_erased"
+"""The event that tells whose lines, and of which conversation, no longer hold arguments and results."""
 NOTHING: Final = "0" * 64
 """As the hash before the first line."""
 
@@ -58,43 +62,3 @@ def following(folder: Path, head: Head) -> Head:
                 head = Head(head.lines + 1, chained(data, said))
             before = chained(data, said)
     return head
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a look at a trail came to."""
-
-    lines: int
-    head: str
-    broken: tuple[str, ...] = ()
-    """Sentences, each with the file and the line."""
-    torn: int = 0
-    """Lines that a process could not finish; they hold nothing, and are chained all the same."""
-    erased: int = 0
-    """Lines that no longer tell how something was done, as an erasure leaves them."""
-
-
-def verify(folder: Path) -> Verdict:
-    """Follows the chain through the backup and the file.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
-    broken: list[str] = []
-    before: str | None = None
-    lines = torn = erased = 0
-    for path in files_of(folder / FILE):
-        for number, data in enumerate(lines_of(path), start=1):
-            lines += 1
-            said = parsed(data)
-            if said is None:
-                torn += 1
-            elif before is not None and said.get("prev") != before:
-                broken.append(f"{path.name} line {number}: it does not follow the line before it")
-            elif before is None and said.get("seq") == 1 and said.get("prev") != NOTHING:
-                broken.append(f"{path.name} line {number}: the first line follows another one")
-            if said is not None and is_altered(said):
-                broken.append(f"{path.name} line {number}: what it tells was altered")
-            erased += said is not None and is_removed(said)
-            before = chained(data, said)
-    return Verdict(lines, before or NOTHING, tuple(broken), torn, erased)

@@ -34,6 +34,7 @@ _KINDS: Final = (
     (("github_pat_", "glpat-"), r"\b(?:github_pat_\w{20,}+|glpat-[\w-]{16,}+)"),
     (("npm_", "pypi-"), r"\b(?:npm_[A-Za-z0-9]{30,}+|pypi-[\w-]{50,}+)"),
     (("hf_", "dop_v1_"), r"\b(?:hf_[A-Za-z0-9]{30,}+|dop_v1_[a-f0-9]{40,}+)"),
+    (("whsec_",), r"\bwhsec_[A-Za-z0-9+/=_-]{16,}+"),
     (("sg.",), r"\bSG\.[\w-]{16,}+\.[\w-]{16,}+"),
     (("xox", "xapp-"), r"\bx(?:ox[abeoprs]|app)-[\w-]{10,}+"),
     (
@@ -48,12 +49,17 @@ _KINDS: Final = (
     (("eyj",), r"(?<![\w-])eyJ[\w-]{8,}+(?:\.[\w-]++(?:\.[\w-]*+|\Z)|\.?\Z)"),
     (
         ("-----begin",),
-        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]*+(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?",
+        # The headers of RFC 1421, as in `Proc-Type: 4,ENCRYPTED`, have single dashes.
+        r"(?s:-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?!-----).)*+(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?)",
     ),
     # A name alone is a token where git and registries are spoken to.
     (
         ("@",),
-        r"(?<=://)[^\s/@:]{0,256}:[^\s/]{1,256}(?=@)|(?i:(?<=http://)|(?<=https://))[^\s/@:]{1,256}(?=@)",
+        # A password may hold a slash that nobody has escaped; digits before it are the port of an address.
+        (
+            r"(?<=://)[^\s/@:]{0,256}:(?:[^\s/]{1,256}|(?!\d{1,5}/)[^\s@\"'<>]{1,256})(?=@)"
+            r"|(?i:(?<=http://)|(?<=https://))[^\s/@:]{1,256}(?=@)"
+        ),
     ),
 )
 _SIGNS: Final = tuple((sign, kind) for signs, kind in _KINDS for sign in signs)
@@ -62,13 +68,19 @@ _SIGNS: Final = tuple((sign, kind) for signs, kind in _KINDS for sign in signs)
 _IS: Final = r"(?P<is>\\{0,16}[\"']?\s{0,4}[:=]\s{0,4})"
 _QUOTED: Final = r"(?P<quote>\\{0,16}[\"'])(?:(?!(?<!\\)(?P=quote)).)*+(?:(?P=quote))?"
 _LIST: Final = r"[\[{][^\]}]*+[\]}]?"
+# The lines of a YAML block behind `|` or `>`; within JSON their breaks are escaped.
+_BLOCK: Final = (
+    r"[|>][-+\d]{0,2}[ \t]{0,8}"
+    r"(?:(?:\r?\n(?:[ \t]++[^\r\n]*+|(?=\r?\n)))++|(?:\\{1,8}n[ \t]++[^\\\"'\r\n]*+)++)"
+)
 _WORD: Final = r"(?:(?:bearer|basic|digest|token|negotiate)\s{1,4})?[^\s\"',;&}\])]++"
 _ASSIGNED: Final = re.compile(
     r"(?P<name>(?:api[-_]?keys?|access[-_]?key(?:[-_]?id)?|account[-_]?key|secret[-_]?key|client[-_]?secret|secrets?|token|"
-    rf"passw(?:or)?ds?|pwd|passphrase|private[-_]?key|credentials?|authorization)){_IS}(?P<value>{_QUOTED}|{_LIST}|{_WORD})",
+    r"passw(?:or)?ds?|(?<![a-z])pass|pwd|passphrase|(?:private|signing|encryption)[-_]?key|credentials?|authorization))"
+    rf"{_IS}(?P<value>{_QUOTED}|{_LIST}|{_BLOCK}|{_WORD})",
     re.IGNORECASE | re.DOTALL,
 )
-_NAMES: Final = ("key", "secret", "token", "passw", "pwd", "passphrase", "credential", "authorization")
+_NAMES: Final = ("key", "secret", "token", "pass", "pwd", "credential", "authorization")
 """One of them is in every name that `_ASSIGNED` knows."""
 _COOKIES: Final = re.compile(r"(?i)\b(?P<name>(?:set-)?cookie)(?P<is>\s{0,4}:\s{0,4})[^\r\n\"']++")
 _PLAIN: Final = re.compile(r"[^a-z0-9]")
@@ -96,6 +108,8 @@ _SENSITIVE: Final = (
     "cookie",
     "cookies",
 )
+_PASS: Final = re.compile(r"(?:(?:^|[^A-Za-z])(?i:pass)|[a-z]Pass)$")
+"""A key that ends in the word `pass`, such as `DB_PASS` or `dbPass`, and not `compass`."""
 _COUNTS: Final = ("pertoken", "maxtoken", "mintoken", "firsttoken")
 """Keys that end like the name of a secret, and have a number of tokens or seconds."""
 
@@ -209,4 +223,4 @@ def _is_sensitive(key: str, value: Any) -> bool:
         return False
     plain = _PLAIN.sub("", key.lower())
     counted = isinstance(value, int | float) and plain.endswith(_COUNTS)
-    return plain.endswith(_SENSITIVE) and not counted
+    return (plain.endswith(_SENSITIVE) or _PASS.search(key) is not None) and not counted

@@ -76,10 +76,14 @@ class Admin:
         if _who(request) not in self._administrators:
             return refuse(403, _FORBIDDEN)
         owner, context_id = request.query_params.get("owner", ""), request.query_params.get("contextId", "")
-        unknown = sorted(set(request.query_params) - {"owner", "contextId"})
+        given = [name for name, _ in request.query_params.multi_items()]
+        unknown = sorted(set(given) - {"owner", "contextId"})
         if unknown:
             # Who misspells contextId must not erase the whole owner.
             return refuse(400, f"There is no parameter {unknown[0][:40]!r}; the parameters are owner and contextId.")
+        if len(given) > len(set(given)):
+            # Two parsers may choose differently, and one of them may have checked the other value.
+            return refuse(400, "A parameter is given twice; give owner and contextId once each.")
         if "contextId" in request.query_params and not context_id:
             return refuse(400, "contextId is empty; leave it out for everything of the owner.")
         if not owner.startswith(_KINDS) or not all(map(_is_plain, (owner, context_id))):

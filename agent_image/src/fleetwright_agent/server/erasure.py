@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from fleetwright_agent.memory import belongings
 from fleetwright_agent.memory.database import Database
@@ -22,6 +22,7 @@ from fleetwright_agent.memory.knowledge import Knowledge
 from fleetwright_agent.memory.learned_skills import LearnedSkills
 from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.security.audit import AuditFailed, AuditTrail
+from fleetwright_agent.security.audit_files import ERASED
 from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.gate import Gate
 from fleetwright_agent.server.live import LiveTasks
@@ -29,7 +30,6 @@ from fleetwright_agent.server.log import Key, TaskLog
 from fleetwright_agent.server.runs import Runs
 
 _logger = logging.getLogger(__name__)
-EVENT: Final = "memory_erased"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,9 @@ class Erasure:
 
     async def _tell(self, receipt: Mapping[str, Any]) -> None:
         """The trail holds the digest of the receipt: who has the receipt can show that it was given."""
-        about = {"erased_owner": receipt["owner"], "by": receipt["askedBy"], "receipt": receipt["digest"]}
-        await self._stores.tell(EVENT, about)
+        of = {"erased_session_id": receipt["contextId"]} if "contextId" in receipt else {}
+        about = {"erased_owner": receipt["owner"], **of, "by": receipt["askedBy"], "receipt": receipt["digest"]}
+        await self._stores.tell(ERASED, about)
         _logger.info("memory erased", extra={"receipt": receipt["digest"], "erased": receipt["erased"]})
 
 

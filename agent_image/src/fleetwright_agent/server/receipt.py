@@ -1,7 +1,7 @@
-"""Requests that arrive too slowly, and headers that are too many: closed, whoever sends them.
+"""Limits on the time and the size of HTTP/1.1 requests: a connection that exceeds one is closed.
 
-The HTTP server underneath has no such limits: a connection that says half a header, or that goes on with a body which
-nobody wants any more, holds a place for ever.
+The HTTP server underneath has no such limits. Without them half a header holds a connection for ever, and headers or
+trailers without an end fill the memory (RFC 9112 §7.1.2 lets a chunked body end with trailers).
 """
 
 import asyncio
@@ -13,10 +13,11 @@ HEADER_SECONDS: Final = 9.0
 REQUEST_SECONDS: Final = 9.5
 """More than a body has in `edge.py`, so that whoever is slow is told before the connection is closed."""
 MAX_HEADER: Final = 64 * 1024
+"""In bytes. The same number bounds trailers and the framing between two pieces of a body."""
 
 
 class ReceiptProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose headers have a deadline and a size, and whose whole requests have a deadline."""
+    """HTTP/1.1 with a deadline and a size for headers, a size for trailers, and a deadline for whole requests."""
 
     header_seconds = HEADER_SECONDS
     request_seconds = REQUEST_SECONDS
@@ -26,6 +27,10 @@ class ReceiptProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._whole: asyncio.TimerHandle | None = None
         self._size = 0
+        self._received = 0
+        """Bytes since the headers of the request under way that are not known to be its body."""
+        self._excused = 0
+        """How many of them had been read when the last piece of the body was seen."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the parent
         super().connection_made(transport)
@@ -41,7 +46,10 @@ class ReceiptProtocol(HttpToolsProtocol):
         if self._whole is None and (cycle is None or cycle.response_complete):
             # Also where it begins no request: it ends the wait for the next one.
             self._await_headers()
+        self._received += len(data)
         super().data_received(data)
+        if self._whole is not None and self._received - self._excused > MAX_HEADER:
+            self.transport.close()
         if self._deadline is not None:
             self._size += len(data)
             if self._size > MAX_HEADER:
@@ -50,7 +58,14 @@ class ReceiptProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._headers_done()
         self._whole = self.loop.call_later(self.request_seconds, self._close_late)
+        self._excused = self._received
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        # What follows in the same read is excused too, which is a quarter of a megabyte at most.
+        self._received -= len(body)
+        self._excused = self._received
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._request_done()

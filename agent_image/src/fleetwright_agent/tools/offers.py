@@ -1,7 +1,7 @@
 """What MCP servers offered when they were last asked: known after the first handshake, and kept when one goes away."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fleetwright_agent.config.tools import McpServer
@@ -18,6 +18,8 @@ class Offer:
     """Names that are allowed, need approval or have a rule, and are not offered: misspelt, or of another version."""
     refused: tuple[str, ...] = ()
     """Names of tools that are not used, because they are not what was pinned."""
+    oversized: tuple[str, ...] = ()
+    """Names of tools that are not used, because they would take too much of the model's window."""
 
 
 class Offers:
@@ -35,6 +37,13 @@ class Offers:
     ) -> None:
         missing = sorted(({*server.allow} - {*offered} - {*server.deny}) | unmatched(server, offered, guarded))
         self._by_server[server.name] = Offer(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
+
+    def exclude(self, server: str, oversized: Collection[str]) -> None:
+        """Record which tools of its newest list are left out for their size."""
+        offer = self._by_server.get(server)
+        if offer is not None and oversized:
+            usable = offer.tools - len(oversized)
+            self._by_server[server] = replace(offer, tools=usable, oversized=tuple(sorted(oversized)[:_MOST]))
 
     def of(self, server: str) -> Offer | None:
         return self._by_server.get(server)

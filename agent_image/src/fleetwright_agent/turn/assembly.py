@@ -85,6 +85,7 @@ def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] 
             servers=_servers(supplies),
             views=remembered.views,
             denies=enforcement.denies,
+            offers=supplies.offers,
         ),
         unknown=auditor.unknown,
         own_tools=_own_tools(config, Delegation(work) if config.sub_agents else None),

@@ -57,6 +57,8 @@ class TurnContext:
     silent: bool = False
     """What the model says now is not for the caller."""
     observed: bool = False
+    calls_since_summary: int | None = None
+    """Model calls since the last summary that this turn made; None before the first."""
     fresh: bool = True
     """A new message of the caller, and not a turn that goes on."""
     idle_seconds: float = 0.0

@@ -14,7 +14,10 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.memory.views import Views
 from fleetwright_agent.tools.mcp import McpConnection
 from fleetwright_agent.tools.mcp_wire import McpUnreachable
+from fleetwright_agent.tools.offers import Offers
 from fleetwright_agent.tools.port import Tool, ToolError
+from fleetwright_agent.tools.prompt_share import left_out
+from fleetwright_agent.turn.compaction.policy import room
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.compaction.recall import recall_tool
 from fleetwright_agent.turn.frames import TurnRequest
@@ -40,14 +43,21 @@ class Toolbox:
         servers: Sequence[McpConnection],
         views: Views,
         denies: Callable[[str], bool],
+        offers: Offers,
     ) -> None:
-        """Args: `personal` are tools that a caller has only where something is remembered of it."""
+        """Args:
+        personal: Tools that a caller has only where something is remembered of it.
+        offers: Is told which tools are left out for their size.
+        """
         self._config = config
         self._tools = tuple(tools)
         self._personal = tuple(personal)
         self._servers = tuple(servers)
         self._views = views
         self._denies = denies
+        self._offers = offers
+        self._measured: tuple[tuple[Tool, ...], ...] = ()
+        self._oversized: frozenset[str] = frozenset()
 
     async def equipment(self, request: TurnRequest, *, beside: Sequence[Tool] = ()) -> Equipment:
         """Every tool of this turn; a server that cannot be reached takes only its own tools away.
@@ -71,8 +81,25 @@ class Toolbox:
             else:
                 tools |= {tool.name: tool for tool in listed}
                 uncertain |= {tool.name for tool in listed if server.is_uncertain}
+        self._measure([listed for listed in found if isinstance(listed, tuple)])
+        tools = {name: tool for name, tool in tools.items() if name not in self._oversized}
         offered = with_people(tools, self._config, request.owner, uncertain=uncertain)
         return Equipment({name: tool for name, tool in offered.items() if not self._denies(name)}, unreachable)
+
+    def _measure(self, lists: Sequence[tuple[Tool, ...]]) -> None:
+        """Decide which tools are too large, once for each change of a server's list."""
+        if tuple(lists) == self._measured:
+            return
+        self._measured = tuple(lists)
+        tools = [tool for listed in lists for tool in listed]
+        dropped = left_out(tools, room=room(self._config.model), shares_prompt=self._config.tool_search is None)
+        self._oversized = frozenset(dropped)
+        for server in self._servers:
+            prefix = f"{server.name}__"
+            names = [name.removeprefix(prefix) for name in dropped if name.startswith(prefix)]
+            self._offers.exclude(server.name, names)
+        if dropped:
+            _log.warning("tools of MCP servers are left out: too large", extra={"tools": dict(dropped)})
 
     def recall(self, thread: str) -> Tool | None:
         """Searches what compaction put aside of that conversation, where the model may."""

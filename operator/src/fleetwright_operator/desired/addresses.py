@@ -69,6 +69,9 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> Address:
         UnusableAddress: No http(s) URL, or an address that leads into the pod itself or the node, or that this
             installation denies.
     """
+    if not url.isprintable() or " " in url:
+        # `urlsplit` removes line breaks and tabs, and the agent's own client does not.
+        raise UnusableAddress(f"{url!r} holds white space or a control character; remove it")
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]

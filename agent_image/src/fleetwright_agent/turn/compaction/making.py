@@ -30,6 +30,8 @@ from fleetwright_agent.turn.compaction.view import View, position
 
 _RATIO: Final = 4
 """A summary grows by at most a quarter of what makes way for it."""
+_EXPECTED_RATIO: Final = 10
+"""Published summaries of agents' conversations have about a tenth of the size of what they replace."""
 _CHARACTERS: Final = 4
 
 
@@ -74,6 +76,21 @@ class Maker:
         """How many stored messages would make way in all."""
         index = choose_cut(prompt.stored[prompt.cut :], self._policy, room=self._room)
         return None if index is None else prompt.cut + index
+
+    def expected_payback(self, prompt: Prompt, leaving: int, *, warm: bool) -> float:
+        """Return after how many further calls a summary that is made now would have paid for itself.
+
+        The new summary is expected to grow by a tenth of what it replaces, up to its cap.
+
+        Args:
+            prompt: The prompt as it is.
+            leaving: Tokens of the messages that would make way.
+            warm: Whether the provider still caches the prompt.
+        """
+        earlier = estimate_text(prompt.view.summary) if prompt.view else 0
+        summary = min(self._policy.summary.max_tokens, earlier + leaving // _EXPECTED_RATIO)
+        kept = max(0, prompt.estimated - prompt.declared - leaving - earlier)
+        return summary_payback(self._rates, leaving=leaving + earlier, summary=summary, kept=kept, warm=warm)
 
     def pruned(self, prompt: Prompt, batch: Batch) -> Made:
         view = replace(

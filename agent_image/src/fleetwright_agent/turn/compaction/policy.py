@@ -48,6 +48,12 @@ class Situation:
     """A call or an ask is open."""
     resting: bool = False
     """Compaction has failed and waits."""
+    calls_since_summary: int | None = None
+    """Model calls since the last summary within this turn; None where this turn has made none."""
+    payback: float = 0.0
+    """Further calls until a summary that is made now would have paid for itself."""
+    nearly_full: bool = False
+    """The provider is about to refuse the prompt for its size."""
 
 
 def room(model: Model) -> int:
@@ -90,7 +96,16 @@ def decide(policy: Compaction, now: Situation) -> Decision:
     if now.batch is not None and now.batch.freed >= gain and trigger != "messages":
         return Decision(Step.PRUNE, trigger)
     # What makes way must be large enough to pay for a summary at all.
-    return Decision(Step.SUMMARISE, trigger) if now.leaving > gain else _NOTHING
+    return Decision(Step.SUMMARISE, trigger) if now.leaving > gain and _pays_again(now) else _NOTHING
+
+
+def _pays_again(now: Situation) -> bool:
+    """Whether a further summary within one turn is worth its cost.
+
+    A turn is expected to go on for about as many calls as have passed since its last summary. The first summary of a
+    turn is never held back, and neither is one without which the provider would refuse the prompt.
+    """
+    return now.calls_since_summary is None or now.nearly_full or now.payback <= now.calls_since_summary
 
 
 def _early(policy: Compaction, now: Situation) -> Decision:

@@ -49,8 +49,11 @@ class Standing:
     view: View | None = None
     failures: int = 0
     """Since the last success."""
-    pause: int = 0
-    """Calls of the model until it is tried again."""
+    retry_at: int = 0
+    """The number of stored model answers from which compaction is tried again after a failure.
+
+    A count of answers survives a restart and needs no write at each model call.
+    """
 
 
 def dumped(view: View) -> dict[str, Any]:

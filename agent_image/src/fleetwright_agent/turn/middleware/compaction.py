@@ -2,7 +2,8 @@
 
 It measures, decides, and stores the new view before anything is sent: whoever is killed leaves the old view or the
 new one. When the provider itself refuses the size it shortens once by force and tries once more (PA-096). A failed
-compaction changes nothing; after a few in a row it waits for the user's next message.
+compaction changes nothing and is followed by a pause, which is counted in model calls and survives a restart. After
+`maxFailures` failures in a row compaction waits for the caller's next message.
 """
 
 import asyncio
@@ -40,6 +41,8 @@ from fleetwright_agent.turn.models import Chat
 
 _LONGEST_PAUSE: Final = 4
 """As a power of two, in calls of the model."""
+_NEARLY_FULL: Final = 0.95
+"""Of the window: from here on a summary is made whatever it costs, because the provider would refuse the prompt."""
 _HALF: Final = 2
 _AHEAD: Final = 20
 """Messages that are read at each call of the model."""
@@ -109,9 +112,7 @@ class CompactionLink:
         standing = await self._views.get(context.thread)
         if context.fresh and standing.failures >= self._policy.guard.max_failures:
             # The user has said something new: one more attempt.
-            standing = replace(standing, failures=self._policy.guard.max_failures - 1, pause=0)
-        # Another process may have left it open.
-        self._counts.rested(context.thread, open_=standing.failures >= self._policy.guard.max_failures)
+            standing = replace(standing, failures=self._policy.guard.max_failures - 1, retry_at=0)
         context.standing = standing
         if standing.view is not None:
             view, missing = self._maker.repinned(standing.view)
@@ -133,10 +134,9 @@ class CompactionLink:
         prompt = self._prompt(request, context)
         tokens = prompt.tokens()
         self._counts.filled(tokens / self._window)
-        standing = _standing(context)
         situation = self._situation(prompt, tokens, context)
-        if standing.pause:
-            context.standing = replace(standing, pause=standing.pause - 1)
+        if context.calls_since_summary is not None:
+            context.calls_since_summary += 1
         if situation is None or (decision := decide(self._policy, situation)).step is Step.NOTHING:
             return prompt
         if self._policy.mode is CompactionMode.OBSERVE:
@@ -167,7 +167,10 @@ class CompactionLink:
             batch=self._batch(prompt, before, thrifty=trigger is None and not cold),
             cold=cold,
             busy=has_open_call(prompt.stored),
-            resting=bool(standing.pause) or standing.failures >= self._policy.guard.max_failures,
+            resting=_answers(prompt) < standing.retry_at or standing.failures >= self._policy.guard.max_failures,
+            calls_since_summary=context.calls_since_summary,
+            payback=self._maker.expected_payback(prompt, size, warm=not cold),
+            nearly_full=tokens >= _NEARLY_FULL * self._window,
         )
 
     def _batch(self, prompt: Prompt, before: int, *, thrifty: bool) -> Batch | None:
@@ -213,19 +216,35 @@ class CompactionLink:
                 refused=refused,
             )
         except SummaryFailed as failed:
-            await self._failed(context)
             seconds = self._monotonic() - started
             self._counts.failed(context, failed.reason, tokens, trigger=trigger, seconds=seconds)
+            await self._failed(context, prompt, failed.reason, tokens)
             return None
+        recovered = bool(_standing(context).failures)
         await self._stand(context, Standing(made.view), archives=made.method != "prune")
+        if recovered:
+            self._counts.failing(await self._views.failing(at_least=self._policy.guard.max_failures))
+        if made.method != "prune":
+            context.calls_since_summary = 0
         self._counts.made(context, made, prompt, trigger=trigger, seconds=self._monotonic() - started)
         return made
 
-    async def _failed(self, context: TurnContext) -> None:
-        standing = _standing(context)
+    async def _failed(self, context: TurnContext, prompt: Prompt, reason: str, tokens: int) -> None:
+        """Store the failure and the next attempt, and log both."""
+        standing, most = _standing(context), self._policy.guard.max_failures
         failures = standing.failures + 1
-        await self._stand(context, replace(standing, failures=failures, pause=2 ** min(failures, _LONGEST_PAUSE) - 1))
-        self._counts.rested(context.thread, open_=failures >= self._policy.guard.max_failures)
+        pause = 2 ** min(failures, _LONGEST_PAUSE) - 1
+        await self._stand(context, replace(standing, failures=failures, retry_at=_answers(prompt) + pause + 1))
+        self._counts.failing(await self._views.failing(at_least=most))
+        attempt = f"after {pause} further model call{'s' if pause > 1 else ''}"
+        about = {
+            "task": context.request.task_id,
+            "reason": reason,
+            "tokens": tokens,
+            "failures": failures,
+            "nextAttempt": attempt if failures < most else "at the caller's next message",
+        }
+        _log.warning("compaction failed", extra=about)
 
     async def _stand(self, context: TurnContext, standing: Standing, *, archives: bool = False) -> None:
         await self._views.put(context.thread, standing, at=self._clock(), archives=archives)
@@ -267,6 +286,11 @@ class CompactionLink:
 
 def _standing(context: TurnContext) -> Standing:
     return context.standing or Standing()
+
+
+def _answers(prompt: Prompt) -> int:
+    """Return how many answers of the model the conversation holds, which is how many calls have succeeded."""
+    return sum(isinstance(message, AIMessage) for message in prompt.stored)
 
 
 def _showing(request: Request, context: TurnContext, prompt: Prompt) -> Request:

@@ -1,9 +1,7 @@
 """What compaction tells of itself: its counters, and frames for whoever watches."""
 
 import math
-from collections import OrderedDict
 from collections.abc import Collection
-from typing import Final
 
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 
@@ -14,13 +12,10 @@ from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.frames import CompactionEnd
 
-_MOST_OPEN: Final = 1000
-
 
 class Counts:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._open: OrderedDict[str, None] = OrderedDict()
 
     def filled(self, part: float) -> None:
         self._metrics.context_fill.observe(part)
@@ -38,7 +33,6 @@ class Counts:
         metrics.compaction_pins_missing.inc(made.pins_missing)
         if made.method != "prune":
             metrics.prompt_tokens_since_compaction.observe(tokens_since(prompt))
-        self.rested(context.thread, open_=False)
         payback = None if made.payback is None or math.isinf(made.payback) else math.ceil(made.payback)
         context.emit(CompactionEnd("ok", made.before, made.after, trigger, made.method, payback, made.cheapest))
 
@@ -54,14 +48,9 @@ class Counts:
     def recovered(self, outcome: str) -> None:
         self._metrics.overflow_recoveries.labels(outcome).inc()
 
-    def rested(self, thread: str, *, open_: bool) -> None:
-        """Whether compaction of that conversation has given up for now."""
-        self._open.pop(thread, None)
-        if open_:
-            self._open[thread] = None
-            if len(self._open) > _MOST_OPEN:
-                self._open.popitem(last=False)
-        self._metrics.compaction_breaker_open.set(len(self._open))
+    def failing(self, conversations: int) -> None:
+        """Report in how many conversations compaction waits for the caller's next message."""
+        self._metrics.compaction_breaker_open.set(conversations)
 
     def repeated(self, context: TurnContext, reply: AIMessage | None, prompt: Prompt) -> None:
         """Calls of the reply that were made before, and whose results are no longer shown whole."""

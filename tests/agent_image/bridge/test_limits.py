@@ -1,0 +1,63 @@
+"""Limits of the bridge's HTTP server, which any pod that its network policy admits can reach."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+MEBIBYTE = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def bridge() -> Iterator[int]:
+    """The port of a bridge to a program that no session ever starts."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    command = ["-m", "fleetwright_agent", "bridge", "--host", "127.0.0.1", "--port", str(port), "--", sys.executable]
+    process = subprocess.Popen([sys.executable, *command])
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.05)
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        pytest.param(b"POST /mcp HTTP/1.1\r\nHost: x\r\n", b"X-Many: " + b"y" * 1000 + b"\r\n", id="headers"),
+        pytest.param(
+            b"POST /mcp HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+            b"X-Many: " + b"y" * 1000 + b"\r\n",
+            id="trailers",
+        ),
+    ],
+)
+def test_headers_and_trailers_without_an_end_close_the_connection(bridge: int, begin: bytes, piece: bytes) -> None:
+    sent = 0
+    with (
+        socket.create_connection(("127.0.0.1", bridge), timeout=30) as connection,
+        contextlib.suppress(ConnectionError),
+    ):
+        connection.sendall(begin)
+        while sent < 64 * MEBIBYTE:
+            connection.sendall(piece * 100)
+            sent += 100 * len(piece)
+    assert sent < 32 * MEBIBYTE  # Buffers of the kernel hold a few megabytes.
+
+
+def test_half_a_header_is_given_up_after_the_deadline(bridge: int) -> None:
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", bridge), timeout=95) as connection:
+        connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+        assert connection.recv(1) == b""
+    sys.stdout.write(f"half a header: closed after {time.monotonic() - began:.1f} s\n")
