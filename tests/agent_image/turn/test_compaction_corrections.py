@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 
-from fleetwright_agent.turn.compaction import ledger
+from fleetwright_agent.turn.compaction import ledger, selection
 from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source
 from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.subjects import Groups, antecedent, subject_of
@@ -54,7 +54,7 @@ def test_the_latest_statement_is_shown_wherever_an_earlier_one_is(conversation, 
     text = ""
     for half in halves:
         reading.read(half, behind=0)
-        known = ledger.weighed(ledger.merged(entries, reading.found(half)), reading.words)
+        known = selection.weighed(ledger.merged(entries, reading.found(half)), reading.words)
         told = {message.text for message in half}
         written = Written("go on", "", "", tuple(each for each in noted if each in told))
         composed = compose(written, known, used=reading.words, characters=characters, beside=[])
@@ -69,8 +69,8 @@ def test_the_latest_statement_is_shown_wherever_an_earlier_one_is(conversation, 
                 assert f"{latest}{ledger.LATEST}" in text
 
 
-def _known(*entries: Entry) -> ledger.Weighed:
-    return ledger.weighed(entries, Counter())
+def _known(*entries: Entry) -> selection.Weighed:
+    return selection.weighed(entries, Counter())
 
 
 OLD = Entry(Kind.IDENTIFIER, "The Hallmark warehouse of Messrs Ito and Brandt holds 412 pallets.", source=Source.USER)
@@ -95,7 +95,7 @@ def test_a_note_of_a_summary_is_never_the_latest():
 
 def test_what_the_agent_repeats_does_not_overrule_the_user():
     stale = Entry(Kind.NOTED, "The Hallmark warehouse holds 412 pallets.", source=Source.AGENT)
-    shown = ledger.rendered(ledger.bounded(_known(OLD, NEW, stale), 4000))
+    shown = ledger.rendered(selection.bounded(_known(OLD, NEW, stale), 4000))
     assert f"{NEW.text}{ledger.LATEST}" in shown
     assert f"{stale.text}{ledger.EARLIER}" in shown
 
@@ -111,7 +111,7 @@ def test_a_statement_makes_way_where_its_correction_has_no_room(limit):
     words = " ".join(f"word{n}" for n in range(20))
     new = Entry(Kind.DECISION, f"Correction: the Hallmark warehouse holds 380 pallets, {words}.", source=Source.USER)
     filling = [Entry(Kind.SAID, f"zebra{n} yak{n}", source=Source.USER) for n in range(80)]
-    shown = ledger.rendered(ledger.bounded(_known(OLD, new, *filling), limit))
+    shown = ledger.rendered(selection.bounded(_known(OLD, new, *filling), limit))
     assert OLD.text not in shown or new.text in shown
     assert "zebra" in shown
 

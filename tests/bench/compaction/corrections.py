@@ -4,7 +4,8 @@ This module knows no system under test. It was written before any system was tun
 """
 
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tests.bench.compaction.fixtures import Conversation, facts
@@ -151,7 +152,16 @@ class Pair:
 
     def stale(self, prompt: str) -> bool:
         """Return whether a prompt shows the old value and not the new one."""
-        return self.old in prompt and self.new not in prompt
+        return _shows(prompt, self.old) and not _shows(prompt, self.new)
+
+    def corrected(self, prompt: str) -> bool:
+        """Return whether a prompt shows the new value."""
+        return _shows(prompt, self.new)
+
+
+def _shows(prompt: str, value: str) -> bool:
+    """Return whether a prompt shows a value by itself, and not as a part of a longer number or word."""
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", prompt) is not None
 
 
 _BEGIN = (
@@ -214,11 +224,13 @@ def pair(chance: random.Random, phrasing: Phrasing) -> Pair:
     return Pair(phrasing, earlier, later, old, new)
 
 
-def corrected(seed: int, *, turns: int = 400, each: int = 2, others: int = 360) -> tuple[Conversation, list[Pair]]:
-    """A long conversation with facts that stand, and with statements that are corrected later."""
+def corrected(
+    seed: int, *, turns: int = 400, each: int = 2, others: int = 360, phrasings: Sequence[Phrasing] = PHRASINGS
+) -> tuple[Conversation, list[Pair]]:
+    """Return a long conversation with facts that stand and statements that are corrected later, and those pairs."""
     chance = random.Random(f"corrected {seed}")
     conversation = facts(seed, turns=turns, explicit_facts=others * 3 // 4, implicit_facts=others // 4)
-    pairs = [pair(chance, phrasing) for phrasing in PHRASINGS for _ in range(each)]
+    pairs = [pair(chance, phrasing) for phrasing in phrasings for _ in range(each)]
     for made in pairs:
         first = chance.randrange(0, int(turns * 0.6))
         # The last tenth holds none: what is still shown as it was said is no test.

@@ -110,7 +110,7 @@ async def corrections(open_system: Open, *, quick: bool = False, seed: int = SEE
                 text = "\n".join(script.prompt)
                 at = f"{name} {passes}"
                 found[f"stale only {at}"] = sum(each.stale(text) for each in pairs) / len(pairs)
-                found[f"latest shown {at}"] = sum(each.new in text for each in pairs) / len(pairs)
+                found[f"latest shown {at}"] = sum(each.corrected(text) for each in pairs) / len(pairs)
                 found[f"passes {at}"] = system.compactions()
     return found
 

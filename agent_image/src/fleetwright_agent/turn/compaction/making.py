@@ -16,13 +16,14 @@ from fleetwright_agent.config.compaction import Compaction, PinKind
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
-from fleetwright_agent.turn.compaction.ledger import Weighed, merged, weighed
+from fleetwright_agent.turn.compaction.ledger import merged
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 from fleetwright_agent.turn.compaction.pairs import active_request
 from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import FORCED_OVER, Batch, Shape, oversized
 from fleetwright_agent.turn.compaction.reading import Reading
+from fleetwright_agent.turn.compaction.selection import Weighed, weighed
 from fleetwright_agent.turn.compaction.summariser import Ask, Material, Summariser, SummaryFailed
 from fleetwright_agent.turn.compaction.summary import Composed, compose
 from fleetwright_agent.turn.compaction.validate import wrong
@@ -142,8 +143,8 @@ class Maker:
         finally:
             gathered = await gathering
         gathered = await asyncio.to_thread(self._with_proposed, prompt, until, written.rules, gathered)
-        rules = [line for pin in gathered.held if pin.kind is PinKind.POLICY for line in pin.text.splitlines()]
-        summary = partial(compose, written, gathered.known, used=reading.words, beside=rules)
+        shown = [each for pin in gathered.pinned.rules for each in pins.statements(pin)]
+        summary = partial(compose, written, gathered.known, used=reading.words, beside=shown)
         made = await asyncio.to_thread(self._made, prompt, material, until, method, summary, gathered)
         reading.forget(prompt.stored[prompt.cut : until])
         return made
@@ -174,7 +175,9 @@ class Maker:
     ) -> Made:
         """Raises: SummaryFailed."""
         refused = material.refused
-        view = self._view(prompt, until, summary(characters=gathered.characters), gathered)
+        composed = summary(characters=gathered.characters)
+        gathered = self._with_later(gathered, composed.later)
+        view = self._view(prompt, until, composed, gathered)
         view = view if refused is None else self._fitting(prompt, view, until, refused)
         missing = gathered.pinned.missing
         made = self._checked(prompt, view, method, missing, min_gain=None if refused is None else 0.0)
@@ -208,6 +211,13 @@ class Maker:
         known = {pin.text for pin in gathered.held}
         new = [pin for pin in found if not any(pin.text in text for text in known)]
         held = pins.merged(gathered.held, new, self._policy.pin.kinds)
+        return replace(gathered, held=held, pinned=self._pinned(held))
+
+    def _with_later(self, gathered: _Gathered, later: Mapping[str, str]) -> _Gathered:
+        """Return what was gathered; a rule whose later statement is not in the summary is shown with that statement."""
+        held = [pins.with_later(pin, later) for pin in gathered.held]
+        if all(pin.later == old.later for pin, old in zip(held, gathered.held, strict=True)):
+            return gathered
         return replace(gathered, held=held, pinned=self._pinned(held))
 
     def repinned(self, view: View) -> tuple[View, int]:

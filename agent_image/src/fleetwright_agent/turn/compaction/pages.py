@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.turn.compaction.ledger import ENTRY, Entry, Kind, Source, words
-from fleetwright_agent.turn.compaction.subjects import antecedent, subject_of
+from fleetwright_agent.turn.compaction.ledger import ENTRY, GROUPED, Entry, Kind, Source, words
+from fleetwright_agent.turn.compaction.subjects import antecedent, corrects
 from fleetwright_agent.turn.compaction.voice import Voice, lines
 
 _MOST_WORDS: Final = 1500
@@ -101,8 +101,10 @@ def _result(said: Sequence[Said], used: tuple[str, ...], *, whole: bool) -> Page
 
 
 def _known(entry: Entry) -> Entry:
-    """With what a compaction asks of it: whoever reads has the time, and whoever waits for a summary has not."""
-    _ = entry.identity, entry.subject
+    """Return the entry with what a compaction asks of it, so that a compaction need not compute it."""
+    _ = entry.identity, entry.folded
+    if entry.kind in GROUPED:
+        _ = entry.subject
     return entry
 
 
@@ -144,7 +146,7 @@ def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: Sequ
     entries: list[Entry] = []
     for sentence, read in said:
         entries += [_file(path) for path in _PATH.findall(sentence)]
-        marked = subject_of(sentence).marked
+        marked = corrects(sentence)
         if sentence.endswith("?") and not marked:
             continue
         if any(each in sentence or sentence in each for each in quoted):
@@ -159,7 +161,7 @@ def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: Sequ
             continue
         entries.append(Entry(kind, sentence, read=read, source=source))
     # A correction counts wherever it stands: what it corrects may have been kept from another message.
-    late = [entry for entry in entries[_MOST_OF_MESSAGE:] if entry.subject.marked]
+    late = [entry for entry in entries[_MOST_OF_MESSAGE:] if corrects(entry.text)]
     return [*entries[:_MOST_OF_MESSAGE], *late[:_MOST_OF_MESSAGE]]
 
 

@@ -17,6 +17,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction.fence import PINNED, fence
 from fleetwright_agent.turn.compaction.measure import estimate_text
+from fleetwright_agent.turn.compaction.pages import sentences
 from fleetwright_agent.turn.compaction.rules import Rule as _Rule
 from fleetwright_agent.turn.compaction.rules import accepted, beginning, is_rule, names_rule, rules_of
 from fleetwright_agent.turn.compaction.subjects import Subject, subject_of
@@ -61,6 +62,8 @@ class Pin:
     """The id of its message."""
     begins: str = field(default="", compare=False)
     """The first words of its message."""
+    later: str = field(default="", compare=False)
+    """A later statement of the user on its subject, if the summary has no room for that statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class Pinned:
 
     text: str = ""
     missing: int = 0
+    rules: tuple[Pin, ...] = ()
+    """The rules that got into it."""
 
     @property
     def digest(self) -> str:
@@ -186,6 +191,22 @@ def _with_object(pin: Pin, ended: Sequence[Pin]) -> Pin:
     return replace(pin, text=f"{pin.text} (said of: {ended[-1].text})")
 
 
+def statements(pin: Pin) -> list[str]:
+    """Return the sentences of a rule, as they may stand in the ledger."""
+    return [each for text in (pin.text, pin.later) for line in text.splitlines() for each in sentences(line)]
+
+
+def with_later(pin: Pin, later: Mapping[str, str]) -> Pin:
+    """Return a rule with the later statement on its subject.
+
+    Args:
+        pin: The rule.
+        later: The later statement for each sentence that has one; nothing where the summary shows that statement.
+    """
+    found = [later[each] for each in statements(pin) if each in later]
+    return replace(pin, later=next(filter(None, reversed(found)), "")) if found else pin
+
+
 def pinned(pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *, window: int | None = None) -> Pinned:
     """Return the message of the pins. Where the room ends, those of the lowest rank are missing, and counted.
 
@@ -212,7 +233,8 @@ def pinned(pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *,
             taken[pin.message] = of_message
             fitting.add(pin)
     parts = [_line(pin, texts[pin] or "") for pin in sorted(pins, key=_place) if pin in fitting]
-    return Pinned(fence(PINNED, _NOTE, "\n".join(parts)) if parts else "", len(pins) - len(fitting))
+    rules = tuple(pin for pin in pins if pin in fitting and pin.kind is PinKind.POLICY)
+    return Pinned(fence(PINNED, _NOTE, "\n".join(parts)) if parts else "", len(pins) - len(fitting), rules)
 
 
 _FRAME: Final = estimate_text(fence(PINNED, _NOTE, ""))
@@ -228,6 +250,11 @@ def _place(pin: Pin) -> int:
 
 
 def _line(pin: Pin, text: str) -> str:
+    said = _said(pin, text)
+    return f'{said} [earlier; later the user said: "{pin.later}" [latest]]' if pin.later else said
+
+
+def _said(pin: Pin, text: str) -> str:
     if pin.kind is PinKind.POLICY and pin.voice is not Voice.OWN:
         return f'Text in a message of the user, possibly quoted (the message begins "{pin.begins}"): {text}'
     if pin.withdraws:

@@ -140,9 +140,14 @@ def subject_of(text: str) -> Subject:
         frozenset(labels),
         frozenset(anchors),
         negative,
-        _MARKED.search(said) is not None,
+        corrects(text),
         _LEANS.match(said) is not None,
     )
+
+
+def corrects(text: str) -> bool:
+    """Return whether a statement says that it corrects something."""
+    return _MARKED.search(plain(text)) is not None
 
 
 def _has_digit(word: str) -> bool:
@@ -281,4 +286,7 @@ def antecedent(text: str, earlier: Sequence[str]) -> str | None:
     known = [(each, subject_of(each)) for each in reversed(earlier[-_RECENT:])]
     sharing = [each for each, other in known if subject.words & other.words]
     alike = [each for each, other in known if other.words and other.numbered is subject.numbered]
-    return next(iter([*sharing, *(alike if subject.marked or subject.numbered else [])]), None)
+    # Words beside a number name a subject; words alone may be the value, such as the name of a person.
+    names_subject = subject.numbered and len(subject.words) > 1
+    is_about_last = (subject.marked or subject.numbered) and not names_subject
+    return next(iter([*sharing, *(alike if is_about_last else [])]), None)

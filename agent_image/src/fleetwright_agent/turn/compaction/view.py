@@ -93,7 +93,7 @@ def _loaded_entry(kind: str, text: str, key: str, source: str = Source.AGENT) ->
 
 
 def _dumped_pin(pin: Pin) -> list[Any]:
-    return [pin.kind, pin.text, pin.voice, pin.withdraws, pin.personal, pin.message, pin.begins]
+    return [pin.kind, pin.text, pin.voice, pin.withdraws, pin.personal, pin.message, pin.begins, pin.later]
 
 
 def _loaded_pin(fields: Sequence[Any]) -> Pin:
