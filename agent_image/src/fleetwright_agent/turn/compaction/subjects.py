@@ -97,6 +97,8 @@ class Subject:
     """Numbers that name the subject itself, as in "shelf 3 has …"."""
     anchors: frozenset[str]
     """Words that distinguish the subject, as in "the lift in Graz works"."""
+    names: frozenset[str]
+    """Words that begin with a capital letter, but for the first word."""
     negative: bool
     marked: bool
     """True if the statement says that it corrects something."""
@@ -113,9 +115,10 @@ def subject_of(text: str) -> Subject:
     tokens: list[str] = []
     labels: set[str] = set()
     anchors: set[str] = set()
+    names: set[str] = set()
     negative, broken, before = False, False, ""
-    for raw in _TOKEN.findall(said.casefold())[:_TOKENS]:
-        word = raw.removesuffix("'s")
+    for index, raw in enumerate(_TOKEN.findall(said)[:_TOKENS]):
+        word = raw.casefold().removesuffix("'s")
         if word in _NEGATIVE or word.endswith("n't"):
             negative = True
         elif word in _BREAKS:
@@ -128,6 +131,8 @@ def subject_of(text: str) -> Subject:
             stem = _stem(word)
             if before in _PLACES and not broken and not _has_digit(stem):
                 anchors.add(stem)
+            if index and raw[0].isupper():
+                names.add(stem)
             tokens.append(stem)
             before = stem
             continue
@@ -139,6 +144,7 @@ def subject_of(text: str) -> Subject:
         frozenset(word for word in content if not _has_digit(word)),
         frozenset(labels),
         frozenset(anchors),
+        frozenset(names),
         negative,
         corrects(text),
         _LEANS.match(said) is not None,
@@ -247,9 +253,13 @@ class Groups:
             return 0.0
         common, other = self._weight(shared), self._weight(earlier.words)
         coverage = common / min(weight, other)
+        elsewhere = _differ(earlier.anchors, later.anchors)
+        if earlier.numbered and later.numbered and (elsewhere or _differ(earlier.names, later.names)):
+            # The numbers are the values, so that the names distinguish the subjects.
+            return 0.0
         if later.marked and coverage >= _LENIENT:
             return coverage
-        if earlier.anchors and later.anchors and earlier.anchors.isdisjoint(later.anchors):
+        if elsewhere:
             return 0.0
         if earlier.words == later.words and earlier.numbered and later.numbered:
             return coverage if _slots(later, earlier.content) <= 1 else 0.0
@@ -259,6 +269,11 @@ class Groups:
             return 0.0
         slots = min(_slots(earlier, later.content), _slots(later, earlier.content))
         return coverage if slots <= 1 else 0.0
+
+
+def _differ(some: frozenset[str], others: frozenset[str]) -> bool:
+    """Return whether both statements have such words, and none in common."""
+    return bool(some) and bool(others) and some.isdisjoint(others)
 
 
 def _slots(subject: Subject, shared: frozenset[str]) -> int:
