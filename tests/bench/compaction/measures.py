@@ -193,6 +193,27 @@ async def bad(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Fi
     return {"history intact": sum(intact) / len(intact), "turns survive": sum(ended) / len(ended)}
 
 
+async def recovery(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """A summariser that fails for 30 messages, one model call each, and then works again."""
+    script = Script(fixtures.ruled(seed, turns=80), Provider(), summarisers.failing)
+    async with open_system(script, Setting(messages=40)) as system:
+        await system.play(50)
+        broken, failed, long = script.provider.breaks, len(system.failures), len(script.prompt)
+        attempts, calls = script.provider.summaries, script.provider.calls
+        script.summarise = summarisers.extractive
+        while len(script.prompt) > long // 2 and script.provider.calls - calls < _RECOVERS:
+            await system.play(1)
+        return {
+            "failed turns": failed,
+            "prompts changed by a failure": broken,
+            "attempts": attempts,
+            "calls until it is shortened": script.provider.calls - calls,
+        }
+
+
+_RECOVERS = 25
+
+
 async def malicious(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
     """A summariser that leaves rules out and puts an injected demand in."""
     script = Script(fixtures.ruled(seed), Provider(), summarisers.malicious)
@@ -341,6 +362,7 @@ ALL = (
     "rules",
     "entrusted",
     "bad",
+    "recovery",
     "malicious",
     "successive",
     "floor",

@@ -254,7 +254,8 @@ class Groups:
         common, other = self._weight(shared), self._weight(earlier.words)
         coverage = common / min(weight, other)
         elsewhere = _differ(earlier.anchors, later.anchors)
-        if earlier.numbered and later.numbered and (elsewhere or _differ(earlier.names, later.names)):
+        apart = elsewhere and earlier.anchors.isdisjoint(later.words) and later.anchors.isdisjoint(earlier.words)
+        if earlier.numbered and later.numbered and (apart or _differ(earlier.names, later.names)):
             # The numbers are the values, so that the names distinguish the subjects.
             return 0.0
         if later.marked and coverage >= _LENIENT:
