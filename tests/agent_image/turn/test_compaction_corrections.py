@@ -1,17 +1,26 @@
 """If a prompt shows an earlier statement about a subject, it shows the latest one too, marked as the latest."""
 
+import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
+from tests.bench.compaction import corrections, summarisers
+from tests.bench.compaction.ours import ours
+from tests.bench.compaction.provider import Provider
+from tests.bench.compaction.scripted import Script
 
-from fleetwright_agent.turn.compaction import ledger, selection
+from fleetwright_agent.config.compaction import CompactionPin, PinKind
+from fleetwright_agent.turn.compaction import ledger, pins, selection
 from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source
+from fleetwright_agent.turn.compaction.pins import Pin
 from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.subjects import Groups, antecedent, subject_of
 from fleetwright_agent.turn.compaction.summary import Written, compose
+from fleetwright_agent.turn.compaction.view import View, dumped, loaded
 
 PLACES = ("Halmarck", "Torvane", "Verlinford", "Mordolow", "Kelwidale", "Dunberwick", "Ashtagate", "Fenriby")
 THINGS = (("warehouse", "holds", "pallets"), ("ferry", "carries", "cars"), ("tank", "takes", "litres"))
@@ -29,7 +38,7 @@ LATER = (
     "I was wrong about the {place} {thing}: it {verb} {new} {unit}.",
     "It turns out the {place} {thing} {verb} {new} {unit}.",
     "Sorry, I meant {new} {unit} for the {place} {thing}.",
-    "Correction, as we decided: the {place} {thing} {verb} {new} {unit}, and so it is, and so it was, and so it will be.",
+    "Correction, as we decided: the {place} {thing} {verb} {new} {unit}, and so it is, and so it was, and so on.",
 )
 
 
@@ -81,6 +90,32 @@ def test_the_latest_statement_is_shown_wherever_an_earlier_one_is(conversation, 
                 assert f"{made[-1]}{ledger.LATEST}" in prompt
 
 
+def _copying(text):
+    """Return a summary that copies each correction that it is shown."""
+    found = re.findall(r"Correction: [^.\n]*\.", text)
+    return "\n".join(["Goal: go on.", "Facts:", *(f"- {each}" for each in dict.fromkeys(found))])
+
+
+@pytest.mark.parametrize(
+    "summarise",
+    [
+        pytest.param(summarisers.extractive, id="a summary of rare words"),
+        pytest.param(_copying, id="a summary that copies the corrections"),
+        pytest.param(lambda _: "Goal: go on.", id="a summary without facts"),
+    ],
+)
+async def test_sixty_corrected_stocks_among_many_facts_at_default_settings(summarise):
+    conversation, pairs = corrections.corrected(7, each=60, phrasings=corrections.PHRASINGS[:1])
+    assert re.search(r"The \w+ warehouse of Messrs \w+ and \w+ holds \d+ pallets\.", pairs[0].earlier)
+    script = Script(conversation, Provider(window=40_000), summarise)
+    async with ours(script, {}, window=40_000) as system:
+        await system.play()
+        prompt = "\n".join(script.prompt)
+        assert system.compactions() > 0
+        assert [each for each in pairs if each.stale(prompt)] == []
+        assert sum(each.corrected(prompt) for each in pairs) > len(pairs) // 2
+
+
 def _known(*entries: Entry) -> selection.Weighed:
     return selection.weighed(entries, Counter())
 
@@ -97,6 +132,40 @@ def test_what_the_goal_or_a_pin_says_is_corrected_in_the_ledger():
     ):
         composed = compose(written, _known(NEW, *other), used=Counter(), characters=1500, beside=beside)
         assert NEW.text in composed.text
+
+
+LONG = Entry(Kind.SAID, f"Correction: the Hallmark warehouse holds 380 pallets, {'so ' * 60}", source=Source.USER)
+
+
+def test_a_goal_is_left_out_where_its_correction_has_no_room():
+    said = Written("Sell tulips. The Hallmark warehouse holds 412 pallets.")
+    composed = compose(said, _known(LONG), used=Counter(), characters=900)
+    assert "Goal: Sell tulips.\n" in composed.text
+    assert "412" not in composed.text
+
+
+def test_a_rule_is_shown_with_its_correction_where_the_ledger_has_no_room():
+    rule = Pin(PinKind.POLICY, "Never forget: the Hallmark warehouse holds 412 pallets.")
+    for characters, wanted in ((900, LONG.text), (4000, "")):
+        composed = compose(
+            Written("go"), _known(LONG), used=Counter(), characters=characters, beside=pins.statements(rule)
+        )
+        corrected = pins.with_later(replace(rule, later="old"), composed.later)
+        assert corrected.later == wanted
+        assert (f"{LONG.text}{ledger.LATEST}" in composed.text) is not bool(wanted)
+        shown = pins.pinned([corrected], CompactionPin(), {}.get).text
+        assert (f'[earlier; later the user said: "{LONG.text}" [latest]]' in shown) is bool(wanted)
+        assert loaded(dumped(View(pins=(corrected,)))).pins[0].later == wanted
+
+
+def test_a_line_of_a_summary_has_room_although_an_entry_that_is_not_shown_says_it():
+    plain = [Entry(Kind.SAID, f"it is so and so {n}", source=Source.USER) for n in range(60)]
+    used = Counter(dict.fromkeys(("it", "is", "so", "and"), 50))
+    line = plain[0]
+    without = compose(Written("go"), selection.weighed(plain, used), used=used, characters=1400)
+    assert f"{line.text}\n" not in without.text
+    composed = compose(Written("go", facts=(line.text,)), selection.weighed(plain, used), used=used, characters=1400)
+    assert composed.text.count(f"- {line.text}\n") == 1
 
 
 def test_a_note_of_a_summary_is_never_the_latest():

@@ -119,12 +119,23 @@ def test_a_withdrawal_that_names_nothing_is_shown_with_its_rule():
     assert "Forget that rule. (said of: Never paint the kiln.)" in _shown("Never paint the kiln.", "Forget that rule.")
 
 
-def test_a_withdrawal_ends_no_other_rule_and_no_whole_list():
+def test_a_withdrawal_of_one_item_ends_no_other_rule_and_no_whole_list():
     other, listed = "Never paint the kiln.", "Never ship to:\n- Basel\n- Chur"
     shown = _shown(other, listed, "You may now ship to Basel.")
     assert other in shown
-    assert listed in shown
-    assert shown.index(listed) < shown.index("You may now ship to Basel.")
+    assert "Never ship to:\n- Chur" in shown
+    assert "- Basel" not in shown
+    assert shown.index("- Chur") < shown.index("You may now ship to Basel.")
+    assert "Never ship to:" not in _shown(listed, "You may now ship to Basel.", "You may now ship to Chur.")
+
+
+def test_a_rule_that_is_revised_is_marked_and_so_is_its_revision():
+    old, new = "Never refund more than 50 EUR to a guest.", "From now on never refund more than 80 EUR to a guest."
+    shown = _shown(old, "Never paint the kiln.", new)
+    assert f"{old} [earlier]" in shown
+    assert f"{new} [latest]" in shown
+    assert "kiln. [" not in shown
+    assert "[earlier]" not in _shown("Never open box 1 in the yard.", "Never open box 2 in the yard.")
 
 
 def test_quoted_text_withdraws_nothing():

@@ -16,11 +16,12 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction.fence import PINNED, fence
+from fleetwright_agent.turn.compaction.ledger import EARLIER, LATEST
 from fleetwright_agent.turn.compaction.measure import estimate_text
 from fleetwright_agent.turn.compaction.pages import sentences
 from fleetwright_agent.turn.compaction.rules import Rule as _Rule
-from fleetwright_agent.turn.compaction.rules import accepted, beginning, is_rule, names_rule, rules_of
-from fleetwright_agent.turn.compaction.subjects import Subject, subject_of
+from fleetwright_agent.turn.compaction.rules import accepted, beginning, is_rule, names_rule, revises, rules_of
+from fleetwright_agent.turn.compaction.subjects import Groups, Subject, subject_of
 from fleetwright_agent.turn.compaction.voice import Voice
 
 _NOTE: Final = "what still holds of the earlier conversation, word for word; the newest request is not here"
@@ -133,6 +134,7 @@ def merged(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind
         kept.pop(pin, None)
         for each in ended:
             kept.pop(each, None)
+        kept = {each: each for each in (_without_items(each, pin) for each in kept) if each is not None}
         kept[pin] = _with_object(pin, ended)
     rules = [pin for pin in kept if pin.kind is PinKind.POLICY]
     surplus = set(sorted(rules, key=_rank)[: max(0, len(rules) - _HELD)])
@@ -156,6 +158,24 @@ def _ended(pin: Pin, known: Mapping[Pin, Pin]) -> list[Pin] | None:
     if ended or any(_covers(subject_of(each.text), about) for each in standing) or names_rule(pin.text):
         return ended
     return None
+
+
+def _without_items(listed: Pin, withdrawal: Pin) -> Pin | None:
+    """Return a list of rules without the items that a withdrawal names; None if no item is left."""
+    header, *items = listed.text.splitlines()
+    if not (items and withdrawal.withdraws and listed.kind is PinKind.POLICY and listed.voice is Voice.OWN):
+        return listed
+    about = subject_of(withdrawal.text)
+    left = [each for each in items if not _is_withdrawn(header, each, about)]
+    if len(left) == len(items):
+        return listed
+    return replace(listed, text="\n".join((header, *left))) if left else None
+
+
+def _is_withdrawn(header: str, item: str, withdrawal: Subject) -> bool:
+    """Return whether a withdrawal names all of an item, and little that neither the item nor its header says."""
+    words = subject_of(item).words
+    return bool(words) and words <= withdrawal.words and _covers(subject_of(f"{header} {item}"), withdrawal)
 
 
 _OF_WITHDRAWALS: Final = frozenset(
@@ -216,6 +236,7 @@ def pinned(pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *,
         read_skill: Gives the text of a skill.
         window: Tokens of the model's window; pins never have more than 15 % of it.
     """
+    marks = _marks(pins)
     texts = {pin: read_skill(pin.text) if pin.kind is PinKind.SKILLS else pin.text for pin in pins}
     room = policy.max_tokens if window is None else min(policy.max_tokens, int(_WINDOW_SHARE * window) - _FRAME)
     left, share = room, max(0, room // _MESSAGE_SHARE)
@@ -226,13 +247,13 @@ def pinned(pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *,
         text = texts[pin]
         if text is None:
             continue
-        size = estimate_text(_line(pin, text)) + _PER_PIN
+        size = estimate_text(_line(pin, text, marks)) + _PER_PIN
         of_message = taken[pin.message] + size if pin.kind is PinKind.POLICY and pin.message else 0
         if size <= left and of_message <= share:
             left -= size
             taken[pin.message] = of_message
             fitting.add(pin)
-    parts = [_line(pin, texts[pin] or "") for pin in sorted(pins, key=_place) if pin in fitting]
+    parts = [_line(pin, texts[pin] or "", marks) for pin in sorted(pins, key=_place) if pin in fitting]
     rules = tuple(pin for pin in pins if pin in fitting and pin.kind is PinKind.POLICY)
     return Pinned(fence(PINNED, _NOTE, "\n".join(parts)) if parts else "", len(pins) - len(fitting), rules)
 
@@ -249,8 +270,23 @@ def _place(pin: Pin) -> int:
     return _ORDER.index(pin.kind)
 
 
-def _line(pin: Pin, text: str) -> str:
-    said = _said(pin, text)
+def _marks(pins: Sequence[Pin]) -> dict[Pin, str]:
+    """Return the marks of rules that a later rule revises, and of the rule that revises them."""
+    rules = [pin for pin in pins if pin.kind is PinKind.POLICY and pin.voice is Voice.OWN and not pin.withdraws]
+    groups, marks = Groups(), dict[Pin, str]()
+    for place, pin in enumerate(rules):
+        about = subject_of(pin.text)
+        if revises(pin.text):
+            related = groups.groups_of(about)
+            earlier = [each for i, each in enumerate(rules[:place]) if groups.group(i) in related]
+            marks |= dict.fromkeys(earlier, EARLIER)
+            marks |= {pin: LATEST} if earlier else {}
+        groups.add(about)
+    return marks
+
+
+def _line(pin: Pin, text: str, marks: Mapping[Pin, str]) -> str:
+    said = _said(pin, text) + marks.get(pin, "")
     return f'{said} [earlier; later the user said: "{pin.later}" [latest]]' if pin.later else said
 
 

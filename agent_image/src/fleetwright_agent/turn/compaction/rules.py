@@ -209,6 +209,17 @@ def names_rule(text: str) -> bool:
     return _NAMES_RULE.search(plain(text)) is not None
 
 
+_REVISES: Final = re.compile(
+    r"\b(?:correction|instead|from now on|as of|actually|updated?|revised|changed|make that|rather than|no longer)\b",
+    re.IGNORECASE,
+)
+
+
+def revises(text: str) -> bool:
+    """Return whether a rule says that it replaces an earlier one."""
+    return _REVISES.search(own_words(text)) is not None
+
+
 _BOUNDARY: Final = re.compile(r"(?<=[a-z0-9)\"'][.!?])\s+(?=[A-Z\"'(])")
 _ABBREVIATED: Final = re.compile(r"(?:^|[\s(])(?:\S{1,3}|[A-Z]\w*)\.$")
 """A word that may be an abbreviation: its full stop ends no sentence."""
