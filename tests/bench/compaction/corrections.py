@@ -141,7 +141,7 @@ PHRASINGS = (
 
 @dataclass(frozen=True)
 class Pair:
-    """One statement and its correction, as they are said."""
+    """One statement and its correction."""
 
     phrasing: Phrasing
     earlier: str

@@ -116,7 +116,7 @@ async def corrections(open_system: Open, *, quick: bool = False, seed: int = SEE
 
 
 async def rules(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
-    """What prompts show of rules that were withdrawn, pasted, set before a flood of text, or set in other languages."""
+    """Return how prompts treat withdrawn rules, pasted text, floods of text, and rules in other languages."""
     found: Figures = {}
     script = Script(voices.withdrawn(seed), Provider(), summarisers.brief)
     async with open_system(script, Setting(messages=60)) as system:

@@ -128,7 +128,7 @@ def _check_reference(part: Part, stated: str) -> None:
 
 
 def text_of(message: Message) -> str:
-    """Return what the model is told: the texts, named files between marks, and the URLs of other files."""
+    """Return the text for the model: texts, named files between marks, and the URLs of other files."""
     return "\n".join(_told(part) for part in message.parts if part.HasField("text") or part.HasField("url"))
 
 
@@ -151,7 +151,7 @@ def _told(part: Part) -> str:
 
 
 def _attached(filename: str, text: str) -> str:
-    """Return the text of a named file with marks around it, so that nobody takes it for the user's own words."""
+    """Return the text of a named file with marks around it, which show that the user did not write it."""
     name = "".join(each for each in filename if each.isprintable() and each not in "[]")[:MAX_ID]
     inside = _FILE_MARK.sub(r" \1", text)
     return f"[Attached file: {name}]\n{inside}\n[End of the attached file]"

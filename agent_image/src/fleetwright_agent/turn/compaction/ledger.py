@@ -23,7 +23,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class Source(StrEnum):
-    """Who said what an entry says."""
+    """The author of the text of an entry."""
 
     USER = "user"
     AGENT = "agent"
@@ -60,7 +60,7 @@ class Entry:
     source: Source = field(default=Source.AGENT, compare=False)
 
     mark: str = field(default="", compare=False)
-    """Whether it is the latest statement on its subject, where there are several."""
+    """The mark that says whether this is the latest statement on its subject."""
 
     def marked(self, mark: str) -> "Entry":
         return self if mark == self.mark else replace(self, mark=mark)
@@ -97,7 +97,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 GROUPED: Final = frozenset((Kind.DECISION, Kind.IDENTIFIER, Kind.SAID, Kind.NOTED))
-"""Kinds of what people and the model say. What a tool says anew replaces what it said before by its call."""
+"""Kinds of what people and the model say. A new result of a tool call replaces the earlier result of the same call."""
 _HEADINGS: Final = {
     Kind.DECISION: "Decisions",
     Kind.IDENTIFIER: "Names, numbers and identifiers, to the letter",

@@ -85,8 +85,8 @@ class Maker:
 
         Args:
             prompt: The prompt as it is.
-            leaving: Tokens of the messages that would make way.
-            warm: Whether the provider still caches the prompt.
+            leaving: The tokens of the messages that the summary would replace.
+            warm: True if the provider still caches the prompt.
         """
         earlier = estimate_text(prompt.view.summary) if prompt.view else 0
         summary = min(self._policy.summary.max_tokens, earlier + leaving // _EXPECTED_RATIO)
@@ -204,7 +204,7 @@ class Maker:
         return pins.pinned(held, self._policy.pin, self._read_skill, window=self._window)
 
     def _with_proposed(self, prompt: Prompt, until: int, rules: Sequence[str], gathered: _Gathered) -> _Gathered:
-        """Return what was gathered with the rules that the summariser proposes, where users said them to the letter."""
+        """Return what was gathered with the rules that the summariser proposes, if users said them."""
         found = pins.proposed(rules, prompt.stored[prompt.cut : until])
         if not found or PinKind.POLICY not in self._policy.pin.kinds:
             return gathered

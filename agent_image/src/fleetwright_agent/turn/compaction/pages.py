@@ -171,7 +171,7 @@ def _quoted(text: str) -> list[str]:
 
 
 _QUOTATION: Final = 12
-"""Characters of a line; shorter ones stand in many sentences."""
+"""The least length of a quoted line. Shorter lines are parts of many sentences."""
 
 
 def _of_result(message: ToolMessage, page: Page, call: Made | None, spoken: frozenset[str]) -> list[Entry]:

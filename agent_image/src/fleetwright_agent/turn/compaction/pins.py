@@ -110,7 +110,7 @@ def _of_rule(rule: _Rule, message: HumanMessage) -> Pin:
 
 
 def proposed(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[Pin]:
-    """Return the rules that a summariser proposed, as far as users said them to the letter."""
+    """Return the rules that a summariser proposed, if a message of a user contains them verbatim."""
     if not proposals:
         return []
     said = [message for message in messages if isinstance(message, HumanMessage)]
@@ -212,7 +212,7 @@ def _with_object(pin: Pin, ended: Sequence[Pin]) -> Pin:
 
 
 def statements(pin: Pin) -> list[str]:
-    """Return the sentences of a rule, as they may stand in the ledger."""
+    """Return the sentences of a rule in the form that the ledger uses."""
     return [each for text in (pin.text, pin.later) for line in text.splitlines() for each in sentences(line)]
 
 

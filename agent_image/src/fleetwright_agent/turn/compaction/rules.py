@@ -1,7 +1,7 @@
 """Finds the standing rules in a message of a user, and the sentences that withdraw earlier ones.
 
 This module is pure. It reads English; rules in other languages are proposed by the summariser (`accepted`). A rule is a
-whole line, or a list with its header, to the letter: a cut sentence may say the opposite.
+whole line, or a list with its header, verbatim. A cut sentence may say the opposite.
 """
 
 import re
@@ -87,7 +87,7 @@ _SHORTEST_PROPOSAL: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, or the withdrawal of one, to the letter."""
+    """One rule, or the withdrawal of one, verbatim."""
 
     text: str
     voice: Voice = Voice.OWN
@@ -241,7 +241,7 @@ def _passages(text: str) -> list[str]:
 def accepted(proposals: Sequence[str], message: str) -> list[Rule]:
     """Return the lines of a user's message that a summariser proposed as rules.
 
-    A proposal counts only if it stands in the message to the letter. The whole line becomes the rule, for a part of a
+    A proposal counts only if the message contains it verbatim. The whole line becomes the rule, for a part of a
     line may say the opposite. A line that is quoted, or that asks, is never one.
     """
     said = [line for line in lines(message) if line.voice is not Voice.QUOTED]

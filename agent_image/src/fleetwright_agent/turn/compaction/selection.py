@@ -70,7 +70,7 @@ class Weighed:
     latest: dict[int, int]
     """The place of the latest statement of each of those groups."""
     repeated: frozenset[int] = frozenset()
-    """The places of entries that the summary repeats to the letter: they may take the room of its lines."""
+    """The places of entries that the summary repeats verbatim. They may take the room of its lines."""
 
     def is_latest(self, place: int) -> bool:
         """Return whether an entry is the latest statement of each of its groups; so is one without a group."""
@@ -82,7 +82,7 @@ def weighed(entries: Sequence[Entry], used: Counter[str]) -> Weighed:
 
     Args:
         entries: The ledger, oldest first.
-        used: How often each word is said.
+        used: The number of uses of each word.
     """
     groups = Groups()
     statements = [(place, groups.add(entry.subject)) for place, entry in enumerate(entries) if entry.kind in GROUPED]
@@ -120,7 +120,7 @@ def _order(entries: Sequence[Entry], weights: list[float], places: Sequence[int]
 def joined(known: Weighed, notes: Sequence[Entry], used: Counter[str]) -> Weighed:
     """Return the entries with the lines of a summary, each in the groups of what it repeats.
 
-    A line that an entry says to the letter adds no entry: that entry may take the room of the line. No line is the
+    A line with the text of an entry adds no entry. That entry may take the room of the line. No line is the
     latest word on a subject, because the summary may have been written from what was corrected since.
     """
     repeated = frozenset(known.texts[note.folded] for note in notes if note.folded in known.texts)
@@ -218,7 +218,7 @@ class _Filling:
             self._left -= self._sizes[place]
 
     def with_latest(self) -> set[int]:
-        """Return the places with the latest statement of each group; an earlier one makes way for it."""
+        """Return the places with the latest statement of each group. An earlier one gives up its room for it."""
         known, sizes = self._known, self._sizes
         for place in [i for i in known.ranked if i in self._kept and i in known.of]:
             for latest in {known.latest[group] for group in known.of[place]} - self._kept:

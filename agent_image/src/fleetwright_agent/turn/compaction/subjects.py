@@ -122,7 +122,7 @@ def subject_of(text: str) -> Subject:
         if word in _NEGATIVE or word.endswith("n't"):
             negative = True
         elif word in _BREAKS:
-            # A number that follows a noun, and of which something is said, names the thing.
+            # A number behind a noun and before a verb names the thing.
             if not broken and _has_digit(before) and len(tokens) > 1:
                 labels.add(before)
             broken = True

@@ -49,7 +49,7 @@ class Written:
     next: str = ""
     facts: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
-    """Proposals: what the user said to the letter counts, and nothing else."""
+    """Proposed rules. Code accepts those that a message of the user contains verbatim."""
 
     def __bool__(self) -> bool:
         return bool(self.goal or self.now or self.next or self.facts)
@@ -101,9 +101,9 @@ def compose(
     A sentence of the model about a subject is left out if the later statement on that subject has no room.
 
     Args:
-        written: What the model wrote.
+        written: The reply of the model.
         known: The ledger.
-        used: How often each word is said.
+        used: The number of uses of each word.
         characters: How long the summary may be.
         beside: Sentences that the prompt shows beside the summary, such as those of the pins.
     """

@@ -69,7 +69,7 @@ _INTRODUCES: Final = re.compile(
     rf"|\b{_SAYS}\s*$|^\W*(?:fyi|{_TASK}|see below|below|quote)\W*$",
     re.IGNORECASE,
 )
-"""A sentence that introduces a text of somebody else."""
+"""A sentence that introduces a text of another author."""
 _MAY_INTRODUCE: Final = re.compile(rf"\b{_DOCUMENT}\b", re.IGNORECASE)
 _MODAL: Final = re.compile(
     r"\b(?:never|always|must|don't|do not|avoid|make sure|ensure|may not|cannot|can't|stop|under no circumstances)\b",
@@ -100,7 +100,7 @@ def own_words(text: str) -> str:
 
 
 def is_reported(said: str) -> bool:
-    """Return whether the beginning of a sentence attributes the rest of it to somebody else."""
+    """Return whether the beginning of a sentence attributes the rest of it to another person."""
     return _REPORTED.search(said) is not None and not _CONDITION.search(said)
 
 
