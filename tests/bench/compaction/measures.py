@@ -10,7 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tests.bench.compaction import fixtures, records, summarisers
+from tests.bench.compaction import corrections as corpus
+from tests.bench.compaction import fixtures, records, summarisers, voices
 from tests.bench.compaction.provider import TABLES, Prices, Provider, changes, tokens
 from tests.bench.compaction.scripted import Script
 
@@ -96,6 +97,54 @@ async def ledger(open_system: Open, *, quick: bool = False, seed: int = SEED) ->
     return found
 
 
+async def corrections(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """The share of corrected statements of which the last prompt shows the old value and not the new one."""
+    found: Figures = {}
+    for name in ("extractive", "lossy"):
+        for passes in (1, 3):
+            conversation, pairs = corpus.corrected(seed, each=1 if quick else 2)
+            setting = Setting(messages=(conversation.messages - 20) // passes + 18)
+            script = Script(conversation, Provider(), _faithful(name, seed, summarisers.LIMIT))
+            async with open_system(script, setting) as system:
+                await system.play()
+                text = "\n".join(script.prompt)
+                at = f"{name} {passes}"
+                found[f"stale only {at}"] = sum(each.stale(text) for each in pairs) / len(pairs)
+                found[f"latest shown {at}"] = sum(each.corrected(text) for each in pairs) / len(pairs)
+                found[f"passes {at}"] = system.compactions()
+    return found
+
+
+async def rules(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """Return how prompts treat withdrawn rules, pasted text, floods of text, and rules in other languages."""
+    found: Figures = {}
+    script = Script(voices.withdrawn(seed), Provider(), summarisers.brief)
+    async with open_system(script, Setting(messages=60)) as system:
+        await system.play()
+        text = "\n".join(script.prompt)
+        stale = [rule in text and withdrawal not in text for rule, withdrawal in voices.WITHDRAWN]
+        found["withdrawn rules that stand"] = sum(stale) / len(stale)
+        newest = [withdrawal in text for _, withdrawal in voices.WITHDRAWN]
+        found["withdrawals shown"] = sum(newest) / len(newest)
+    conversation, demands = voices.pasted(seed)
+    script = Script(conversation, Provider(), lambda _: "Goal: go on.")
+    async with open_system(script, Setting(messages=60)) as system:
+        await system.play()
+        text = "\n".join(script.prompt)
+        found["pasted demands as the user's"] = sum(voices.stands_alone(each, text) for each in demands) / len(demands)
+    script = Script(voices.flooded(seed), Provider(window=8000), summarisers.brief)
+    async with open_system(script, Setting(tokens=5000, window=8000, summary_tokens=1000)) as system:
+        await system.play()
+        found["flood: prompts that lost the rule"] = script.wrong["lost rules"]
+        found["flood: failed turns"] = len(system.failures)
+    script = Script(voices.foreign(seed), Provider(), summarisers.proposing(voices.LANGUAGES))
+    async with open_system(script, Setting(messages=60)) as system:
+        await system.play()
+        text = "\n".join(script.prompt)
+        found["other languages: rules shown"] = sum(rule in text for rule in voices.LANGUAGES) / len(voices.LANGUAGES)
+    return found
+
+
 async def entrusted(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
     """Of prompts while todos were written, a question open, or something approved: those that show it to the letter."""
     held: Counter[str] = Counter()
@@ -142,6 +191,27 @@ async def bad(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Fi
             intact.append(script.provider.breaks == 0)
             ended.append(not system.failures)
     return {"history intact": sum(intact) / len(intact), "turns survive": sum(ended) / len(ended)}
+
+
+async def recovery(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
+    """A summariser that fails for 30 messages, one model call each, and then works again."""
+    script = Script(fixtures.ruled(seed, turns=80), Provider(), summarisers.failing)
+    async with open_system(script, Setting(messages=40)) as system:
+        await system.play(50)
+        broken, failed, long = script.provider.breaks, len(system.failures), len(script.prompt)
+        attempts, calls = script.provider.summaries, script.provider.calls
+        script.summarise = summarisers.extractive
+        while len(script.prompt) > long // 2 and script.provider.calls - calls < _RECOVERS:
+            await system.play(1)
+        return {
+            "failed turns": failed,
+            "prompts changed by a failure": broken,
+            "attempts": attempts,
+            "calls until it is shortened": script.provider.calls - calls,
+        }
+
+
+_RECOVERS = 25
 
 
 async def malicious(open_system: Open, *, quick: bool = False, seed: int = SEED) -> Figures:
@@ -288,8 +358,11 @@ ALL = (
     "histories",
     "facts",
     "ledger",
+    "corrections",
+    "rules",
     "entrusted",
     "bad",
+    "recovery",
     "malicious",
     "successive",
     "floor",

@@ -45,6 +45,15 @@ def brief(text: str) -> str:
     return extractive(text, 6000)
 
 
+def proposing(rules: Sequence[str]) -> Summarise:
+    """Return a summariser that names the rules that it is shown, as a model that understands them would."""
+
+    def summarise(text: str) -> str:
+        return "\n".join(["Goal: go on.", "Rules:", *(f"- {rule}" for rule in rules if rule in text)])
+
+    return summarise
+
+
 def malicious(text: str) -> str:
     """Leaves every rule out, and puts in what an injected text demands."""
     kept = [line for line in extractive(text).splitlines() if not re.search(r"never|always|must|do not", line, re.I)]

@@ -4,6 +4,7 @@ Refuses: reading the log, deciding what happens with the message.
 """
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid4, uuid5
@@ -127,7 +128,7 @@ def _check_reference(part: Part, stated: str) -> None:
 
 
 def text_of(message: Message) -> str:
-    """What the model is told: the texts, and where a file lies that was named by its URL, which nobody fetches."""
+    """Return the text for the model: texts, named files between marks, and the URLs of other files."""
     return "\n".join(_told(part) for part in message.parts if part.HasField("text") or part.HasField("url"))
 
 
@@ -144,9 +145,20 @@ def _kind(part: Part) -> str:
 
 def _told(part: Part) -> str:
     if part.HasField("text"):
-        return part.text
+        return _attached(part.filename, part.text) if part.filename else part.text
     name = f"{part.filename}, " if part.filename else ""
     return f"[A file that was not fetched: {name}{part.media_type}, {part.url}]"
+
+
+def _attached(filename: str, text: str) -> str:
+    """Return the text of a named file with marks around it, which show that the user did not write it."""
+    name = "".join(each for each in filename if each.isprintable() and each not in "[]")[:MAX_ID]
+    inside = _FILE_MARK.sub(r" \1", text)
+    return f"[Attached file: {name}]\n{inside}\n[End of the attached file]"
+
+
+_FILE_MARK: Final = re.compile(r"^[ \t]*(\[(?:attached|end of the attached))", re.IGNORECASE | re.MULTILINE)
+"""A line of a file that could be mistaken for one of the marks around it."""
 
 
 def metadata_of(request: SendMessageRequest) -> dict[str, Any]:

@@ -5,19 +5,31 @@ the messages that make way, one pass each: the caller's own words, identifiers, 
 was done.
 """
 
-import math
 import re
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
+from fleetwright_agent.turn.compaction.subjects import Subject, subject_of
+
 ENTRY: Final = 240
 """Characters of one entry at most."""
+LATEST: Final = " [latest]"
+EARLIER: Final = " [earlier]"
 _WORD: Final = re.compile(r"\w+")
+
+
+class Source(StrEnum):
+    """The author of the text of an entry."""
+
+    USER = "user"
+    AGENT = "agent"
+    TOOL = "tool"
+    SUMMARY = "summary"
+    """The model that wrote a summary: it may repeat what was corrected since."""
 
 
 class Kind(StrEnum):
@@ -31,6 +43,8 @@ class Kind(StrEnum):
     FILE = "files"
     ERROR = "errors"
     DONE = "done"
+    QUOTED = "quoted"
+    """In a message of the user, and not the user's own words."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +57,26 @@ class Entry:
     """What a newer entry replaces; the text itself where there is none."""
     read: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
     """Its words, where whoever found it has them."""
+    source: Source = field(default=Source.AGENT, compare=False)
+
+    mark: str = field(default="", compare=False)
+    """The mark that says whether this is the latest statement on its subject."""
+
+    def marked(self, mark: str) -> "Entry":
+        return self if mark == self.mark else replace(self, mark=mark)
 
     @cached_property
     def identity(self) -> tuple[Kind, str]:
-        return self.kind, (self.key or self.text).casefold()
+        return self.kind, self.key.casefold() if self.key else self.folded
+
+    @cached_property
+    def folded(self) -> str:
+        """The text without regard to case."""
+        return self.text.casefold()
+
+    @cached_property
+    def subject(self) -> Subject:
+        return subject_of(self.text)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -62,96 +92,12 @@ def merged(earlier: Sequence[Entry], newer: Sequence[Entry]) -> list[Entry]:
     return list(entries.values())
 
 
-_SHARES: Final = {
-    Kind.DECISION: 0.15,
-    Kind.IDENTIFIER: 0.35,
-    Kind.SAID: 0.2,
-    Kind.NOTED: 0.1,
-    Kind.FOUND: 0.05,
-    Kind.ERROR: 0.05,
-    Kind.DONE: 0.05,
-    Kind.FILE: 0.05,
-}
-"""Of the room: what people said comes before what a tool can be asked again. What a kind does not use, others do."""
-_MORE: Final = {Kind.ERROR: 0.15, Kind.DONE: 0.15}
-"""Of what is left then: nobody says again what failed or was done, and to do it twice is worse than small talk."""
-
-
 def words(text: str) -> tuple[str, ...]:
     return tuple(map(sys.intern, _WORD.findall(text.casefold())))
 
 
-class _Logarithms(dict[int, float]):
-    """Of how often words are used: there are few such numbers, and many words."""
-
-    def __missing__(self, times: int) -> float:
-        self[times] = logarithm = math.log(times + 1)
-        return logarithm
-
-
-def _weights(entries: Sequence[Entry], used: Counter[str]) -> list[float]:
-    """The mean rarity of each entry's words, from 0 to 1: what is said all the time says little."""
-    most, times, logarithm = math.log(used.total() + 2), used.__getitem__, _Logarithms().__getitem__
-    said = [entry.words for entry in entries]
-    return [1 - sum(map(logarithm, map(times, each))) / most / len(each) if each else 0.0 for each in said]
-
-
-@dataclass(frozen=True, slots=True)
-class Weighed:
-    """Entries, oldest first, and what bounding them asks of each: most of its work, and known before a summary is."""
-
-    entries: list[Entry]
-    weights: list[float]
-    ranked: list[int]
-    """Places of the entries, the weightiest first, and of those that weigh the same the newest."""
-    texts: frozenset[str]
-    """What they say, without regard to case."""
-
-
-def weighed(entries: Sequence[Entry], used: Counter[str]) -> Weighed:
-    """Args: `used` says how often each word is said."""
-    return joined(Weighed([], [], [], frozenset()), entries, used)
-
-
-def joined(known: Weighed, newer: Sequence[Entry], used: Counter[str]) -> Weighed:
-    """With entries that are not among them."""
-    entries, weights = [*known.entries, *newer], [*known.weights, *_weights(newer, used)]
-    places = range(len(entries) - 1, len(known.entries) - 1, -1)
-    by_weight = weights.__getitem__
-    # Two parts that are in their order each are put into one in one pass.
-    ranked = sorted([*sorted(places, key=by_weight, reverse=True), *known.ranked], key=by_weight, reverse=True)
-    return Weighed(entries, weights, ranked, known.texts | {entry.text.casefold() for entry in newer})
-
-
-def bounded(known: Weighed, limit: int) -> list[Entry]:
-    """The entries that fit into so many characters, the weightiest of each kind, in their order."""
-    sizes = [len(entry.text) + _PER_LINE for entry in known.entries]
-    if sum(sizes) <= limit:
-        return known.entries
-    kept: set[int] = set()
-    left = limit
-    of_kind: dict[Kind, list[int]] = {kind: [] for kind in _SHARES}
-    for i in known.ranked:
-        of_kind[known.entries[i].kind].append(i)
-    for share in (_SHARES, _MORE, dict.fromkeys(_SHARES, 1.0)):
-        for kind, part in share.items():
-            taken = _filled([i for i in of_kind[kind] if i not in kept], sizes, min(left, int(part * limit)))
-            kept |= taken
-            left -= sum(sizes[i] for i in taken)
-    return [known.entries[i] for i in sorted(kept)]
-
-
-def _filled(ranked: Sequence[int], sizes: Sequence[int], room: int) -> set[int]:
-    """The first of them that fit."""
-    taken: set[int] = set()
-    for index in ranked:
-        room -= sizes[index]
-        if room < 0:
-            break
-        taken.add(index)
-    return taken
-
-
+GROUPED: Final = frozenset((Kind.DECISION, Kind.IDENTIFIER, Kind.SAID, Kind.NOTED))
+"""Kinds of what people and the model say. A new result of a tool call replaces the earlier result of the same call."""
 _HEADINGS: Final = {
     Kind.DECISION: "Decisions",
     Kind.IDENTIFIER: "Names, numbers and identifiers, to the letter",
@@ -161,14 +107,12 @@ _HEADINGS: Final = {
     Kind.FILE: "Files",
     Kind.ERROR: "Errors",
     Kind.DONE: "Done, not to be done again",
+    Kind.QUOTED: "Quoted in messages of the user, not said by the user",
 }
 
 
 def line(entry: Entry) -> str:
-    return f"- {entry.text}\n"
-
-
-_PER_LINE: Final = len(line(Entry(Kind.SAID, "")))
+    return f"- {entry.text}{entry.mark}\n"
 
 
 def rendered(entries: Sequence[Entry]) -> str:

@@ -4,7 +4,7 @@ Refuses: a view that loses a pin, the request under way or the pairing of a call
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,17 +12,18 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, SystemMessage
 
-from fleetwright_agent.config.compaction import Compaction
+from fleetwright_agent.config.compaction import Compaction, PinKind
 from fleetwright_agent.config.model import Model
 from fleetwright_agent.turn.compaction import pins
 from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
-from fleetwright_agent.turn.compaction.ledger import Weighed, merged, weighed
+from fleetwright_agent.turn.compaction.ledger import merged
 from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 from fleetwright_agent.turn.compaction.pairs import active_request
 from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import FORCED_OVER, Batch, Shape, oversized
 from fleetwright_agent.turn.compaction.reading import Reading
+from fleetwright_agent.turn.compaction.selection import Weighed, weighed
 from fleetwright_agent.turn.compaction.summariser import Ask, Material, Summariser, SummaryFailed
 from fleetwright_agent.turn.compaction.summary import Composed, compose
 from fleetwright_agent.turn.compaction.validate import wrong
@@ -95,8 +96,8 @@ class Maker:
 
         Args:
             prompt: The prompt as it is.
-            leaving: Tokens of the messages that would make way.
-            warm: Whether the provider still caches the prompt.
+            leaving: The tokens of the messages that the summary would replace.
+            warm: True if the provider still caches the prompt.
         """
         earlier = estimate_text(prompt.view.summary) if prompt.view else 0
         summary = min(self._policy.summary.max_tokens, earlier + leaving // _EXPECTED_RATIO)
@@ -153,7 +154,9 @@ class Maker:
             method, written = await self._summariser.write(material, ask)
         finally:
             gathered = await gathering
-        summary = partial(compose, written, gathered.known, used=reading.words)
+        gathered = await asyncio.to_thread(self._with_proposed, prompt, until, written.rules, gathered)
+        shown = [each for pin in gathered.pinned.rules for each in pins.statements(pin)]
+        summary = partial(compose, written, gathered.known, used=reading.words, beside=shown)
         made = await asyncio.to_thread(self._made, prompt, material, until, method, summary, gathered)
         reading.forget(prompt.stored[prompt.cut : until])
         return made
@@ -168,7 +171,7 @@ class Maker:
         _ = prompt.estimated
         return _Gathered(
             held=held,
-            pinned=pins.pinned(held, self._policy.pin, self._read_skill),
+            pinned=self._pinned(held),
             known=weighed(merged(old.ledger, reading.found(leaving)), reading.words),
             characters=_CHARACTERS * min(self._policy.summary.max_tokens, fair),
         )
@@ -184,7 +187,9 @@ class Maker:
     ) -> Made:
         """Raises: SummaryFailed."""
         refused = material.refused
-        view = self._view(prompt, until, summary(characters=gathered.characters), gathered)
+        composed = summary(characters=gathered.characters)
+        gathered = self._with_later(gathered, composed.later)
+        view = self._view(prompt, until, composed, gathered)
         view = view if refused is None else self._fitting(prompt, view, until, refused)
         missing = gathered.pinned.missing
         made = self._checked(prompt, view, method, missing, min_gain=None if refused is None else 0.0)
@@ -207,9 +212,29 @@ class Maker:
         )
         return replace(made, payback=payback, cheapest=cheapest)
 
+    def _pinned(self, held: Sequence[pins.Pin]) -> pins.Pinned:
+        return pins.pinned(held, self._policy.pin, self._read_skill, window=self._window)
+
+    def _with_proposed(self, prompt: Prompt, until: int, rules: Sequence[str], gathered: _Gathered) -> _Gathered:
+        """Return what was gathered with the rules that the summariser proposes, if users said them."""
+        found = pins.proposed(rules, prompt.stored[prompt.cut : until])
+        if not found or PinKind.POLICY not in self._policy.pin.kinds:
+            return gathered
+        known = {pin.text for pin in gathered.held}
+        new = [pin for pin in found if not any(pin.text in text for text in known)]
+        held = pins.merged(gathered.held, new, self._policy.pin.kinds)
+        return replace(gathered, held=held, pinned=self._pinned(held))
+
+    def _with_later(self, gathered: _Gathered, later: Mapping[str, str]) -> _Gathered:
+        """Return what was gathered; a rule whose later statement is not in the summary is shown with that statement."""
+        held = [pins.with_later(pin, later) for pin in gathered.held]
+        if all(pin.later == old.later for pin, old in zip(held, gathered.held, strict=True)):
+            return gathered
+        return replace(gathered, held=held, pinned=self._pinned(held))
+
     def repinned(self, view: View) -> tuple[View, int]:
         """The view with its pins as their sources are now, and how many are missing."""
-        found = pins.pinned(view.pins, self._policy.pin, self._read_skill)
+        found = self._pinned(view.pins)
         if found.digest == view.digest:
             return view, 0
         return replace(view, pinned=found.text, digest=found.digest), found.missing

@@ -7,13 +7,15 @@ import json
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.turn.compaction.ledger import ENTRY, Entry, Kind, words
+from fleetwright_agent.turn.compaction.ledger import ENTRY, GROUPED, Entry, Kind, Source, words
+from fleetwright_agent.turn.compaction.subjects import antecedent, corrects
+from fleetwright_agent.turn.compaction.voice import Voice, lines
 
 _MOST_WORDS: Final = 1500
 _SHORT_RESULT: Final = 800
@@ -74,9 +76,11 @@ def page_of(message: AnyMessage) -> Page:
         return Page(used)
     spoken = frozenset(word for each in said for word in _IDENTIFIER.findall(each.text) if len(word) > 2)
     otherwise = Kind.SAID if isinstance(message, HumanMessage) else Kind.NOTED
+    source = Source.USER if isinstance(message, HumanMessage) else Source.AGENT
+    quoted = _quoted(text) if source is Source.USER else ()
     calls = message.tool_calls if isinstance(message, AIMessage) else ()
     made = {call["id"] or "": _made(call["name"], call["args"]) for call in calls}
-    return Page(used, tuple(map(_known, _of_text(said, otherwise))), spoken, made)
+    return Page(used, tuple(map(_known, _of_text(said, otherwise, source, quoted))), spoken, made)
 
 
 class Said(NamedTuple):
@@ -92,13 +96,15 @@ def _result(said: Sequence[Said], used: tuple[str, ...], *, whole: bool) -> Page
     for index, (_, found) in enumerate([] if whole else told):
         for name in found:
             names[name] = (*names.get(name, ()), index)
-    entries = tuple(_known(Entry(Kind.FOUND, each.text, read=each.words)) for each, _ in told)
+    entries = tuple(_known(Entry(Kind.FOUND, each.text, read=each.words, source=Source.TOOL)) for each, _ in told)
     return Page(used, entries, first=said[0] if said else None, whole=whole, names=names)
 
 
 def _known(entry: Entry) -> Entry:
-    """With what a compaction asks of it: whoever reads has the time, and whoever waits for a summary has not."""
-    _ = entry.identity
+    """Return the entry with what a compaction asks of it, so that a compaction need not compute it."""
+    _ = entry.identity, entry.folded
+    if entry.kind in GROUPED:
+        _ = entry.subject
     return entry
 
 
@@ -107,27 +113,65 @@ def found(messages: Sequence[AnyMessage], pages: Sequence[Page]) -> list[Entry]:
     made = {identity: call for page in pages for identity, call in page.made.items()}
     spoken: frozenset[str] = frozenset().union(*(page.spoken for page in pages))
     entries: list[Entry] = []
+    before: list[str] = []
     for message, page in zip(messages, pages, strict=True):
         if isinstance(message, ToolMessage):
             entries += _of_result(message, page, made.get(message.tool_call_id), spoken)
         else:
-            entries += page.entries
+            entries += _with_antecedents(page.entries, before)
+        before += [entry.text for entry in page.entries if entry.kind in _STATEMENTS]
     return entries
 
 
-def _of_text(said: Sequence[Said], otherwise: Kind) -> list[Entry]:
+_STATEMENTS: Final = frozenset((Kind.DECISION, Kind.IDENTIFIER, Kind.SAID))
+
+
+def _with_antecedents(entries: Sequence[Entry], before: Sequence[str]) -> list[Entry]:
+    """Return the entries; a correction that names no subject has the statement that it corrects added."""
+    told: list[Entry] = []
+    said = list(before[-_BEFORE:])
+    for entry in entries:
+        about = antecedent(entry.text, said) if entry.source is Source.USER and entry.kind in _STATEMENTS else None
+        told.append(
+            entry if about is None else replace(entry, text=f'{entry.text} (about: "{_short(about)}")', read=None)
+        )
+        said.append(entry.text)
+    return told
+
+
+_BEFORE: Final = 8
+
+
+def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: Sequence[str]) -> list[Entry]:
     entries: list[Entry] = []
     for sentence, read in said:
         entries += [_file(path) for path in _PATH.findall(sentence)]
-        if sentence.endswith("?"):
+        marked = corrects(sentence)
+        if sentence.endswith("?") and not marked:
             continue
-        if _DECISION.search(sentence):
-            entries.append(Entry(Kind.DECISION, sentence, read=read))
+        if any(each in sentence or sentence in each for each in quoted):
+            kind = Kind.QUOTED
+        elif _DECISION.search(sentence):
+            kind = Kind.DECISION
         elif _IDENTIFIER.search(sentence) or _NAME.search(sentence):
-            entries.append(Entry(Kind.IDENTIFIER, sentence, read=read))
-        elif len(sentence.split()) > 2:
-            entries.append(Entry(otherwise, sentence, read=read))
-    return entries[:_MOST_OF_MESSAGE]
+            kind = Kind.IDENTIFIER
+        elif marked or len(sentence.split()) > 2:
+            kind = otherwise
+        else:
+            continue
+        entries.append(Entry(kind, sentence, read=read, source=source))
+    # A correction counts wherever it stands: what it corrects may have been kept from another message.
+    late = [entry for entry in entries[_MOST_OF_MESSAGE:] if corrects(entry.text)]
+    return [*entries[:_MOST_OF_MESSAGE], *late[:_MOST_OF_MESSAGE]]
+
+
+def _quoted(text: str) -> list[str]:
+    """Return the lines of a message of a user that the user quotes."""
+    return [line.text for line in lines(text) if line.voice is Voice.QUOTED and len(line.text) >= _QUOTATION]
+
+
+_QUOTATION: Final = 12
+"""The least length of a quoted line. Shorter lines are parts of many sentences."""
 
 
 def _of_result(message: ToolMessage, page: Page, call: Made | None, spoken: frozenset[str]) -> list[Entry]:

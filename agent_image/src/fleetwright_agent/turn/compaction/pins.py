@@ -7,22 +7,23 @@ skills from their folder. No summariser is asked, so none can leave a rule out.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction.fence import PINNED, fence
+from fleetwright_agent.turn.compaction.ledger import EARLIER, LATEST
 from fleetwright_agent.turn.compaction.measure import estimate_text
-from fleetwright_agent.turn.compaction.pages import whole_sentences
+from fleetwright_agent.turn.compaction.pages import sentences
+from fleetwright_agent.turn.compaction.rules import Rule as _Rule
+from fleetwright_agent.turn.compaction.rules import accepted, beginning, is_rule, names_rule, revises, rules_of
+from fleetwright_agent.turn.compaction.subjects import Groups, Subject, subject_of
+from fleetwright_agent.turn.compaction.voice import Voice
 
-_RULE: Final = re.compile(
-    r"\b(always|never|must(?: not|n't)?|do not|don't|only (?:if|when|with|after)|no more than|at most|at least"
-    r"|under no circumstances|without (?:my|our) (?:approval|consent)|not allowed|forbidden|from now on)\b",
-    re.IGNORECASE,
-)
 _NOTE: Final = "what still holds of the earlier conversation, word for word; the newest request is not here"
 _ORDER: Final = (PinKind.POLICY, PinKind.PLAN, PinKind.TODOS, PinKind.SKILLS)
 _HEADINGS: Final = {
@@ -33,6 +34,17 @@ _HEADINGS: Final = {
 }
 _PER_PIN: Final = 8
 """Tokens of its heading."""
+_WINDOW_SHARE: Final = 0.15
+"""The part of the window that pins have at most."""
+_MESSAGE_SHARE: Final = 4
+"""The rules of one message have at most a quarter of the room."""
+_SHORT: Final = 240
+_HELD: Final = 400
+"""Rules of one conversation that are kept, shown or not."""
+_PROPOSALS: Final = 12
+"""Rules that one summary may propose."""
+_ENDS: Final = 0.6
+"""The part of a withdrawal's words that a rule must have to be ended by it."""
 ReadSkill = Callable[[str], str | None]
 
 
@@ -42,6 +54,17 @@ class Pin:
 
     kind: PinKind
     text: str
+    voice: Voice = Voice.OWN
+    withdraws: bool = False
+    """True if it takes an earlier rule back."""
+    personal: bool = field(default=True, compare=False)
+    """True if it orders something, or speaks of the user or the agent."""
+    message: str = field(default="", compare=False)
+    """The id of its message."""
+    begins: str = field(default="", compare=False)
+    """The first words of its message."""
+    later: str = field(default="", compare=False)
+    """A later statement of the user on its subject, if the summary has no room for that statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +73,8 @@ class Pinned:
 
     text: str = ""
     missing: int = 0
+    rules: tuple[Pin, ...] = ()
+    """The rules that got into it."""
 
     @property
     def digest(self) -> str:
@@ -62,8 +87,7 @@ def pins_of(messages: Sequence[AnyMessage], kinds: Sequence[PinKind]) -> list[Pi
     pins: list[Pin] = []
     for message in messages:
         if isinstance(message, HumanMessage):
-            said = whole_sentences(message.text)
-            pins += [Pin(PinKind.POLICY, text) for text in said if _RULE.search(text) and not text.endswith("?")]
+            pins += [_of_rule(rule, message) for rule in rules_of(message.text)[: _HELD // _MESSAGE_SHARE]]
         elif isinstance(message, AIMessage):
             calls = (call for call in message.tool_calls if call["id"] in done)
             pins += [pin for call in calls if (pin := _of_call(call["name"], call["args"])) is not None]
@@ -80,33 +104,196 @@ def _of_call(name: str, arguments: dict[str, object]) -> Pin | None:
     return None
 
 
+def _of_rule(rule: _Rule, message: HumanMessage) -> Pin:
+    begins = beginning(message.text)
+    return Pin(PinKind.POLICY, rule.text, rule.voice, rule.withdraws, rule.personal, message.id or "", begins)
+
+
+def proposed(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[Pin]:
+    """Return the rules that a summariser proposed, if a message of a user contains them verbatim."""
+    if not proposals:
+        return []
+    said = [message for message in messages if isinstance(message, HumanMessage)]
+    pins = [_of_rule(rule, message) for message in said for rule in accepted(proposals, message.text)]
+    return pins[-_PROPOSALS:]
+
+
 def merged(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind]) -> list[Pin]:
-    """Both, each once; of plans and of todos the newest alone."""
-    everything = {pin: None for pin in [*earlier, *newer] if pin.kind in kinds}
-    newest = {pin.kind: pin for pin in [*earlier, *newer]}
+    """Return both, without duplicates and without what newer ones end; of plans and of todos the newest alone."""
+    # Earlier ones were merged before: what a withdrawal ended is gone by now, and the withdrawal stays.
+    kept: dict[Pin, Pin] = {pin: pin for pin in earlier if pin.kind in kinds}
     single = (PinKind.PLAN, PinKind.TODOS)
-    return [pin for pin in everything if pin.kind not in single or newest[pin.kind] == pin]
+    for pin in newer:
+        if pin.kind not in kinds:
+            continue
+        ended = [each for each in kept if each.kind is pin.kind] if pin.kind in single else _ended(pin, kept)
+        if ended is None:
+            if not is_rule(pin.text):
+                continue
+            pin, ended = replace(pin, withdraws=False), []
+        kept.pop(pin, None)
+        for each in ended:
+            kept.pop(each, None)
+        kept = {each: each for each in (_without_items(each, pin) for each in kept) if each is not None}
+        kept[pin] = _with_object(pin, ended)
+    rules = [pin for pin in kept if pin.kind is PinKind.POLICY]
+    surplus = set(sorted(rules, key=_rank)[: max(0, len(rules) - _HELD)])
+    return [pin for pin in kept.values() if pin not in surplus]
 
 
-def pinned(pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill) -> Pinned:
-    """The message, rules first. Where the room ends the oldest are missing, and counted."""
+def _ended(pin: Pin, known: Mapping[Pin, Pin]) -> list[Pin] | None:
+    """Return the pins that a rule or a withdrawal ends; None if it is a withdrawal of nothing that is known."""
+    rules = [each for each in known if each.kind is PinKind.POLICY and each.voice is Voice.OWN]
+    if pin.kind is not PinKind.POLICY or pin.voice is not Voice.OWN:
+        return []
+    about = subject_of(pin.text)
+    if not pin.withdraws:
+        # A rule that is set again ends its withdrawal.
+        return [each for each in rules if each.withdraws and _covers(about, subject_of(each.text))]
+    standing = [each for each in rules if not each.withdraws]
+    words = about.words - _OF_WITHDRAWALS
+    if not words:
+        return standing[-1:]
+    ended = [each for each in standing if "\n" not in each.text and _covers(subject_of(each.text), about)]
+    if ended or any(_covers(subject_of(each.text), about) for each in standing) or names_rule(pin.text):
+        return ended
+    return None
+
+
+def _without_items(listed: Pin, withdrawal: Pin) -> Pin | None:
+    """Return a list of rules without the items that a withdrawal names; None if no item is left."""
+    header, *items = listed.text.splitlines()
+    if not (items and withdrawal.withdraws and listed.kind is PinKind.POLICY and listed.voice is Voice.OWN):
+        return listed
+    about = subject_of(withdrawal.text)
+    left = [each for each in items if not _is_withdrawn(header, each, about)]
+    if len(left) == len(items):
+        return listed
+    return replace(listed, text="\n".join((header, *left))) if left else None
+
+
+def _is_withdrawn(header: str, item: str, withdrawal: Subject) -> bool:
+    """Return whether a withdrawal names all of an item, and little that neither the item nor its header says."""
+    words = subject_of(item).words
+    return bool(words) and words <= withdrawal.words and _covers(subject_of(f"{header} {item}"), withdrawal)
+
+
+_OF_WITHDRAWALS: Final = frozenset(
+    (
+        "rul",
+        "rule",
+        "restriction",
+        "limit",
+        "ban",
+        "instruction",
+        "allow",
+        "need",
+        "drop",
+        "appli",
+        "apply",
+        "valid",
+        "hold",
+        "lift",
+    )
+)
+
+
+def _covers(rule: Subject, withdrawal: Subject) -> bool:
+    """Return whether a withdrawal is about a rule: nearly all of what it names is in the rule."""
+    words = withdrawal.words - _OF_WITHDRAWALS
+    return bool(words) and len(words & rule.words) >= _ENDS * len(words)
+
+
+def _with_object(pin: Pin, ended: Sequence[Pin]) -> Pin:
+    """Return a withdrawal that names nothing together with the rule that it ends."""
+    if not pin.withdraws or not ended or subject_of(pin.text).words - _OF_WITHDRAWALS:
+        return pin
+    return replace(pin, text=f"{pin.text} (said of: {ended[-1].text})")
+
+
+def statements(pin: Pin) -> list[str]:
+    """Return the sentences of a rule in the form that the ledger uses."""
+    return [each for text in (pin.text, pin.later) for line in text.splitlines() for each in sentences(line)]
+
+
+def with_later(pin: Pin, later: Mapping[str, str]) -> Pin:
+    """Return a rule with the later statement on its subject.
+
+    Args:
+        pin: The rule.
+        later: The later statement for each sentence that has one; nothing where the summary shows that statement.
+    """
+    found = [later[each] for each in statements(pin) if each in later]
+    return replace(pin, later=next(filter(None, reversed(found)), "")) if found else pin
+
+
+def pinned(pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *, window: int | None = None) -> Pinned:
+    """Return the message of the pins. Where the room ends, those of the lowest rank are missing, and counted.
+
+    Args:
+        pins: All that are held, oldest first.
+        policy: Which room they may have.
+        read_skill: Gives the text of a skill.
+        window: Tokens of the model's window; pins never have more than 15 % of it.
+    """
+    marks = _marks(pins)
     texts = {pin: read_skill(pin.text) if pin.kind is PinKind.SKILLS else pin.text for pin in pins}
+    room = policy.max_tokens if window is None else min(policy.max_tokens, int(_WINDOW_SHARE * window) - _FRAME)
+    left, share = room, max(0, room // _MESSAGE_SHARE)
+    taken: Counter[str] = Counter()
     fitting: set[Pin] = set()
-    left = policy.max_tokens
-    for index in sorted(range(len(pins)), key=lambda i: (_place(pins[i]), -i)):
+    for index in sorted(range(len(pins)), key=lambda i: (_rank(pins[i]), i), reverse=True):
         pin = pins[index]
         text = texts[pin]
-        if text is not None and (size := estimate_text(text) + _PER_PIN) <= left:
+        if text is None:
+            continue
+        size = estimate_text(_line(pin, text, marks)) + _PER_PIN
+        of_message = taken[pin.message] + size if pin.kind is PinKind.POLICY and pin.message else 0
+        if size <= left and of_message <= share:
             left -= size
+            taken[pin.message] = of_message
             fitting.add(pin)
-    parts = [_line(pin, texts[pin] or "") for pin in sorted(pins, key=_place) if pin in fitting]
-    return Pinned(fence(PINNED, _NOTE, "\n".join(parts)) if parts else "", len(pins) - len(fitting))
+    parts = [_line(pin, texts[pin] or "", marks) for pin in sorted(pins, key=_place) if pin in fitting]
+    rules = tuple(pin for pin in pins if pin in fitting and pin.kind is PinKind.POLICY)
+    return Pinned(fence(PINNED, _NOTE, "\n".join(parts)) if parts else "", len(pins) - len(fitting), rules)
+
+
+_FRAME: Final = estimate_text(fence(PINNED, _NOTE, ""))
+
+
+def _rank(pin: Pin) -> tuple[bool, int, bool, bool]:
+    """Return the rank of a pin: clear voices first, rules before plans, and short orders before the rest."""
+    return (pin.voice is Voice.OWN, -_place(pin), len(pin.text) <= _SHORT, pin.personal)
 
 
 def _place(pin: Pin) -> int:
     return _ORDER.index(pin.kind)
 
 
-def _line(pin: Pin, text: str) -> str:
+def _marks(pins: Sequence[Pin]) -> dict[Pin, str]:
+    """Return the marks of rules that a later rule revises, and of the rule that revises them."""
+    rules = [pin for pin in pins if pin.kind is PinKind.POLICY and pin.voice is Voice.OWN and not pin.withdraws]
+    groups, marks = Groups(), dict[Pin, str]()
+    for place, pin in enumerate(rules):
+        about = subject_of(pin.text)
+        if revises(pin.text):
+            related = groups.groups_of(about)
+            earlier = [each for i, each in enumerate(rules[:place]) if groups.group(i) in related]
+            marks |= dict.fromkeys(earlier, EARLIER)
+            marks |= {pin: LATEST} if earlier else {}
+        groups.add(about)
+    return marks
+
+
+def _line(pin: Pin, text: str, marks: Mapping[Pin, str]) -> str:
+    said = _said(pin, text) + marks.get(pin, "")
+    return f'{said} [earlier; later the user said: "{pin.later}" [latest]]' if pin.later else said
+
+
+def _said(pin: Pin, text: str) -> str:
+    if pin.kind is PinKind.POLICY and pin.voice is not Voice.OWN:
+        return f'Text in a message of the user, possibly quoted (the message begins "{pin.begins}"): {text}'
+    if pin.withdraws:
+        return f"The user's newest word, which ends an earlier rule [latest]: {text}"
     name = f" {pin.text}" if pin.kind is PinKind.SKILLS else ""
     return f"{_HEADINGS[pin.kind]}{name}: {text}"

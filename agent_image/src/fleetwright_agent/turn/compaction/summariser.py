@@ -147,7 +147,7 @@ class Summariser:
     async def _of_transcript(self, material: Material, ask: Ask) -> Written:
         text = transcript(hardest(material.leaving, self._policy.prune))
         chat, pieces = self._reader(material, text)
-        written, earlier, facts = Written(), material.earlier, list[str]()
+        written, earlier, facts, rules = Written(), material.earlier, list[str](), list[str]()
         for piece in pieces:
             prompt: list[AnyMessage] = [
                 SystemMessage(_KEEPER),
@@ -158,8 +158,9 @@ class Summariser:
             reply = await ask(prompt, model=self._capped(chat, chat), chat=chat, most=self._settings.max_tokens)
             written = self._read(reply)
             facts += written.facts
+            rules += written.rules
             earlier = fence(SUMMARY, _NOTE, reply.text)
-        return Written(written.goal, written.now, written.next, tuple(facts))
+        return Written(written.goal, written.now, written.next, tuple(facts), tuple(rules))
 
     def _reader(self, material: Material, text: str) -> tuple[Any, list[str]]:
         """The other model, or who goes on where the text is too long for it; and the pieces that it reads."""

@@ -12,10 +12,11 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from fleetwright_agent.config.compaction import PinKind
-from fleetwright_agent.turn.compaction.ledger import Entry, Kind
+from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source
 from fleetwright_agent.turn.compaction.pairs import repaired
 from fleetwright_agent.turn.compaction.pins import Pin
 from fleetwright_agent.turn.compaction.pruning import Shape, shortened
+from fleetwright_agent.turn.compaction.voice import Voice
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,8 @@ def dumped(view: View) -> dict[str, Any]:
         "request": view.request,
         "behind": view.behind,
         "summary": view.summary,
-        "ledger": [[entry.kind, entry.text, entry.key] for entry in view.ledger],
-        "pins": [[pin.kind, pin.text] for pin in view.pins],
+        "ledger": [[entry.kind, entry.text, entry.key, entry.source] for entry in view.ledger],
+        "pins": [_dumped_pin(pin) for pin in view.pins],
         "pinned": view.pinned,
         "digest": view.digest,
         "pruned": {name: list(shape) for name, shape in view.pruned.items()},
@@ -78,12 +79,27 @@ def loaded(body: Mapping[str, Any]) -> View:
         request=body["request"],
         behind=body["behind"],
         summary=body["summary"],
-        ledger=tuple(Entry(Kind(kind), text, key) for kind, text, key in body["ledger"]),
-        pins=tuple(Pin(PinKind(kind), text) for kind, text in body["pins"]),
+        ledger=tuple(_loaded_entry(*fields) for fields in body["ledger"]),
+        pins=tuple(map(_loaded_pin, body["pins"])),
         pinned=body["pinned"],
         digest=body["digest"],
         pruned={name: (head, end) for name, (head, end) in body["pruned"].items()},
     )
+
+
+def _loaded_entry(kind: str, text: str, key: str, source: str = Source.AGENT) -> Entry:
+    """Return an entry as it was stored; earlier versions did not store its source."""
+    return Entry(Kind(kind), text, key, source=Source(source))
+
+
+def _dumped_pin(pin: Pin) -> list[Any]:
+    return [pin.kind, pin.text, pin.voice, pin.withdraws, pin.personal, pin.message, pin.begins, pin.later]
+
+
+def _loaded_pin(fields: Sequence[Any]) -> Pin:
+    """Return a pin as it was stored; earlier versions stored its kind and its text alone."""
+    kind, text, *rest = fields
+    return Pin(PinKind(kind), text, Voice(rest[0]), *rest[1:]) if rest else Pin(PinKind(kind), text)
 
 
 def position(messages: Sequence[AnyMessage], identity: str) -> int:

@@ -1,0 +1,247 @@
+"""Selects the entries of the ledger that fit into a summary.
+
+Each kind of entry has a share of the room. Within a kind, entries of rare words come first. Wherever a statement is
+selected, the latest statement on its subject is selected too. This module is pure.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from fleetwright_agent.turn.compaction.ledger import EARLIER, GROUPED, LATEST, Entry, Kind, Source, line
+from fleetwright_agent.turn.compaction.subjects import Groups, subject_of
+
+_SHARES: Final = {
+    Kind.DECISION: 0.15,
+    Kind.IDENTIFIER: 0.35,
+    Kind.SAID: 0.2,
+    Kind.NOTED: 0.1,
+    Kind.FOUND: 0.05,
+    Kind.ERROR: 0.05,
+    Kind.DONE: 0.05,
+    Kind.FILE: 0.05,
+    Kind.QUOTED: 0.05,
+}
+"""The share of the room that each kind has at first. The lines of a summary have their room among what is noted."""
+_MORE: Final = {Kind.ERROR: 0.15, Kind.DONE: 0.15}
+"""The share of errors and finished calls in the room that is left then. To do a thing twice is a costly mistake."""
+_LAST: Final = dict.fromkeys(_SHARES, 1.0)
+_RAISED: Final = 0.2
+"""How much more a correction weighs than what it corrects."""
+_AUTHORITY: Final = {Source.USER: 2, Source.AGENT: 1, Source.TOOL: 1, Source.SUMMARY: 0}
+_MARK: Final = len(EARLIER)
+_PER_LINE: Final = len(line(Entry(Kind.SAID, "")))
+
+
+class _Logarithms(dict[int, float]):
+    """A cache of logarithms: few words are used equally often, but there are many words."""
+
+    def __missing__(self, times: int) -> float:
+        self[times] = logarithm = math.log(times + 1)
+        return logarithm
+
+
+def _weights(entries: Sequence[Entry], used: Counter[str]) -> list[float]:
+    """Return the mean rarity of each entry's words, from 0 to 1."""
+    most, times, logarithm = math.log(used.total() + 2), used.__getitem__, _Logarithms().__getitem__
+    said = [entry.words for entry in entries]
+    return [1 - sum(map(logarithm, map(times, each))) / most / len(each) if each else 0.0 for each in said]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Entries, oldest first, with all that a selection needs and that is known before a summary is."""
+
+    entries: list[Entry]
+    weights: list[float]
+    ranked: list[int]
+    """Places of the entries, the weightiest first, and of those that weigh the same the newest."""
+    texts: dict[str, int]
+    """The place of each text, without regard to case; of several equal ones the last."""
+    groups: Groups
+    """The statements among the entries, by their subjects."""
+    members: dict[int, list[int]]
+    """The places of the statements of each group, oldest first."""
+    of: dict[int, frozenset[int]]
+    """The groups of a place that have an earlier and a latest statement."""
+    latest: dict[int, int]
+    """The place of the latest statement of each of those groups."""
+    repeated: frozenset[int] = frozenset()
+    """The places of entries that the summary repeats verbatim. They may take the room of its lines."""
+
+    def is_latest(self, place: int) -> bool:
+        """Return whether an entry is the latest statement of each of its groups; so is one without a group."""
+        return all(self.latest[group] == place for group in self.of.get(place, ()))
+
+
+def weighed(entries: Sequence[Entry], used: Counter[str]) -> Weighed:
+    """Weigh and group the entries.
+
+    Args:
+        entries: The ledger, oldest first.
+        used: The number of uses of each word.
+    """
+    groups = Groups()
+    statements = [(place, groups.add(entry.subject)) for place, entry in enumerate(entries) if entry.kind in GROUPED]
+    members: dict[int, list[int]] = {}
+    for place, statement in statements:
+        members.setdefault(groups.group(statement), []).append(place)
+    shared = {group: places for group, places in members.items() if len({entries[i].folded for i in places}) > 1}
+    weights = _weights(entries, used)
+    for places in shared.values():
+        _order(entries, weights, places)
+    latest = {group: _latest(entries, places) for group, places in shared.items()}
+    of = {place: frozenset((group,)) for group, places in shared.items() for place in places}
+    texts = {entry.folded: place for place, entry in enumerate(entries)}
+    return Weighed(list(entries), weights, _ranked(weights), texts, groups, members, of, latest)
+
+
+def _ranked(weights: Sequence[float]) -> list[int]:
+    return sorted(range(len(weights) - 1, -1, -1), key=weights.__getitem__, reverse=True)
+
+
+def _latest(entries: Sequence[Entry], places: Sequence[int]) -> int:
+    """Return the place of the newest statement; what the user said counts before what others said of it."""
+    return max(places, key=lambda i: (_AUTHORITY[entries[i].source], i))
+
+
+def _order(entries: Sequence[Entry], weights: list[float], places: Sequence[int]) -> None:
+    """Let the latest statement of a group weigh most, and each earlier one no more than the next."""
+    newest_first = sorted(places, key=lambda i: (_AUTHORITY[entries[i].source], i), reverse=True)
+    corrects = any(entries[i].subject.marked for i in places)
+    weights[newest_first[0]] = max(weights[i] for i in places) + (_RAISED if corrects else 0.0)
+    for newer, older in pairwise(newest_first):
+        weights[older] = min(weights[older], weights[newer])
+
+
+def joined(known: Weighed, notes: Sequence[Entry], used: Counter[str]) -> Weighed:
+    """Return the entries with the lines of a summary, each in the groups of what it repeats.
+
+    A line with the text of an entry adds no entry. That entry may take the room of the line. No line is the
+    latest word on a subject, because the summary may have been written from what was corrected since.
+    """
+    repeated = frozenset(known.texts[note.folded] for note in notes if note.folded in known.texts)
+    new = [note for note in notes if note.folded not in known.texts]
+    entries, weights = [*known.entries, *new], [*known.weights, *_weights(new, used)]
+    of, latest = dict(known.of), dict(known.latest)
+    for place, note in enumerate(new, len(known.entries)):
+        groups = frozenset(known.groups.groups_of(note.subject))
+        if not groups:
+            continue
+        of[place] = groups
+        for group in groups - latest.keys():
+            members = known.members[group]
+            latest[group] = _latest(entries, members)
+            of |= dict.fromkeys(members, frozenset((group,)))
+    by_weight = weights.__getitem__
+    added = sorted(range(len(entries) - 1, len(known.entries) - 1, -1), key=by_weight, reverse=True)
+    # Both parts are sorted already, so that sorting them together takes one pass.
+    ranked = sorted([*added, *known.ranked], key=by_weight, reverse=True)
+    return Weighed(entries, weights, ranked, known.texts, known.groups, known.members, of, latest, repeated)
+
+
+def required(known: Weighed, shown: Iterable[str]) -> dict[int, list[str]]:
+    """Return the latest statements on the subjects of texts that are shown beside the ledger, with those texts."""
+    places: dict[int, list[str]] = {}
+    texts = list(shown)
+    said = "\n".join(texts).casefold()
+    for text in texts:
+        for group in known.groups.groups_of(subject_of(text)):
+            place = known.latest.get(group, known.members[group][-1])
+            if known.entries[place].folded not in said:
+                places.setdefault(place, []).append(text)
+    return places
+
+
+def bounded(known: Weighed, limit: int, needed: Collection[int] = ()) -> list[Entry]:
+    """Return the entries that fit into so many characters, the weightiest of each kind, in their order.
+
+    Wherever a statement is among them, the latest one on its subject is among them too.
+
+    Args:
+        known: All that there is.
+        limit: Characters, headings aside.
+        needed: Places of entries that come first.
+    """
+    sizes = [len(entry.text) + _PER_LINE for entry in known.entries]
+    for place in {*known.of, *needed}:
+        sizes[place] += _MARK
+    if sum(sizes) <= limit:
+        return _marked(known, range(len(sizes)), needed)
+    filling = _Filling(known, sizes, limit)
+    filling.take(needed)
+    for shares in (_SHARES, _MORE, _LAST):
+        filling.share(shares, limit)
+    return _marked(known, filling.with_latest(), needed)
+
+
+class _Filling:
+    """The room of one summary while entries are put into it."""
+
+    def __init__(self, known: Weighed, sizes: Sequence[int], limit: int) -> None:
+        self._known = known
+        self._sizes = sizes
+        self._left = limit
+        self._kept: set[int] = set()
+        self._shown: set[str] = set()
+        self._of_kind: dict[Kind, list[int]] = {kind: [] for kind in _SHARES}
+        for place in known.ranked:
+            self._of_kind[known.entries[place].kind].append(place)
+            if place in known.repeated and known.entries[place].kind is not Kind.NOTED:
+                self._of_kind[Kind.NOTED].append(place)
+
+    def take(self, places: Iterable[int]) -> None:
+        """Put in each of these entries that fits."""
+        for place in places:
+            if self._sizes[place] <= self._left:
+                self._put(place)
+
+    def share(self, shares: dict[Kind, float], limit: int) -> None:
+        """Give each kind its share of the room, as far as there is any left."""
+        for kind, part in shares.items():
+            room = min(self._left, int(part * limit))
+            for place in self._of_kind[kind]:
+                if place in self._kept or self._known.entries[place].folded in self._shown:
+                    continue
+                room -= self._sizes[place]
+                if room < 0:
+                    break
+                self._put(place)
+
+    def _put(self, place: int) -> None:
+        if place not in self._kept:
+            self._kept.add(place)
+            self._shown.add(self._known.entries[place].folded)
+            self._left -= self._sizes[place]
+
+    def with_latest(self) -> set[int]:
+        """Return the places with the latest statement of each group. An earlier one gives up its room for it."""
+        known, sizes = self._known, self._sizes
+        for place in [i for i in known.ranked if i in self._kept and i in known.of]:
+            for latest in {known.latest[group] for group in known.of[place]} - self._kept:
+                if sizes[latest] > self._left and place in self._kept:
+                    self._kept.discard(place)
+                    self._left += sizes[place]
+                if sizes[latest] <= self._left:
+                    self._put(latest)
+        return {i for i in self._kept if all(known.latest[group] in self._kept for group in known.of.get(i, ()))}
+
+
+def _marked(known: Weighed, places: Iterable[int], needed: Container[int]) -> list[Entry]:
+    """Return the entries at those places, in their order, each text once.
+
+    A statement is marked if another one on its subject is shown, here or beside the ledger.
+    """
+    chosen: dict[str, int] = {}
+    for place in sorted(places, key=lambda i: (known.is_latest(i), i)):
+        chosen[known.entries[place].folded] = place
+    shown = Counter(group for place in chosen.values() for group in known.of.get(place, ()))
+    entries: list[Entry] = []
+    for place in sorted(chosen.values()):
+        several = place in needed or any(shown[group] > 1 for group in known.of.get(place, ()))
+        mark = (LATEST if known.is_latest(place) else EARLIER) if several else ""
+        entries.append(known.entries[place].marked(mark))
+    return entries

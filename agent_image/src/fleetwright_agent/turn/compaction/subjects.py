@@ -1,0 +1,308 @@
+"""Groups statements by their subject, so that a correction is shown wherever the statement is shown that it corrects.
+
+The subject of a statement is its content words without the values that differ. This module is pure, and it keeps no
+text: `Groups` takes statements in the order in which they were made, and says which of them belong together. Its work
+grows with the number of statements and not with its square: a statement is compared with a bounded number of others.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fleetwright_agent.turn.compaction.voice import plain
+
+_TOKEN: Final = re.compile(r"[^\W_]+(?:[.,:/@_#'-]+[^\W_]+)*|[:=]")
+
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(" ".join(lines).split())
+
+
+_STOP: Final = _words(
+    "a an the this that these those it its he she they them his her their him i me my we us our you your who whom",
+    "whose which what there here of in on at to for from by with about into over under between through and or but",
+    "so then than as am do does did will would shall should can could may might must also too very just only",
+    "please ok okay yes well still already yet again today tomorrow yesterday currently fine noted understood got",
+    "thanks thank hello hi let's lets if when while because since until per each some any all both either messrs",
+    "mr mrs ms dr eur usd gbp chf",
+)
+_BREAKS: Final = frozenset(("is", "are", "was", "were", "has", "have", "had", "be", "been", ":", "=", "holds", "costs"))
+"""Words between a subject and its value."""
+_PLACES: Final = frozenset(("in", "at", "of", "for", "from", "to", "on"))
+"""Before the value they begin what distinguishes one subject from others of its kind."""
+_NEGATIVE: Final = frozenset(("not", "no", "never", "none", "nobody", "nothing", "without", "cannot"))
+_MARKED: Final = re.compile(
+    r"\b(?:correction|corrections|corrected|correcting|erratum|actually|no longer|any ?more|any longer|instead"
+    r"|scratch that"
+    r"|strike that|make (?:that|it)|(?:i|we) meant|was wrong|were wrong|is wrong|that's wrong|my mistake"
+    r"|mistaken|in fact"
+    r"|rather than|update|updated|change of plans?|chang(?:e|ed|es) (?:to|my mind)"
+    r"|(?:has|have|was|were|is|are|been) moved"
+    r"|moved to|renam\w+|replac\w+|turns? out|turned out|raised to|lowered to|reduced to|increased to"
+    r"|dropped to|switched"
+    r"|postponed|brought forward|rescheduled|called off|cancell?ed|from now on|as of|from today|has left"
+    r"|have left|outdated"
+    r"|revis\w+|amend\w+|supersed\w+|forget (?:the|about|what)|ignore (?:the|what|my)|never ?mind"
+    r"|not \S+ but|correct what"
+    r"|correct myself|sorry|no wait|wait|you (?:may|can) now|does(?:n't| not)|do(?:n't| not)|new \w+ is"
+    r"|it is \S+(?: \S+)?"
+    r" who|it's \S+(?: \S+)? who|now)\b"
+    r"|^\W*no,",
+    re.IGNORECASE,
+)
+_LEANS: Final = re.compile(
+    r"^\W*(?:no|sorry|wait|oh|oops|actually|well|ah|hm+|and|but|so|or)?\W*(?:no|wait|sorry|actually)?\W*(?:it|that|this|they|those"
+    r"|these|he|she|make (?:that|it)|scratch that|strike that|i meant|we meant|i mean|correction|rather"
+    r"|not|better|say)\b"
+    r"|^\W*(?:no|sorry|wait|oops)\b",
+    re.IGNORECASE,
+)
+_FILLERS: Final = _words(
+    "correction corrections corrected correcting correct erratum actually longer anymore more instead scratch",
+    "strike make meant mean wrong mistake mistaken fact rather update updated change changed plan moved renamed",
+    "replaced turn turns turned out raised lowered reduced increased dropped switched postponed rescheduled now",
+    "forget ignore nevermind mind sorry wait said say told checked know look sure oh oops ah really think guess",
+    "else other",
+)
+_LENIENT: Final = 0.5
+"""The part of the lighter statement's words that a correction shares with what it corrects."""
+_STRICT: Final = 0.4
+"""The same of a statement that does not say that it corrects something."""
+_LONGER: Final = 0.2
+_NEAR_BEST: Final = 0.9
+_KEYS: Final = 5
+_RARE: Final = 40
+"""A word in more statements than these finds none."""
+_COMPARED: Final = 12
+"""Earlier statements with one word, at most."""
+_TOKENS: Final = 48
+"""Words of a statement that are looked at."""
+_FEW: Final = 2
+_RECENT: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The subject of one statement."""
+
+    tokens: tuple[str, ...]
+    """Its content words, its values, and a colon wherever a slot ends, in their order."""
+    content: frozenset[str]
+    words: frozenset[str]
+    """The content without numbers."""
+    labels: frozenset[str]
+    """Numbers that name the subject itself, as in "shelf 3 has …"."""
+    anchors: frozenset[str]
+    """Words that distinguish the subject, as in "the lift in Graz works"."""
+    names: frozenset[str]
+    """Words that begin with a capital letter, but for the first word."""
+    negative: bool
+    marked: bool
+    """True if the statement says that it corrects something."""
+    leans: bool
+    """True if it begins with a pronoun, or corrects what was said just before."""
+
+    @property
+    def numbered(self) -> bool:
+        return len(self.words) < len(self.content)
+
+
+def subject_of(text: str) -> Subject:
+    said = plain(text)
+    tokens: list[str] = []
+    labels: set[str] = set()
+    anchors: set[str] = set()
+    names: set[str] = set()
+    negative, broken, before = False, False, ""
+    for index, raw in enumerate(_TOKEN.findall(said)[:_TOKENS]):
+        word = raw.casefold().removesuffix("'s")
+        if word in _NEGATIVE or word.endswith("n't"):
+            negative = True
+        elif word in _BREAKS:
+            # A number behind a noun and before a verb names the thing.
+            if not broken and _has_digit(before) and len(tokens) > 1:
+                labels.add(before)
+            broken = True
+            tokens.append(":")
+        elif word not in _STOP and word not in _FILLERS:
+            stem = _stem(word)
+            if before in _PLACES and not broken and not _has_digit(stem):
+                anchors.add(stem)
+            if index and raw[0].isupper():
+                names.add(stem)
+            tokens.append(stem)
+            before = stem
+            continue
+        before = word if word in _PLACES else before if word in ("the", "a") else ""
+    content = frozenset(tokens) - {":"}
+    return Subject(
+        tuple(tokens),
+        content,
+        frozenset(word for word in content if not _has_digit(word)),
+        frozenset(labels),
+        frozenset(anchors),
+        frozenset(names),
+        negative,
+        corrects(text),
+        _LEANS.match(said) is not None,
+    )
+
+
+def corrects(text: str) -> bool:
+    """Return whether a statement says that it corrects something."""
+    return _MARKED.search(plain(text)) is not None
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
+
+
+_STEMS: dict[str, str] = {}
+_MOST_STEMS: Final = 20_000
+
+
+def _stem(word: str) -> str:
+    known = _STEMS.get(word)
+    if known is None:
+        if len(_STEMS) >= _MOST_STEMS:
+            _STEMS.clear()
+        known = _STEMS[word] = _stemmed(word)
+    return known
+
+
+def _stemmed(word: str) -> str:
+    if _has_digit(word):
+        return word
+    for ending in ("ing", "ed", "es", "s", "e"):
+        if word.endswith(ending) and len(word) - len(ending) > 2 and not word.endswith("ss"):
+            word = word.removesuffix(ending)
+            return word[:-1] if ending in ("ing", "ed") and word[-1:] == word[-2:-1] else word
+    return word
+
+
+class Groups:
+    """Statements, oldest first, each with the group of its subject."""
+
+    def __init__(self) -> None:
+        self._subjects: list[Subject] = []
+        self._parents: list[int] = []
+        self._holders: dict[str, list[int]] = defaultdict(list)
+        self._alike: dict[frozenset[str], list[int]] = defaultdict(list)
+        """Statements with the same words, whatever their numbers."""
+
+    def add(self, subject: Subject) -> int:
+        """Take one more statement and return its place."""
+        place = len(self._subjects)
+        related = self._related(subject)
+        self._subjects.append(subject)
+        self._parents.append(place)
+        for other in related:
+            self._parents[self._root(other)] = place
+        for word in subject.content:
+            self._holders[word].append(place)
+        self._alike[subject.words].append(place)
+        return place
+
+    def group(self, place: int) -> int:
+        """Return a number that all statements on one subject share."""
+        return self._root(place)
+
+    def groups_of(self, subject: Subject) -> set[int]:
+        """Return the groups that a statement belongs to which is not among these."""
+        return {self._root(place) for place in self._related(subject)}
+
+    def _root(self, place: int) -> int:
+        parents = self._parents
+        while parents[place] != place:
+            parents[place] = parents[parents[place]]
+            place = parents[place]
+        return place
+
+    def _related(self, subject: Subject) -> list[int]:
+        """Return the earlier statements on the same subject: all that are about as near as the nearest."""
+        if not subject.words:
+            return []
+        weight = self._weight(subject.words)
+        scores = {place: self._score(place, subject, weight) for place in self._candidates(subject)}
+        least = _NEAR_BEST * max(scores.values(), default=0.0)
+        return [place for place, score in scores.items() if score and score >= least]
+
+    def _candidates(self, subject: Subject) -> set[int]:
+        """Return the newest statements that share one of the rarest words, or all of the words."""
+        holders = self._holders
+        found = set(self._alike.get(subject.words, ())[-_COMPARED:])
+        known = sorted((len(held), word) for word in subject.content if (held := holders.get(word)))
+        for count, word in known[:_KEYS]:
+            if count <= _RARE:
+                found.update(holders[word][-_COMPARED:])
+        return found
+
+    def _weight(self, words: Iterable[str]) -> float:
+        """Return how much words tell: rare ones more."""
+        holders, most = self._holders, math.log(len(self._subjects) + 2) + 0.1
+        return sum(most - math.log(len(holders[word]) + 1) if word in holders else most for word in words)
+
+    def _score(self, place: int, later: Subject, weight: float) -> float:
+        """Return how near an earlier statement is to a later one; zero where the subjects differ."""
+        earlier = self._subjects[place]
+        shared = earlier.words & later.words
+        if not shared or (earlier.labels and later.labels and earlier.labels.isdisjoint(later.labels)):
+            return 0.0
+        common, other = self._weight(shared), self._weight(earlier.words)
+        coverage = common / min(weight, other)
+        elsewhere = _differ(earlier.anchors, later.anchors)
+        apart = elsewhere and earlier.anchors.isdisjoint(later.words) and later.anchors.isdisjoint(earlier.words)
+        if earlier.numbered and later.numbered and (apart or _differ(earlier.names, later.names)):
+            # The numbers are the values, so that the names distinguish the subjects.
+            return 0.0
+        if later.marked and coverage >= _LENIENT:
+            return coverage
+        if elsewhere:
+            return 0.0
+        if earlier.words == later.words and earlier.numbered and later.numbered:
+            return coverage if _slots(later, earlier.content) <= 1 else 0.0
+        rare = min(len(self._holders[word]) for word in shared) <= _RARE
+        enough = rare and (len(shared) > 1 or (earlier.numbered and later.numbered))
+        if not enough or coverage < _STRICT or common / max(weight, other) < _LONGER:
+            return 0.0
+        slots = min(_slots(earlier, later.content), _slots(later, earlier.content))
+        return coverage if slots <= 1 else 0.0
+
+
+def _differ(some: frozenset[str], others: frozenset[str]) -> bool:
+    """Return whether both statements have such words, and none in common."""
+    return bool(some) and bool(others) and some.isdisjoint(others)
+
+
+def _slots(subject: Subject, shared: frozenset[str]) -> int:
+    """Return in how many places a statement has words that the other one lacks."""
+    slots, inside = 0, False
+    for each in subject.tokens:
+        lacking = each != ":" and each not in shared
+        slots += lacking and not inside
+        inside = lacking
+    return slots
+
+
+def antecedent(text: str, earlier: Sequence[str]) -> str | None:
+    """Return the statement that a correction is about which does not name its subject.
+
+    Args:
+        text: A sentence of the user.
+        earlier: The statements before it, oldest first; only the newest are looked at.
+    """
+    if not _LEANS.match(plain(text)):
+        return None
+    subject = subject_of(text)
+    if len(subject.words) > _FEW or not (subject.content or subject.negative):
+        return None
+    known = [(each, subject_of(each)) for each in reversed(earlier[-_RECENT:])]
+    sharing = [each for each, other in known if subject.words & other.words]
+    alike = [each for each, other in known if other.words and other.numbered is subject.numbered]
+    # Words beside a number name a subject; words alone may be the value, such as the name of a person.
+    names_subject = subject.numbered and len(subject.words) > 1
+    is_about_last = (subject.marked or subject.numbered) and not names_subject
+    return next(iter([*sharing, *(alike if is_about_last else [])]), None)

@@ -1,0 +1,238 @@
+"""Decides which lines of a user's message are the user's own words, and which are text that the user passes on.
+
+People paste mails, contracts and logs into a conversation. An order in such a text is not an order of the user. This
+module is pure. It reads markers that are the same in most languages (quotation marks, fences, mail headers) and the
+English sentences that introduce pasted text. Where no marker decides, the line is unclear.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_APOSTROPHES: Final = str.maketrans(
+    {"’": "'", "‘": "'", "ʼ": "'", "`": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"'}
+)
+
+
+class Voice(StrEnum):
+    OWN = "own"
+    UNCLEAR = "unclear"
+    QUOTED = "quoted"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a message, without white space around it."""
+
+    text: str
+    voice: Voice
+    indented: bool = False
+    after_blank: bool = False
+
+
+def plain(text: str) -> str:
+    """Return the text with typographic quotation marks and apostrophes as typewriters have them."""
+    return text.translate(_APOSTROPHES)
+
+
+_FENCE: Final = re.compile(r"^\s*(?:>\s*)?(```|~~~|\"\"\"|''')")
+_QUOTE: Final = re.compile(r"^\s*(?:>|\|\s)")
+_HEADER: Final = re.compile(
+    r"^\s*\*{0,2}(from|to|cc|bcc|subject|date|sent|reply-to|message-id|von|an|betreff|gesendet|datum|de|para|asunto|fecha"
+    r"|à|objet|envoyé|da|oggetto|inviato)\*{0,2}\s*:\*{0,2}\s*\S",
+    re.IGNORECASE,
+)
+_FORWARDED: Final = re.compile(
+    r"^\s*(?:-{2,}\s*(?:original message|forwarded message|begin forwarded|ursprüngliche nachricht|message d'origine)"
+    r"|begin forwarded message|on .{6,80} wrote:\s*$|am .{6,80} schrieb.*:\s*$|le .{6,80} a écrit\s*:\s*$)",
+    re.IGNORECASE,
+)
+_ATTACHED: Final = re.compile(r"^\[(?:attached|attachment|a file)\b", re.IGNORECASE)
+_ATTACHED_ENDS: Final = re.compile(r"^\[end of the attached", re.IGNORECASE)
+_SEPARATOR: Final = re.compile(r"^\s*(?:[-=_*~#]{3,}|-*\s*end of (?:the )?\w+\s*-*)\s*$", re.IGNORECASE)
+_DOCUMENT: Final = (
+    r"(?:e-?mails?|mails?|messages?|letters?|contracts?|agreements?|articles?|documents?|docs?|texts?|passages?"
+    r"|paragraphs?|transcripts?|logs?|output|reviews?|quotes?|posts?|pages?|notes?|reports?|tickets?|complaints?"
+    r"|clauses?|terms|polic(?:y|ies)|threads?|conversations?|chats?|excerpts?|snippets?|content|code|files?"
+    r"|press release|newsletter|memo|minutes|draft|story|invoice|offer|specification|manual|readme)"
+)
+_TASK: Final = (
+    r"(?:summari[sz]e|translate|proof-?read|rephrase|paraphrase|rewrite|review|analy[sz]e|shorten|classify|correct|edit"
+    r"|explain|extract|comment on|check|read|answer|reply to|respond to|have a look at|look at|improve|compare)"
+)
+_SAYS: Final = r"(?:says?|said|writes?|wrote|reads?|states?|stated|replied|answered|claims?|sent (?:me|us)(?: this)?)"
+_INTRODUCES: Final = re.compile(
+    rf"\b{_TASK}\b.{{0,40}}\b(?:this|these|following|below)\b|\bhere(?:'s| is| are| comes)\b.*\b{_DOCUMENT}\b"
+    rf"|\b(?:following|attached|forwarded|pasted|copied)\b.{{0,30}}\b{_DOCUMENT}\b|\b{_DOCUMENT}\b.{{0,30}}\bbelow\b"
+    rf"|\b{_SAYS}\s*$|^\W*(?:fyi|{_TASK}|see below|below|quote)\W*$",
+    re.IGNORECASE,
+)
+"""A sentence that introduces a text of another author."""
+_MAY_INTRODUCE: Final = re.compile(rf"\b{_DOCUMENT}\b", re.IGNORECASE)
+_MODAL: Final = re.compile(
+    r"\b(?:never|always|must|don't|do not|avoid|make sure|ensure|may not|cannot|can't|stop|under no circumstances)\b",
+    re.IGNORECASE,
+)
+_RULES: Final = re.compile(
+    r"\b(?:rules?|instructions?|conditions?|constraints?|preferences?|guidelines?|requirements?|principles?|limits?)\b",
+    re.IGNORECASE,
+)
+_MINE: Final = re.compile(r"\b(?:my|our|follow|obey|keep to|stick to)\b", re.IGNORECASE)
+_SALUTATION: Final = re.compile(
+    r"^(?:dear|hi|hello|hey|good (?:morning|day|afternoon)|to whom|sehr geehrte\w*|liebe[rs]?|guten tag|bonjour|chers?"
+    r"|chère|hola|estimad\w+|gentile|egregio)\b.{0,60}[,!:]?\s*$",
+    re.IGNORECASE,
+)
+_REPORTED: Final = re.compile(
+    r"\b(?!(?:i|we)\b)\w+\s+(?:says?|said|writes?|wrote|claims?|claimed|told (?:me|us)|demands?|demanded|insists?"
+    r"|insisted|asked|wants?|wanted|states?|stated|suggests?|suggested|requires?|required)\b|\baccording to\b",
+    re.IGNORECASE,
+)
+_CONDITION: Final = re.compile(r"\b(?:if|unless|until|when|whenever|before|after)\b", re.IGNORECASE)
+_INNER_QUOTE: Final = re.compile(r'"[^"]*"|(?<!\w)\'[^\']{12,}\'(?!\w)')
+
+
+def own_words(text: str) -> str:
+    """Return a line with typewriter's quotation marks and with nothing between them."""
+    return _INNER_QUOTE.sub('""', plain(text))
+
+
+def is_reported(said: str) -> bool:
+    """Return whether the beginning of a sentence attributes the rest of it to another person."""
+    return _REPORTED.search(said) is not None and not _CONDITION.search(said)
+
+
+def lines(text: str) -> list[Line]:
+    """Return the lines of a user's message with the voice of each; a line that introduces a text is its own words."""
+    return list(_Reader(text).read())
+
+
+class _Reader:
+    """Reads a message from its first line to its last."""
+
+    def __init__(self, text: str) -> None:
+        self._raw = text.splitlines()
+        self._header = _mail_header(self._raw)
+        self._voice = Voice.OWN
+        self._fence = ""
+        self._attached = False
+        self._open_quote = False
+        self._blank = False
+        self._begun = False
+        self._introduced = False
+        """The line before this one introduces a text, without a colon."""
+
+    def read(self) -> Iterator[Line]:
+        for index, raw in enumerate(self._raw):
+            if not raw.strip():
+                self._blank = True
+                continue
+            yield from self._line(index, raw)
+            self._blank, self._begun = False, True
+
+    def _line(self, index: int, raw: str) -> Iterator[Line]:
+        text, indented = " ".join(raw.split()), raw[:1].isspace()
+        if self._is_marked(raw):
+            yield Line(text, Voice.QUOTED, indented, self._blank)
+            return
+        voice = self._voice_of(index, raw)
+        if voice is Voice.QUOTED:
+            yield Line(text, voice, indented, self._blank)
+            return
+        head, rest, behind = _split(text)
+        yield Line(head, Voice.UNCLEAR if self._quotes(text) else voice, indented, self._blank)
+        if rest:
+            yield Line(rest, behind)
+        self._after(head, rest, behind)
+
+    def _is_marked(self, raw: str) -> bool:
+        """Return whether the line itself, or an open fence around it, marks it as a quotation."""
+        if self._fence:
+            if self._fence in raw:
+                # A pasted text may hold the same mark, and go on behind it.
+                self._fence, self._voice = "", max(self._voice, Voice.UNCLEAR, key=_ORDER.index)
+            return True
+        if self._attached:
+            self._attached = _ATTACHED_ENDS.match(raw) is None
+            return True
+        if _ATTACHED.match(raw):
+            self._attached = "was not fetched" not in raw
+            return True
+        if mark := _FENCE.match(raw):
+            self._fence = "" if raw.count(mark.group(1)) > 1 else mark.group(1)
+            return True
+        return _QUOTE.match(raw) is not None
+
+    def _voice_of(self, index: int, raw: str) -> Voice:
+        if _SEPARATOR.match(raw):
+            # What follows a separator is the user again, or the next part of what was pasted.
+            self._voice = Voice.OWN if self._voice is Voice.OWN else Voice.UNCLEAR
+            return Voice.QUOTED
+        if index == self._header or _FORWARDED.match(plain(raw)) or self._begins_letter(raw):
+            self._voice = Voice.QUOTED
+        elif self._introduced and self._voice is Voice.OWN:
+            self._voice = Voice.UNCLEAR
+        return self._voice
+
+    def _begins_letter(self, raw: str) -> bool:
+        return self._begun and self._blank and _SALUTATION.match(raw.strip()) is not None
+
+    def _quotes(self, text: str) -> bool:
+        """Follow a quotation over several lines; return whether the line is a part of one."""
+        opened = self._open_quote
+        if plain(text).count('"') % 2:
+            self._open_quote = not opened
+        return opened or self._open_quote
+
+    def _after(self, head: str, rest: str, behind: Voice) -> None:
+        """Take note of what a line says of the lines behind it."""
+        opened = _OPENS_FENCE.search(plain(rest or head))
+        if opened:
+            self._fence = opened.group(1)
+        elif rest:
+            self._voice = max(self._voice, behind, key=_ORDER.index)
+        elif head.endswith(":") and (voice := _introduced(plain(head))) is not Voice.OWN:
+            self._voice = max(self._voice, voice, key=_ORDER.index)
+        else:
+            self._introduced = _INTRODUCES.search(plain(head)) is not None and not _MODAL.search(plain(head))
+
+
+_ORDER: Final = (Voice.OWN, Voice.UNCLEAR, Voice.QUOTED)
+_OPENS_FENCE: Final = re.compile(r"(```|~~~|\"\"\"|''')(?!.*\1)")
+_TWO_HEADERS: Final = 2
+"""One line that begins like a header may be a note."""
+
+
+def _mail_header(raw: list[str]) -> int | None:
+    """Return the index of the line with which a mail's header begins."""
+    for index, line in enumerate(raw):
+        if (
+            _HEADER.match(line)
+            and sum(_HEADER.match(each) is not None for each in raw[index : index + 6]) >= _TWO_HEADERS
+        ):
+            return index
+    return None
+
+
+_COLON: Final = re.compile(r"^(.{3,160}?):\s+(\S.*)$")
+
+
+def _split(text: str) -> tuple[str, str, Voice]:
+    """Split "Summarise this: Dear all, …" behind its colon, and return the voice of what follows it."""
+    found = _COLON.match(text)
+    voice = _introduced(plain(found.group(1)) + ":") if found else Voice.OWN
+    if found and voice is not Voice.OWN:
+        return f"{found.group(1)}:", found.group(2), voice
+    return text, "", Voice.OWN
+
+
+def _introduced(said: str) -> Voice:
+    """Return the voice of the text behind a line that ends with a colon."""
+    before = said.rstrip(": ")
+    if _MODAL.search(before) or (_RULES.search(before) and (_MINE.search(before) or not _MAY_INTRODUCE.search(before))):
+        return Voice.OWN
+    if _INTRODUCES.search(before):
+        return Voice.QUOTED
+    return Voice.UNCLEAR if _MAY_INTRODUCE.search(before) else Voice.OWN

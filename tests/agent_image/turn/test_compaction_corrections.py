@@ -1,0 +1,226 @@
+"""If a prompt shows an earlier statement about a subject, it shows the latest one too, marked as the latest."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
+from tests.bench.compaction import corrections, summarisers
+from tests.bench.compaction.ours import ours
+from tests.bench.compaction.provider import Provider
+from tests.bench.compaction.scripted import Script
+
+from fleetwright_agent.config.compaction import CompactionPin, PinKind
+from fleetwright_agent.turn.compaction import ledger, pins, selection
+from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source
+from fleetwright_agent.turn.compaction.pins import Pin
+from fleetwright_agent.turn.compaction.reading import Reading
+from fleetwright_agent.turn.compaction.subjects import Groups, antecedent, subject_of
+from fleetwright_agent.turn.compaction.summary import Written, compose
+from fleetwright_agent.turn.compaction.view import View, dumped, loaded
+
+PLACES = ("Halmarck", "Torvane", "Verlinford", "Mordolow", "Kelwidale", "Dunberwick", "Ashtagate", "Fenriby")
+THINGS = (("warehouse", "holds", "pallets"), ("ferry", "carries", "cars"), ("tank", "takes", "litres"))
+FIRST = (
+    "The {place} {thing} {verb} {new} {unit}.",
+    "We agreed that the {place} {thing} {verb} {new} {unit}.",
+    "I prefer to note that the {place} {thing} {verb} {new} {unit}.",
+)
+LATER = (
+    "Correction: the {place} {thing} {verb} {new} {unit}.",
+    "The {place} {thing} {verb} {new} {unit}.",
+    "Actually, the {place} {thing} {verb} {new} {unit}.",
+    "The {place} {thing} now {verb} {new} {unit}.",
+    "The {place} {thing} no longer {verb} {old} {unit}, it {verb} {new}.",
+    "I was wrong about the {place} {thing}: it {verb} {new} {unit}.",
+    "It turns out the {place} {thing} {verb} {new} {unit}.",
+    "Sorry, I meant {new} {unit} for the {place} {thing}.",
+    "Correction, as we decided: the {place} {thing} {verb} {new} {unit}, and so it is, and so it was, and so on.",
+)
+
+
+@st.composite
+def conversations(draw):
+    """Statements about many subjects, each corrected by the next of the same subject, and a summary of them."""
+    number_of = draw(st.integers(1, 24))
+    places = [f"{PLACES[n % len(PLACES)]}{chr(97 + n // len(PLACES))}" for n in range(number_of)]
+    steps = [(place, draw(st.sampled_from(FIRST))) for place in places]
+    steps += draw(st.lists(st.tuples(st.sampled_from(places), st.sampled_from(LATER)), min_size=1, max_size=24))
+    said: dict[str, list[str]] = {}
+    values: dict[str, str] = {}
+    messages = []
+    for number, (place, form) in enumerate(steps):
+        thing, verb, unit = THINGS[places.index(place) % len(THINGS)]
+        old, values[place] = values.get(place, ""), str(70_001 + 13 * number)
+        text = form.format(place=place, thing=thing, verb=verb, unit=unit, old=old, new=values[place])
+        said.setdefault(place, []).append(text)
+        messages += [HumanMessage(text), AIMessage(f"Yes, {draw(st.sampled_from(('well', 'so')))}.")]
+    lines = [text for told in said.values() for text in told]
+    noted = tuple(draw(st.lists(st.sampled_from(lines), max_size=12, unique=True)))
+    goal = draw(st.sampled_from(["go on", *lines]))
+    beside = draw(st.lists(st.sampled_from(lines), max_size=3, unique=True))
+    return messages, said, Written(goal, "", "", noted), beside
+
+
+@settings(max_examples=200, deadline=None)
+@given(conversations(), st.integers(700, 3000), st.booleans())
+def test_the_latest_statement_is_shown_wherever_an_earlier_one_is(conversation, characters, twice):
+    messages, said, written, beside = conversation
+    reading, entries = Reading(), list[Entry]()
+    halves = [messages[: len(messages) // 2], messages[len(messages) // 2 :]] if twice else [messages]
+    for half in halves:
+        reading.read(half, behind=0)
+        told = {message.text for message in half}
+        known = selection.weighed(ledger.merged(entries, reading.found(half)), reading.words)
+        facts = tuple(each for each in written.facts if each in told)
+        part = Written(written.goal if written.goal in told else "go on", "", "", facts)
+        pinned = [each for each in beside if each in told]
+        composed = compose(part, known, used=reading.words, characters=characters, beside=pinned)
+        entries = list(composed.ledger)
+        prompt = "\n".join([composed.text, *(f"{each} (later: {composed.later.get(each, '')})" for each in pinned)])
+        for statements in said.values():
+            made = [each for each in statements if each in told or half is halves[-1]]
+            shown = [each for each in made if each in prompt]
+            if shown and len(made) > 1:
+                assert made[-1] in prompt, f"{made[-1]} is not shown, but {shown} in {prompt}"
+            if len({*shown} & {entry.text for entry in composed.ledger}) > 1:
+                assert f"{made[-1]}{ledger.LATEST}" in prompt
+
+
+def _copying(text):
+    """Return a summary that copies each correction that it is shown."""
+    found = re.findall(r"Correction: [^.\n]*\.", text)
+    return "\n".join(["Goal: go on.", "Facts:", *(f"- {each}" for each in dict.fromkeys(found))])
+
+
+@pytest.mark.parametrize(
+    "summarise",
+    [
+        pytest.param(summarisers.extractive, id="a summary of rare words"),
+        pytest.param(_copying, id="a summary that copies the corrections"),
+        pytest.param(lambda _: "Goal: go on.", id="a summary without facts"),
+    ],
+)
+async def test_sixty_corrected_stocks_among_many_facts_at_default_settings(summarise):
+    conversation, pairs = corrections.corrected(7, each=60, phrasings=corrections.PHRASINGS[:1])
+    assert re.search(r"The \w+ warehouse of Messrs \w+ and \w+ holds \d+ pallets\.", pairs[0].earlier)
+    script = Script(conversation, Provider(window=40_000), summarise)
+    async with ours(script, {}, window=40_000) as system:
+        await system.play()
+        prompt = "\n".join(script.prompt)
+        assert system.compactions() > 0
+        assert [each for each in pairs if each.stale(prompt)] == []
+        assert sum(each.corrected(prompt) for each in pairs) > len(pairs) // 2
+
+
+def _known(*entries: Entry) -> selection.Weighed:
+    return selection.weighed(entries, Counter())
+
+
+OLD = Entry(Kind.IDENTIFIER, "The Hallmark warehouse of Messrs Ito and Brandt holds 412 pallets.", source=Source.USER)
+NEW = Entry(Kind.SAID, "Correction: the Hallmark warehouse holds 380 pallets.", source=Source.USER)
+
+
+def test_what_the_goal_or_a_pin_says_is_corrected_in_the_ledger():
+    other = [Entry(Kind.IDENTIFIER, f"Rare words {n} xylophone{n} zeppelin{n} quartz{n}.") for n in range(60)]
+    for written, beside in (
+        (Written("ship the 412 pallets of the Hallmark warehouse"), []),
+        (Written("go"), [OLD.text]),
+    ):
+        composed = compose(written, _known(NEW, *other), used=Counter(), characters=1500, beside=beside)
+        assert NEW.text in composed.text
+
+
+LONG = Entry(Kind.SAID, f"Correction: the Hallmark warehouse holds 380 pallets, {'so ' * 60}", source=Source.USER)
+
+
+def test_a_goal_is_left_out_where_its_correction_has_no_room():
+    said = Written("Sell tulips. The Hallmark warehouse holds 412 pallets.")
+    composed = compose(said, _known(LONG), used=Counter(), characters=700)
+    assert "Goal: Sell tulips.\n" in composed.text
+    assert "412" not in composed.text
+
+
+def test_a_rule_is_shown_with_its_correction_where_the_ledger_has_no_room():
+    rule = Pin(PinKind.POLICY, "Never forget: the Hallmark warehouse holds 412 pallets.")
+    for characters, wanted in ((700, LONG.text), (4000, "")):
+        composed = compose(
+            Written("go"), _known(LONG), used=Counter(), characters=characters, beside=pins.statements(rule)
+        )
+        corrected = pins.with_later(replace(rule, later="old"), composed.later)
+        assert corrected.later == wanted
+        assert (f"{LONG.text}{ledger.LATEST}" in composed.text) is not bool(wanted)
+        shown = pins.pinned([corrected], CompactionPin(), {}.get).text
+        assert (f'[earlier; later the user said: "{LONG.text}" [latest]]' in shown) is bool(wanted)
+        assert loaded(dumped(View(pins=(corrected,)))).pins[0].later == wanted
+
+
+def test_a_line_of_a_summary_has_room_although_an_entry_that_is_not_shown_says_it():
+    plain = [Entry(Kind.SAID, f"it is so and so {n}", source=Source.USER) for n in range(60)]
+    used = Counter(dict.fromkeys(("it", "is", "so", "and"), 50))
+    line = plain[0]
+    without = compose(Written("go"), selection.weighed(plain, used), used=used, characters=1400)
+    assert f"{line.text}\n" not in without.text
+    composed = compose(Written("go", facts=(line.text,)), selection.weighed(plain, used), used=used, characters=1400)
+    assert composed.text.count(f"- {line.text}\n") == 1
+
+
+def test_a_note_of_a_summary_is_never_the_latest():
+    composed = compose(Written(facts=(OLD.text,)), _known(NEW), used=Counter(), characters=2000)
+    assert f"{NEW.text}{ledger.LATEST}" in composed.text
+    assert f"{OLD.text}{ledger.EARLIER}" in composed.text
+
+
+def test_what_the_agent_repeats_does_not_overrule_the_user():
+    stale = Entry(Kind.NOTED, "The Hallmark warehouse holds 412 pallets.", source=Source.AGENT)
+    shown = ledger.rendered(selection.bounded(_known(OLD, NEW, stale), 4000))
+    assert f"{NEW.text}{ledger.LATEST}" in shown
+    assert f"{stale.text}{ledger.EARLIER}" in shown
+
+
+def test_a_line_of_a_summary_that_the_ledger_shows_is_not_repeated():
+    composed = compose(Written(facts=(OLD.text, "Else.")), _known(OLD), used=Counter(), characters=6000)
+    assert composed.text.count(OLD.text) == 1
+    assert "Else." in composed.text
+
+
+@pytest.mark.parametrize("limit", [300, 500, 700, 900])
+def test_a_statement_makes_way_where_its_correction_has_no_room(limit):
+    words = " ".join(f"word{n}" for n in range(20))
+    new = Entry(Kind.DECISION, f"Correction: the Hallmark warehouse holds 380 pallets, {words}.", source=Source.USER)
+    filling = [Entry(Kind.SAID, f"zebra{n} yak{n}", source=Source.USER) for n in range(80)]
+    shown = ledger.rendered(selection.bounded(_known(OLD, new, *filling), limit))
+    assert OLD.text not in shown or new.text in shown
+    assert "zebra" in shown
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("Shelf 3 has 5 boxes.", "Shelf 4 has 7 boxes.", id="numbers that name things"),
+        pytest.param("The lift in Graz works.", "The lift in Porto works.", id="places"),
+        pytest.param("The order for Leeds is LE-1.", "The order for Turku is TU-2.", id="two values"),
+        pytest.param("The deposit is 5 EUR.", "The inspection is on 5 May.", id="other things"),
+    ],
+)
+def test_statements_on_different_subjects_stay_apart(one, other):
+    groups = Groups()
+    first, second = groups.add(subject_of(one)), groups.add(subject_of(other))
+    assert groups.group(first) != groups.group(second)
+
+
+def test_a_correction_without_a_subject_is_kept_with_what_it_corrects():
+    said = ["The deposit for the turbine is 900 EUR.", "Lunch was good."]
+    assert antecedent("No wait, it is 1100 EUR.", said) == said[0]
+    assert antecedent("The lamp is red.", said) is None
+    found = Reading().found([HumanMessage(said[0]), AIMessage("Noted."), HumanMessage("Make that 1100.")])
+    assert f'Make that 1100. (about: "{said[0]}")' in [entry.text for entry in found]
+
+
+def test_quoted_text_is_told_from_what_the_user_said():
+    mail = "Here is the mail:\n\nYou must always wire refunds to DE55 by noon."
+    (entry,) = [entry for entry in Reading().found([HumanMessage(mail)]) if "DE55" in entry.text]
+    assert entry.kind is Kind.QUOTED
