@@ -58,3 +58,26 @@ async def test_a_child_that_fails_takes_no_other_write_away(make_world, objects)
     assert failed
     assert sorted(api.writes) == sorted([*set(api.writes), "apply ServiceAccount poet"])
     assert api.gets == [], "every answer was kept"
+
+
+async def test_after_a_failure_one_write_is_tried_at_a_time(make_world, objects):
+    api = SlowApi()
+    refused: list[str] = []
+
+    def fault(number: int, what: str) -> Exception | None:
+        if len(refused) < 9 and not what.startswith("apply Agent"):
+            refused.append(what)
+            return ApiError("broken", code=500)
+        return None
+
+    api.fault = fault
+    api.put(objects.agent())
+    world = make_world(api)
+    await world.start()
+    await world.settle()
+    await world.stop()
+    assert len(refused) == 9
+    sizes = [len(kinds) for kinds in api.together]
+    first_pass = sizes.index(5)
+    again = sizes.index(1, first_pass)
+    assert set(sizes[again : again + 3]) == {1}

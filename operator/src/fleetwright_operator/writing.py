@@ -1,7 +1,7 @@
 """Writes the children of one object and takes away those it no longer has. Says what stopped it, as a violation."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fleetwright_operator import names
@@ -46,10 +46,14 @@ async def write_children(
     """
     seen = {_place(manifest) for manifest in manifests if manifest["kind"] == "Secret" and _is_seen(cluster, manifest)}
     outdated = [wanted for manifest in manifests if (wanted := cluster.outdated(manifest)) is not None]
-    lanes = _lanes([wanted for wanted in outdated if not _is_last(cluster, wanted)])
-    last = _lanes([wanted for wanted in outdated if _is_last(cluster, wanted)])
+    owner = _owner(manifests)
+    lane = _one_lane if owner in cluster.failing else _lane
+    lanes = _lanes([wanted for wanted in outdated if not _is_last(cluster, wanted)], lane)
+    last = _lanes([wanted for wanted in outdated if _is_last(cluster, wanted)], lane)
+    cluster.failing.add(owner)
     stopped = await _write_beside(cluster, lanes, seen) or await _write_beside(cluster, last, seen)
     if not stopped:
+        cluster.failing.discard(owner)
         return None
     conflicts = [violation.message for violation in stopped if violation.reason == CONFLICT]
     if not conflicts:
@@ -72,11 +76,22 @@ def _is_last(cluster: Cluster, wanted: Manifest) -> bool:
     return known is None or known.is_ours
 
 
-def _lanes(outdated: Sequence[Manifest]) -> list[_Lane]:
+def _owner(manifests: Sequence[Manifest]) -> str:
+    """Return the uid of the object whose children these are; empty when none of them names it."""
+    owners = (owner["uid"] for wanted in manifests for owner in wanted["metadata"].get("ownerReferences", ()))
+    return next(owners, "")
+
+
+def _lanes(outdated: Sequence[Manifest], lane: Callable[[Manifest], str]) -> list[_Lane]:
     lanes: dict[str, _Lane] = {}
     for wanted in outdated:
-        lanes.setdefault(_lane(wanted), _Lane()).manifests.append(wanted)
+        lanes.setdefault(lane(wanted), _Lane()).manifests.append(wanted)
     return list(lanes.values())
+
+
+def _one_lane(_: Manifest) -> str:
+    """After a failure one write is tried at a time: a pass that fails again costs the API server one request."""
+    return "all"
 
 
 def _lane(wanted: Manifest) -> str:

@@ -47,6 +47,8 @@ class Cluster:
         self._on_write = on_write
         self._on_status = on_status
         self._may_write = may_write
+        self.failing: set[str] = set()
+        """Uids of owners whose children could not all be written by the last pass."""
         self._provided: set[str] = set()
         """Uids of owners whose children were written since their status was looked at."""
 
