@@ -76,7 +76,7 @@ async def test_the_log_counts_the_calls_of_the_whole_task_after_a_restart(agent,
     async with agent(**gated) as guest:
         waits = await guest.say("Charge card 5")
         assert waits["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="fleetwright_agent"):
         async with agent(**gated) as guest:
             await guest.say("yes", taskId=waits["id"], contextId=waits["contextId"])
     rests = [record for record in caplog.records if record.getMessage() == "task rests"][-1]

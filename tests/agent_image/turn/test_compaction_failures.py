@@ -59,7 +59,7 @@ async def test_a_summariser_that_recovers_during_the_pause_shortens_the_conversa
 
 async def test_each_failed_attempt_is_logged_with_reason_tokens_and_next_attempt(caplog):
     script = chat(26)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="fleetwright_agent"):
         async with ours(script, EARLY) as system:
             await system.play()
             failed = system.count("compactions_total", trigger="tokens", method="summary", outcome="failed")
