@@ -9,6 +9,7 @@ from typing import IO
 
 from e2e.cluster.kubectl import Kubectl
 
+OF_AGENT = "fleetwright.dev/agent"
 _TRUE = '{range .status.conditions[?(@.status=="True")]}{.type} {end}'
 _SHOWN = {
     "deployments": "exists",
@@ -60,12 +61,13 @@ class Watched:
 
 
 @contextmanager
-def watched(kubectl: Kubectl, namespace: str) -> Iterator[Watched]:
-    """Watch a namespace; the clock starts with the block."""
+def watched(kubectl: Kubectl, namespace: str, agent: str) -> Iterator[Watched]:
+    """Watch one Agent and its Deployment and pods; the clock starts with the block."""
     seen = Watched(time.monotonic())
     with ExitStack() as stack:
         for kind, shown in _SHOWN.items():
-            words = ("get", kind, "--watch", f"--namespace={namespace}", "-o", f"jsonpath={shown}{{'\\n'}}")
+            only = f"--field-selector=metadata.name={agent}" if kind == "agents" else f"--selector={OF_AGENT}={agent}"
+            words = ("get", kind, only, "--watch", f"--namespace={namespace}", "-o", f"jsonpath={shown}{{'\\n'}}")
             stream = stack.enter_context(kubectl.following(*words))
             threading.Thread(target=seen.read, args=(kind, stream), daemon=True).start()
         time.sleep(1.0)  # until the watches are open

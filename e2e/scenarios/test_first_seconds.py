@@ -1,7 +1,9 @@
 """From `kubectl apply` of one Agent to Ready with the image present: prints where the time goes."""
 
+from typing import Any
+
 from e2e.scenarios.fleet import Fleet
-from e2e.scenarios.phases import PHASES, first_seen, table, watched
+from e2e.scenarios.phases import OF_AGENT, PHASES, first_seen, table, watched
 
 _AGENT = {
     "apiVersion": "fleetwright.dev/v1alpha1",
@@ -13,11 +15,15 @@ _AGENT = {
 def test_an_agent_is_ready_seconds_after_it_was_applied(fleet: Fleet) -> None:
     for number in range(3):  # the first one may bring the image
         name = f"timed-{number}"
-        with watched(fleet.kubectl, fleet.namespace) as seen:
+        with watched(fleet.kubectl, fleet.namespace, name) as seen:
             fleet.apply({**_AGENT, "metadata": {"name": name}})
             fleet.ready(f"agent/{name}")
         found = first_seen(seen.sightings)
         print(f"{name}:\n{table(found)}")
         fleet.run("delete", "agent", name, "--wait")
-        fleet.until(lambda: not fleet.get("pods")["items"], "its pod is gone", seconds=90)
+        fleet.until(lambda: not _pods(fleet, name), "its pod is gone", seconds=90)
         assert found.keys() == {phase for _, _, phase in PHASES}
+
+
+def _pods(fleet: Fleet, agent: str) -> list[Any]:
+    return list(fleet.get("pods", f"--selector={OF_AGENT}={agent}")["items"])

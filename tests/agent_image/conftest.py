@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import hashlib
 import json
+import logging
 import socket
 import subprocess
 import sys
@@ -34,6 +35,15 @@ from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
 
 ROOT = Path(__file__).parents[2]
 TOKENS = {"client:default": "token-of-default", "client:other": "token-of-other", "agent:team/peer": "token-of-peer"}
+
+
+@pytest.fixture(autouse=True)
+def own_logger() -> Iterator[None]:
+    """Restore the level of the runtime's logger, which an agent's `logging.level` changes for the whole process."""
+    logger = logging.getLogger("fleetwright_agent")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 def config_document(**changes: Any) -> dict[str, Any]:
