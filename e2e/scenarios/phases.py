@@ -1,22 +1,19 @@
 """Where the time goes between `kubectl apply` of an Agent and its condition Ready, as watches of kubectl tell it."""
 
+import json
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 from e2e.cluster.kubectl import Kubectl
 
 OF_AGENT = "fleetwright.dev/agent"
-_TRUE = '{range .status.conditions[?(@.status=="True")]}{.type} {end}'
-_SHOWN = {
-    "deployments": "exists",
-    "pods": "exists " + _TRUE + "{range .status.containerStatuses[?(@.started==true)]}started {end}",
-    "agents": _TRUE,
-}
-"""By kind: the words that a line of its watch holds."""
+_STATUS = "jsonpath={.status}{'\\n'}"
+"""One line for each event. After a `range` that was empty, kubectl prints nothing more for a watch."""
+_KINDS = ("deployments", "pods", "agents")
 PHASES = (
     ("deployments", "exists", "the operator wrote the Deployment"),
     ("pods", "exists", "Kubernetes made the pod"),
@@ -27,7 +24,15 @@ PHASES = (
     ("agents", "Ready", "the operator says that the Agent is Ready"),
 )
 Sighting = tuple[float, str, str]
-"""Seconds, kind and the line."""
+"""Seconds, kind and the words of the object's status."""
+
+
+def words(status: str) -> str:
+    """Return what holds according to a status, which is JSON or empty: true conditions, and `started` containers."""
+    found: dict[str, Any] = json.loads(status or "{}")
+    conditions = [each["type"] for each in found.get("conditions", ()) if each["status"] == "True"]
+    started = ["started" for each in found.get("containerStatuses", ()) if each.get("started")]
+    return " ".join(["exists", *conditions, *started])
 
 
 def first_seen(sightings: Iterable[Sighting]) -> dict[str, float]:
@@ -57,7 +62,7 @@ class Watched:
 
     def read(self, kind: str, stream: IO[str]) -> None:
         for line in stream:
-            self.sightings.append((time.monotonic() - self.began, kind, line))
+            self.sightings.append((time.monotonic() - self.began, kind, words(line.strip())))
 
 
 @contextmanager
@@ -65,10 +70,10 @@ def watched(kubectl: Kubectl, namespace: str, agent: str) -> Iterator[Watched]:
     """Watch one Agent and its Deployment and pods; the clock starts with the block."""
     seen = Watched(time.monotonic())
     with ExitStack() as stack:
-        for kind, shown in _SHOWN.items():
+        for kind in _KINDS:
             only = f"--field-selector=metadata.name={agent}" if kind == "agents" else f"--selector={OF_AGENT}={agent}"
-            words = ("get", kind, only, "--watch", f"--namespace={namespace}", "-o", f"jsonpath={shown}{{'\\n'}}")
-            stream = stack.enter_context(kubectl.following(*words))
+            command = ("get", kind, only, "--watch", f"--namespace={namespace}", "-o", _STATUS)
+            stream = stack.enter_context(kubectl.following(*command))
             threading.Thread(target=seen.read, args=(kind, stream), daemon=True).start()
         time.sleep(1.0)  # until the watches are open
         seen.began = time.monotonic()

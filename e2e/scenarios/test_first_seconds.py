@@ -1,6 +1,6 @@
 """From `kubectl apply` of one Agent to Ready with the image present: prints where the time goes."""
 
-from typing import Any
+from functools import partial
 
 from e2e.scenarios.fleet import Fleet
 from e2e.scenarios.phases import OF_AGENT, PHASES, first_seen, table, watched
@@ -21,9 +21,9 @@ def test_an_agent_is_ready_seconds_after_it_was_applied(fleet: Fleet) -> None:
         found = first_seen(seen.sightings)
         print(f"{name}:\n{table(found)}")
         fleet.run("delete", "agent", name, "--wait")
-        fleet.until(lambda: not _pods(fleet, name), "its pod is gone", seconds=90)
+        fleet.until(partial(_no_pods, fleet, name), "its pod is gone", seconds=90)
         assert found.keys() == {phase for _, _, phase in PHASES}
 
 
-def _pods(fleet: Fleet, agent: str) -> list[Any]:
-    return list(fleet.get("pods", f"--selector={OF_AGENT}={agent}")["items"])
+def _no_pods(fleet: Fleet, agent: str) -> bool:
+    return not fleet.get("pods", f"--selector={OF_AGENT}={agent}")["items"]

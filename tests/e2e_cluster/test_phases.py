@@ -1,6 +1,8 @@
 """The table of phases is made from the lines of watches."""
 
-from e2e.scenarios.phases import first_seen, table
+import json
+
+from e2e.scenarios.phases import first_seen, table, words
 
 SIGHTINGS = [
     (0.30, "pods", "exists PodScheduled \n"),
@@ -18,3 +20,12 @@ def test_a_phase_is_over_when_it_was_first_seen():
     assert list(found.values()) == [0.05, 0.2, 0.3, 1.9, 1.9, 1.9, 2.0]
     assert table(found).splitlines()[0] == "  0.05 s   +0.05 s  the operator wrote the Deployment"
     assert table(found).splitlines()[-1] == "  2.00 s   +0.10 s  the operator says that the Agent is Ready"
+
+
+def test_words_name_true_conditions_and_started_containers():
+    assert words("") == "exists"
+    status = {
+        "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}],
+        "containerStatuses": [{"started": True}],
+    }
+    assert words(json.dumps(status)) == "exists PodScheduled started"
