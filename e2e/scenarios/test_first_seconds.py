@@ -2,21 +2,22 @@
 
 from functools import partial
 
+import pytest
 from e2e.scenarios.fleet import Fleet
 from e2e.scenarios.phases import OF_AGENT, PHASES, first_seen, table, watched
 
-_AGENT = {
-    "apiVersion": "fleetwright.dev/v1alpha1",
-    "kind": "Agent",
-    "spec": {"instructions": "Help.", "model": {"name": "m", "baseURL": "http://192.0.2.1/v1"}},
-}
+_SPEC = {"instructions": "Help.", "model": {"name": "m", "baseURL": "http://192.0.2.1/v1"}}
 
 
-def test_an_agent_is_ready_seconds_after_it_was_applied(fleet: Fleet) -> None:
+@pytest.mark.parametrize("storage", [{}, {"ephemeral": True}], ids=["a new claim", "memory in the pod"])
+def test_an_agent_is_ready_seconds_after_it_was_applied(fleet: Fleet, storage: dict[str, bool]) -> None:
     for number in range(3):  # the first one may bring the image
         name = f"timed-{number}"
+        spec = _SPEC | {"memory": {"storage": storage}}
         with watched(fleet.kubectl, fleet.namespace, name) as seen:
-            fleet.apply({**_AGENT, "metadata": {"name": name}})
+            fleet.apply(
+                {"apiVersion": "fleetwright.dev/v1alpha1", "kind": "Agent", "metadata": {"name": name}, "spec": spec}
+            )
             fleet.ready(f"agent/{name}")
         found = first_seen(seen.sightings)
         print(f"{name}:\n{table(found)}")
