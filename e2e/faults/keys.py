@@ -20,7 +20,7 @@ from e2e.plane.client import Object
 from e2e.plane.essence import Essence, Reader
 from e2e.plane.installation import install_release, make_namespace
 
-from fleetwright_operator import names
+from fleetwright_operator.api import names
 from fleetwright_operator.settings import Settings
 
 _STEP = "card keys are due"

@@ -16,7 +16,7 @@ from e2e.plane.client import Client, Object
 from e2e.plane.essence import Essence, Reader
 from e2e.plane.mirror import Mirror
 
-from fleetwright_operator import names
+from fleetwright_operator.api import names
 
 _SECONDS = 300.0
 _QUIET_SECONDS = 1.0

@@ -27,7 +27,7 @@ from e2e.plane.mirror import Mirror
 from e2e.plane.process import OPERATOR, OperatorProcess
 from e2e.plane.sessions import reap
 
-from fleetwright_operator.names import API_VERSION, FIELD_MANAGER, MANAGED_BY
+from fleetwright_operator.api.names import API_VERSION, FIELD_MANAGER, MANAGED_BY
 
 Object = dict[str, Any]
 FAST = {"FLEETWRIGHT_STALLED_SECONDS": "2", "FLEETWRIGHT_RESYNC_SECONDS": "3600"}
