@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODULES = {path.name: ast.parse(path.read_text()) for path in (ROOT / "operator/src").rglob("*.py")}
 GUIDE = ROOT / "docs/guides/watching-it.md"
 REFERENCE = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))

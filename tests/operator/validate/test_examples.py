@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 PHOTOGRAPH = 2 * 1024 * 1024
 """Bytes of one from a telephone; a request carries it as base64."""

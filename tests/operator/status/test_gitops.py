@@ -16,7 +16,7 @@ from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.status.status import Outcome, custom_status
 from fleetwright_operator.status.workload_health import Health
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GITOPS = ROOT / "examples/gitops"
 NOW = "2026-03-01T12:00:00Z"
 KINDS = ("Agent", "Skill", "McpServer")
