@@ -18,15 +18,15 @@ from prometheus_client import CollectorRegistry
 from fleetwright_operator.encoding.timestamps import time_of_day, to_the_microsecond, to_the_second
 from fleetwright_operator.kube.errors import OperatorError
 from fleetwright_operator.kube.http_client import KubernetesApi
-from fleetwright_operator.kube.informer import LOST
+from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
 from fleetwright_operator.kube.login import login
 from fleetwright_operator.kube.token_audiences import api_audiences
 from fleetwright_operator.manager import logs
-from fleetwright_operator.manager.api_server_addresses import ApiServerMoved, api_server, denying
-from fleetwright_operator.manager.health import Vitals
-from fleetwright_operator.manager.leader_election import Lease, LeaseLapsed
-from fleetwright_operator.manager.manager import Program, lead
-from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.manager.api_server_addresses import ApiServerMovedError, api_server, denying
+from fleetwright_operator.manager.health import ProcessHealth
+from fleetwright_operator.manager.leader_election import Lease, LeaseExpiredError
+from fleetwright_operator.manager.manager import Manager, lead
+from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.ops_server import ops_app, serve
 from fleetwright_operator.settings import Settings, settings_from
 
@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 
 async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day) -> None:
     """Stands by for the Lease, leads, and gives it back on SIGTERM."""
-    metrics = Metrics(CollectorRegistry())
-    vitals = Vitals(clock=time.monotonic, resync_seconds=settings.resync_seconds)
+    metrics = OperatorMetrics(CollectorRegistry())
+    vitals = ProcessHealth(clock=time.monotonic, resync_seconds=settings.resync_seconds)
     runner = await serve(ops_app(vitals, metrics.registry), settings.ops_port)
     try:
         async with KubernetesApi(
@@ -52,8 +52,8 @@ async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day
                 on_attempt=vitals.asked,
             )
 
-            def program(settings: Settings) -> Program:
-                return Program(
+            def program(settings: Settings) -> Manager:
+                return Manager(
                     api,
                     settings=settings,
                     metrics=metrics,
@@ -68,11 +68,11 @@ async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day
 
 async def _stand_by_and_lead(
     api: KubernetesApi,
-    program: Callable[[Settings], Program],
+    program: Callable[[Settings], Manager],
     lease: Lease,
     settings: Settings,
-    metrics: Metrics,
-    vitals: Vitals,
+    metrics: OperatorMetrics,
+    vitals: ProcessHealth,
 ) -> None:
     """Until SIGTERM. Who must begin anew stands by again, with nothing kept but where the API server was seen."""
     while True:
@@ -85,7 +85,7 @@ async def _stand_by_and_lead(
         try:
             await lead(program(settings), vitals, lease.hold())
             return
-        except (LeaseLapsed, ApiServerMoved) as why:
+        except (LeaseExpiredError, ApiServerMovedError) as why:
             logger.warning("leading no more", extra={"why": str(why)})
         finally:
             vitals.lead(False)
@@ -94,13 +94,13 @@ async def _stand_by_and_lead(
                 await lease.release()
 
 
-async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals: Vitals) -> Settings:
+async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals: ProcessHealth) -> Settings:
     """With it denied. Without them no policy is written, or the ones there are would be opened."""
     settings = replace(settings, api_audiences=settings.api_audiences | api_audiences(login().token))
     while settings.deny_api_server:
         try:
             return denying(settings, await api_server(api))
-        except LOST as error:
+        except TRANSIENT_ERRORS as error:
             logger.warning("cannot look for the API server yet", extra={"why": str(error) or repr(error)})
             vitals.asked()
             await asyncio.sleep(1)
@@ -114,7 +114,7 @@ def main() -> None:
         # Two lives of one pod must not take each other for themselves.
         unique = replace(settings, identity=f"{settings.identity}-{secrets.token_hex(3)}")
         asyncio.run(run(unique))
-    except (OperatorError, ValueError, *LOST) as error:
+    except (OperatorError, ValueError, *TRANSIENT_ERRORS) as error:
         logger.error("stopped", extra={"why": str(error) or repr(error)})
         sys.exit(1)
 

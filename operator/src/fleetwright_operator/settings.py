@@ -58,7 +58,7 @@ class Cilium(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodsOf:
+class PodSelector:
     """Pods of one namespace that carry all these labels; no labels: every pod there."""
 
     namespace: str
@@ -69,7 +69,9 @@ class PodsOf:
 class Dns:
     """Who answers lookups."""
 
-    pods: PodsOf = field(default_factory=lambda: PodsOf(namespace="kube-system", labels={"k8s-app": "kube-dns"}))
+    pods: PodSelector = field(
+        default_factory=lambda: PodSelector(namespace="kube-system", labels={"k8s-app": "kube-dns"})
+    )
     ports: tuple[int, ...] = (53,)
     """Of the pods themselves, which may differ from the Service's."""
     ranges: tuple[Network, ...] = ()
@@ -93,9 +95,9 @@ class Settings:
     token_lead_seconds: int = LEAD
     """For how long agents know a token before it is used: longer than their pods take to read their files again."""
     dns: Dns = field(default_factory=Dns)
-    monitoring: PodsOf | None = None
+    monitoring: PodSelector | None = None
     """Who may scrape agents; unset: nobody."""
-    operator: PodsOf | None = None
+    operator: PodSelector | None = None
     """The operator's own pods, which read agents' :7871/status."""
     ip_families: frozenset[int] = frozenset({4, 6})
     """Of pods. The outside is opened in these only: a range of the other family opens nothing, and some enforcers of
@@ -236,13 +238,13 @@ def _json(environ: Mapping[str, str], name: str, default: Mapping[str, Any]) -> 
     return value
 
 
-def _pods(environ: Mapping[str, str], name: str) -> PodsOf | None:
+def _pods(environ: Mapping[str, str], name: str) -> PodSelector | None:
     value = _json(environ, name, {})
     if not value:
         return None
     if set(value) - {"namespace", "labels"} or not value.get("namespace"):
         raise ValueError(f"{name} must be a JSON object with namespace and, if wanted, labels")
-    return PodsOf(namespace=value["namespace"], labels=value.get("labels", {}))
+    return PodSelector(namespace=value["namespace"], labels=value.get("labels", {}))
 
 
 def _dns(environ: Mapping[str, str], name: str, base: Dns) -> Dns:

@@ -13,7 +13,7 @@ from fleetwright_operator.build.network.addresses import (
     destination,
     parse_address,
 )
-from fleetwright_operator.kube.cached_object import entry_of
+from fleetwright_operator.kube.cached_object import cached_object
 from fleetwright_operator.settings import Settings
 
 SERVICES = {
@@ -151,7 +151,7 @@ PORTS = [
 @pytest.mark.parametrize(("ports", "wanted"), PORTS)
 def test_of_a_service_the_tcp_ports_count(ports, wanted):
     metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
-    service = entry_of("Service", {"metadata": metadata, "spec": {"selector": {"app": "llm"}, "ports": ports}})
+    service = cached_object("Service", {"metadata": metadata, "spec": {"selector": {"app": "llm"}, "ports": ports}})
     assert service.facts["ports"] == wanted
 
 
@@ -165,7 +165,7 @@ def test_of_a_service_the_tcp_ports_count(ports, wanted):
 )
 def test_a_service_without_an_address_of_its_own_is_headless(given, wanted):
     metadata = {"name": "llm", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
-    assert entry_of("Service", {"metadata": metadata, "spec": given}).facts["headless"] is wanted
+    assert cached_object("Service", {"metadata": metadata, "spec": given}).facts["headless"] is wanted
 
 
 def test_an_address_is_allowed_exactly_as_written():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.kube.errors import Forbidden
+from fleetwright_operator.kube.errors import ForbiddenError
 from fleetwright_operator.settings import Cilium
 
 INSIDE = {"name": "m", "baseURL": "http://10.1.2.3/v1"}
@@ -134,7 +134,7 @@ async def test_without_the_api_a_condition_says_so_and_what_runs_keeps_its_range
 
 
 async def test_a_missing_right_is_told_with_the_policy_it_is_missing_for(api, objects, start):
-    api.fault = lambda _, what: Forbidden("no such right") if what.startswith("apply Cilium") else None
+    api.fault = lambda _, what: ForbiddenError("no such right") if what.startswith("apply Cilium") else None
     api.put(objects.agent())
     world = await start(Cilium.ON, comes_to_rest=False)
     wanted = ("False", "Forbidden", "CiliumNetworkPolicy 'poet' may not be written: no such right")

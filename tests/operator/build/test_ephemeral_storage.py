@@ -13,7 +13,7 @@ from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.mcp_server import server_children, server_probe
 from fleetwright_operator.build.pod.ephemeral_storage import limited
 from fleetwright_operator.build.pod.pod_template import template_problems
-from fleetwright_operator.build.pod.skill_source import Foreign
+from fleetwright_operator.build.pod.skill_source import RemoteSkill
 from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.settings import Settings
 
@@ -22,7 +22,7 @@ COMMIT = {"git": {"url": "https://git.example.com/skills", "commit": "0" * 40}}
 
 
 def agent_pod(objects, settings, *, fetched=(), **spec):
-    skills = {name: Foreign(source=COMMIT, digest="sha256:0") for name in fetched}
+    skills = {name: RemoteSkill(source=COMMIT, digest="sha256:0") for name in fetched}
     children = agent_children(AgentParts(agent=objects.agent(**spec), snapshots=skills), settings)
     return children.manifests[-1]["spec"]["template"]["spec"]
 
@@ -203,7 +203,7 @@ def test_every_pod_has_a_limit_that_holds_its_request_and_volumes(objects, own, 
         "podTemplate": patch({"name": "side", "image": "i", "resources": added}),
     }
     agent = objects.agent(**spec)
-    skills = {f"s{number}": Foreign(source=COMMIT, digest="sha256:0") for number in range(fetched)}
+    skills = {f"s{number}": RemoteSkill(source=COMMIT, digest="sha256:0") for number in range(fetched)}
     children = agent_children(AgentParts(agent=agent, snapshots=skills), settings)
     server = objects.server(resources=own, podTemplate=patch({"name": "side", "image": "i", "resources": added}))
     remote = objects.custom("McpServer", "remote", {"remote": {"url": "https://tools.example.com/mcp"}})

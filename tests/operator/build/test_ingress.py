@@ -7,7 +7,7 @@ import pytest
 from fleetwright_operator.api import names
 from fleetwright_operator.build.agent import ways_in
 from fleetwright_operator.build.network.ingress import ingress_status
-from fleetwright_operator.settings import PodsOf, Settings
+from fleetwright_operator.settings import PodSelector, Settings
 
 DANGLING = {"skills": [{"name": "nobody-wrote-it"}]}
 REFUSED = {"network": {"egress": [{"to": {"ipBlock": {"cidr": "10.0.0.1/8"}}, "ports": [{"port": 25}]}]}}
@@ -148,8 +148,8 @@ def test_everybody_who_may_come_in_is_told_with_the_reason(objects, spec, caller
 
 
 def test_readers_of_the_other_port_are_told_too(objects):
-    monitoring = PodsOf(namespace="monitoring", labels={"app": "prometheus"})
-    settings = replace(Settings(), monitoring=monitoring, operator=PodsOf(namespace="system"))
+    monitoring = PodSelector(namespace="monitoring", labels={"app": "prometheus"})
+    settings = replace(Settings(), monitoring=monitoring, operator=PodSelector(namespace="system"))
     told = ingress_status(ways_in(objects.agent(), callers=[], settings=settings))
     assert told[1:] == [
         {"from": "pods app=prometheus of namespace monitoring, port 7871", "why": "scrapes its metrics"},

@@ -11,11 +11,11 @@ from fleetwright_operator.api.model_catalog import parse_catalog
 from fleetwright_operator.api.skill_document import read_skill
 from fleetwright_operator.build.agent import AgentParts, agent_children
 from fleetwright_operator.build.callers import Tokens
-from fleetwright_operator.build.deployment import Snapshot
+from fleetwright_operator.build.deployment import SkillSnapshot
 from fleetwright_operator.build.mcp_server import server_children
 from fleetwright_operator.build.network.addresses import ServiceFacts
 from fleetwright_operator.build.skill_snapshot import skill_snapshot
-from fleetwright_operator.credentials.rotating_token import Bearer, Retired, Token
+from fleetwright_operator.credentials.rotating_token import RetiredToken, RotatingToken, Token
 from fleetwright_operator.encoding.timestamps import moment
 from fleetwright_operator.settings import Cilium
 
@@ -179,14 +179,14 @@ NOW = "2026-03-01T12:00:00Z"
 DAY = 24 * 3600
 
 
-def bearer(text: str) -> Bearer:
-    return Bearer(Token(text, moment(NOW), moment(NOW) + 33 * DAY))
+def bearer(text: str) -> RotatingToken:
+    return RotatingToken(Token(text, moment(NOW), moment(NOW) + 33 * DAY))
 
 
-def turning(name: str) -> Bearer:
+def turning(name: str) -> RotatingToken:
     """In the middle of a rotation, and shortly after another."""
     following = Token(f"{name}-next-token", moment(NOW) + DAY, moment(NOW) + 34 * DAY)
-    return replace(bearer(f"{name}-token"), next=following, previous=Retired("0" * 64, moment(NOW) + DAY))
+    return replace(bearer(f"{name}-token"), next=following, previous=RetiredToken("0" * 64, moment(NOW) + DAY))
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def full(objects) -> AgentParts:
     return AgentParts(
         agent=objects.agent(**FULL),
         skills={"haiku": content},
-        snapshots={"haiku": Snapshot(name="haiku-skill-0123456789", keys=("SKILL.md", "references..form.md"))},
+        snapshots={"haiku": SkillSnapshot(name="haiku-skill-0123456789", keys=("SKILL.md", "references..form.md"))},
         servers={"tools": objects.server(port=9000), "weather": weather},
         peers={
             "helper": objects.agent("helper", description="Helps."),
@@ -337,7 +337,7 @@ def test_names_that_are_too_long_for_a_volume_do_not_collide(objects, settings):
     parts = AgentParts(
         agent=objects.agent(skills=[{"name": name} for name in long]),
         skills={name: read_skill("haiku", objects.skill()["spec"]["source"]["inline"]["files"]) for name in long},
-        snapshots={name: Snapshot(name=name, keys=("SKILL.md",)) for name in long},
+        snapshots={name: SkillSnapshot(name=name, keys=("SKILL.md",)) for name in long},
     )
     volumes = agent_children(parts, settings).manifests[-1]["spec"]["template"]["spec"]["volumes"]
     assert len({volume["name"] for volume in volumes}) == len(volumes)

@@ -7,7 +7,7 @@ import pytest
 from fleetwright_operator.build.deployment import agent_deployment
 from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.mcp_server import server_children, server_probe
-from fleetwright_operator.build.pod.skill_source import Foreign, skill_probe
+from fleetwright_operator.build.pod.skill_source import RemoteSkill, skill_probe
 from fleetwright_operator.build.preflight import preflight
 
 GIT = {"git": {"url": "https://git.example.com/haiku.git", "commit": "c" * 40}}
@@ -37,7 +37,7 @@ AGENTS = [
 @pytest.mark.parametrize(("spec", "source", "wanted"), AGENTS)
 def test_an_agent_and_its_preflight_pull_with_the_same(objects, settings, spec, source, wanted):
     agent = objects.agent(**spec)
-    skills = {"haiku": Foreign(source=source, digest="d")} if source else {}
+    skills = {"haiku": RemoteSkill(source=source, digest="d")} if source else {}
     deployment = agent_deployment(owner_of(agent), agent, revision="r", snapshots=skills, servers={}, settings=settings)
     template = deployment["spec"]["template"]
     assert pulled(template["spec"]) == wanted

@@ -5,7 +5,7 @@ import pytest
 from fleetwright_operator.api import names
 from fleetwright_operator.api.call_authorization import allowed_peers, callers_of
 from fleetwright_operator.build.callers import Tokens, callers_document
-from fleetwright_operator.credentials.rotating_token import Bearer, Token
+from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
 from fleetwright_operator.credentials.tokens import is_token, mint_token
 
 CONSENT = [
@@ -79,7 +79,7 @@ def test_what_is_damaged_is_no_token(text):
 
 
 def test_callers_hold_digests_and_no_token():
-    held = {name: Bearer(Token(f"t{name}")) for name in ("a", "b", "p")}
+    held = {name: RotatingToken(Token(f"t{name}")) for name in ("a", "b", "p")}
     document = callers_document(Tokens(clients={"b": held["b"], "a": held["a"]}, callers={"shop/poet": held["p"]}))
     assert [(each["kind"], each["name"]) for each in document["callers"]] == [
         ("client", "a"),

@@ -11,8 +11,8 @@ from hypothesis import strategies as some
 
 from fleetwright_operator.credentials.rotating_token import (
     LEAD,
-    Bearer,
-    Retired,
+    RetiredToken,
+    RotatingToken,
     Token,
     next_turn,
     record,
@@ -32,61 +32,81 @@ def sha(text):
 
 
 TURNS = [
-    pytest.param(None, {"now": 5}, Bearer(Token("new", 5, 1105)), id="where there is none, one is made"),
-    pytest.param(Bearer(OLD), {"now": 999}, Bearer(OLD), id="a young one stays"),
-    pytest.param(Bearer(OLD), {"now": 1000}, Bearer(OLD, Token("new", 1000, 2100)), id="an old one gets a next"),
-    pytest.param(Bearer(OLD, NEXT), {"now": 1050}, Bearer(OLD, NEXT), id="a next that nobody lists waits"),
+    pytest.param(None, {"now": 5}, RotatingToken(Token("new", 5, 1105)), id="where there is none, one is made"),
+    pytest.param(RotatingToken(OLD), {"now": 999}, RotatingToken(OLD), id="a young one stays"),
     pytest.param(
-        Bearer(OLD, NEXT), {"now": 1014, "listed": 1000}, Bearer(OLD, NEXT), id="a next that was just listed waits"
+        RotatingToken(OLD), {"now": 1000}, RotatingToken(OLD, Token("new", 1000, 2100)), id="an old one gets a next"
     ),
     pytest.param(
-        Bearer(OLD, NEXT),
+        RotatingToken(OLD, NEXT), {"now": 1050}, RotatingToken(OLD, NEXT), id="a next that nobody lists waits"
+    ),
+    pytest.param(
+        RotatingToken(OLD, NEXT),
+        {"now": 1014, "listed": 1000},
+        RotatingToken(OLD, NEXT),
+        id="a next that was just listed waits",
+    ),
+    pytest.param(
+        RotatingToken(OLD, NEXT),
         {"now": 1015, "listed": 1000},
-        Bearer(NEXT, previous=Retired(sha("old"), 1100)),
+        RotatingToken(NEXT, previous=RetiredToken(sha("old"), 1100)),
         id="a next that has been listed is used, and the old one keeps its end",
     ),
     pytest.param(
-        Bearer(OLD, NEXT),
+        RotatingToken(OLD, NEXT),
         {"now": 1004, "listed": 1000, "lead": 4},
-        Bearer(NEXT, previous=Retired(sha("old"), 1100)),
+        RotatingToken(NEXT, previous=RetiredToken(sha("old"), 1100)),
         id="an installation may use it sooner",
     ),
     pytest.param(
-        Bearer(NEXT, previous=Retired("0", 1100)),
+        RotatingToken(NEXT, previous=RetiredToken("0", 1100)),
         {"now": 1099},
-        Bearer(NEXT, previous=Retired("0", 1100)),
+        RotatingToken(NEXT, previous=RetiredToken("0", 1100)),
         id="the former one is good until its end",
     ),
-    pytest.param(Bearer(NEXT, previous=Retired("0", 1100)), {"now": 1100}, Bearer(NEXT), id="and then forgotten"),
     pytest.param(
-        Bearer(OLD), {"now": 10, "asked": "a"}, Bearer(OLD, Token("new", 10, 1110), asked="a"), id="a wish is granted"
+        RotatingToken(NEXT, previous=RetiredToken("0", 1100)),
+        {"now": 1100},
+        RotatingToken(NEXT),
+        id="and then forgotten",
     ),
-    pytest.param(Bearer(OLD, asked="a"), {"now": 10, "asked": "a"}, Bearer(OLD, asked="a"), id="and granted once"),
     pytest.param(
-        Bearer(OLD, Token("new", 10, 1110), asked="a"),
+        RotatingToken(OLD),
+        {"now": 10, "asked": "a"},
+        RotatingToken(OLD, Token("new", 10, 1110), asked="a"),
+        id="a wish is granted",
+    ),
+    pytest.param(
+        RotatingToken(OLD, asked="a"), {"now": 10, "asked": "a"}, RotatingToken(OLD, asked="a"), id="and granted once"
+    ),
+    pytest.param(
+        RotatingToken(OLD, Token("new", 10, 1110), asked="a"),
         {"now": 25, "listed": 10, "asked": "a"},
-        Bearer(Token("new", 10, 1110), previous=Retired(sha("old"), 125), asked="a"),
+        RotatingToken(Token("new", 10, 1110), previous=RetiredToken(sha("old"), 125), asked="a"),
         id="what was replaced early ends with the overlap",
     ),
     pytest.param(
-        Bearer(OLD, NEXT, Retired("0", 1090)),
+        RotatingToken(OLD, NEXT, RetiredToken("0", 1090)),
         {"now": 1100, "listed": 1000},
-        Bearer(Token("new", 1100, 2200)),
+        RotatingToken(Token("new", 1100, 2200)),
         id="what ran out while nobody looked is replaced at once",
     ),
     pytest.param(
-        Bearer(Token("bare")), {"now": 7}, Bearer(Token("bare", 7, 1107)), id="one without dates lives from now on"
+        RotatingToken(Token("bare")),
+        {"now": 7},
+        RotatingToken(Token("bare", 7, 1107)),
+        id="one without dates lives from now on",
     ),
     pytest.param(
-        Bearer(Token("t", 9999, 99999)),
+        RotatingToken(Token("t", 9999, 99999)),
         {"now": 7},
-        Bearer(Token("t", 7, 1107)),
+        RotatingToken(Token("t", 7, 1107)),
         id="dates that no clock gave are cut to what a rotation gives",
     ),
     pytest.param(
-        Bearer(OLD, previous=Retired("0", 99999)),
+        RotatingToken(OLD, previous=RetiredToken("0", 99999)),
         {"now": 7},
-        Bearer(OLD, previous=Retired("0", 107)),
+        RotatingToken(OLD, previous=RetiredToken("0", 107)),
         id="nobody prolongs a former one by hand",
     ),
 ]
@@ -145,8 +165,8 @@ def test_between_two_turns_nothing_changes(now, stored):
 
 
 RECORDS = [
-    pytest.param(Bearer(OLD), id="one alone"),
-    pytest.param(Bearer(OLD, NEXT, Retired("0" * 64, 500), asked="a"), id="everything at once"),
+    pytest.param(RotatingToken(OLD), id="one alone"),
+    pytest.param(RotatingToken(OLD, NEXT, RetiredToken("0" * 64, 500), asked="a"), id="everything at once"),
 ]
 
 
@@ -165,7 +185,7 @@ WRONG = [
     pytest.param({"current": 7}, id="of another shape"),
     pytest.param([], id="a list"),
     pytest.param({}, id="an empty one"),
-    pytest.param(record(replace(Bearer(OLD), next=NEXT)), id="whose next token is not there"),
+    pytest.param(record(replace(RotatingToken(OLD), next=NEXT)), id="whose next token is not there"),
 ]
 
 

@@ -12,7 +12,14 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from fleetwright_operator.kube.errors import ApiError, Collision, Expired, Forbidden, Missing, Rejected
+from fleetwright_operator.kube.errors import (
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    InvalidRequestError,
+    NotFoundError,
+)
 from fleetwright_operator.kube.http_client import KubernetesApi
 from fleetwright_operator.kube.port import AGENTS, CONFIG_MAPS, LEASES, SECRET_METADATA
 
@@ -134,17 +141,19 @@ async def test_a_rotated_token_is_read_again_once(api, stub):
 
 
 ERRORS = [
-    pytest.param(404, "gone", Missing, id="missing"),
-    pytest.param(409, "modified", Collision, id="conflict"),
-    pytest.param(410, "too old", Expired, id="too old"),
-    pytest.param(403, "may not", Forbidden, id="forbidden"),
-    pytest.param(422, "invalid", Rejected, id="invalid"),
-    pytest.param(500, "failed to create typed patch object: unknown field", Rejected, id="an error that will not pass"),
+    pytest.param(404, "gone", NotFoundError, id="missing"),
+    pytest.param(409, "modified", ConflictError, id="conflict"),
+    pytest.param(410, "too old", GoneError, id="too old"),
+    pytest.param(403, "may not", ForbiddenError, id="forbidden"),
+    pytest.param(422, "invalid", InvalidRequestError, id="invalid"),
+    pytest.param(
+        500, "failed to create typed patch object: unknown field", InvalidRequestError, id="an error that will not pass"
+    ),
     pytest.param(
         500,
         "failed to convert new object (shop/poet; apps/v1, Kind=Deployment) to proper version: unable to convert"
         " unstructured object to apps/v1, Kind=Deployment: quantities must match the regular expression",
-        Rejected,
+        InvalidRequestError,
         id="a text that is no quantity",
     ),
     pytest.param(500, "etcd is away", ApiError, id="an error that may pass"),
@@ -175,7 +184,7 @@ async def test_a_watch_yields_events_and_says_when_it_is_too_old(api, stub):
     stream = api.watch(AGENTS, namespace=None, resource_version="6")
     event, body = await anext(stream)
     assert (event, body["metadata"]["name"]) == ("ADDED", "a")
-    with pytest.raises(Expired):
+    with pytest.raises(GoneError):
         await anext(stream)
     assert stub.asked[0].query["resourceVersion"] == "6"
 
@@ -197,7 +206,7 @@ async def test_the_last_line_of_a_log_is_asked_for_as_text(api, stub):
     assert await api.read_log("shop", "tools-probe-1", limit=100) == '{"tools": []}\n'
     assert stub.asked[0].path == "/api/v1/namespaces/shop/pods/tools-probe-1/log"
     assert dict(stub.asked[0].query) == {"tailLines": "1", "limitBytes": "100"}
-    with pytest.raises(Rejected, match="waiting to start"):
+    with pytest.raises(InvalidRequestError, match="waiting to start"):
         await api.read_log("shop", "tools-probe-1", limit=100)
 
 

@@ -2,22 +2,22 @@
 
 import gc
 
-from fleetwright_operator.kube.cached_object import entry_of
-from fleetwright_operator.kube.interning import Shared, SharedDict
+from fleetwright_operator.kube.cached_object import cached_object
+from fleetwright_operator.kube.interning import InternedDict, InternPool
 
 
 def test_equal_values_are_one_for_as_long_as_somebody_has_them_and_none_afterwards() -> None:
-    shared: Shared[SharedDict] = Shared()
-    first = shared.of("a", lambda: SharedDict(a=1))
-    assert shared.of("a", SharedDict) is first
-    assert shared.of("b", lambda: SharedDict(b=2)) == {"b": 2}, "another key is another value"
+    shared: InternPool[InternedDict] = InternPool()
+    first = shared.of("a", lambda: InternedDict(a=1))
+    assert shared.of("a", InternedDict) is first
+    assert shared.of("b", lambda: InternedDict(b=2)) == {"b": 2}, "another key is another value"
     del first
     gc.collect()
     assert len(shared) == 0
 
 
 def test_children_of_one_object_share_its_labels_its_owner_and_the_fields_they_have_alike() -> None:
-    service, account = (entry_of("Service", _child(name)) for name in ("a", "b"))
+    service, account = (cached_object("Service", _child(name)) for name in ("a", "b"))
     assert service.labels is account.labels
     assert service.controller is account.controller
     assert service.owned is account.owned

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
 
 SAID = {"revision": "0123456789"}
@@ -24,17 +24,17 @@ def pod(
     ip: str = "127.0.0.1",
     label: str = "fleetwright.dev/agent",
     created: str = "2026-03-01T12:00:00Z",
-) -> Entry:
+) -> CachedObject:
     facts = {"podIP": ip, "conditions": [{"type": "Ready", "status": ready}]}
     about = {"namespace": "shop", "name": uid, "uid": uid, "resource_version": "1", "created": created}
-    return Entry(kind="Pod", labels={label: "poet"}, facts=facts, **about)
+    return CachedObject(kind="Pod", labels={label: "poet"}, facts=facts, **about)
 
 
 class Pods:
     """Every address of this machine is a pod; what each does when it is asked can be said."""
 
     def __init__(self) -> None:
-        self.there: list[Entry] = []
+        self.there: list[CachedObject] = []
         self.bodies: dict[str, bytes] = {}
         """By address; the others say something sensible."""
         self.silent: set[str] = set()

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.kube.errors import Forbidden
-from fleetwright_operator.manager.api_server_addresses import ApiServer, ApiServerMoved, api_server, denying
+from fleetwright_operator.kube.errors import ForbiddenError
+from fleetwright_operator.manager.api_server_addresses import ApiServer, ApiServerMovedError, api_server, denying
 
 
 def endpoints(*addresses, family="IPv4"):
@@ -48,7 +48,7 @@ async def test_the_addresses_of_the_api_server_are_found(api, settings, found, p
 
 async def test_a_missing_right_is_told_with_its_remedy_and_stops_nothing(api, caplog):
     async def refuse(*_):
-        raise Forbidden("endpointslices is forbidden")
+        raise ForbiddenError("endpointslices is forbidden")
 
     api.get = refuse
     assert await api_server(api) == ApiServer()
@@ -74,7 +74,7 @@ async def resynced(api, make_world, settings, *, rounds=2):
 
 async def test_a_new_public_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):
     api.put(endpoints("34.1.2.3"))
-    with pytest.raises(ApiServerMoved, match=r"34\.1\.2\.3/32"):
+    with pytest.raises(ApiServerMovedError, match=r"34\.1\.2\.3/32"):
         await resynced(api, make_world, settings)
     await resynced(api, make_world, replace(settings, denied_ranges=(ipaddress.ip_network("34.1.2.3/32"),)))
 
@@ -89,7 +89,7 @@ async def test_an_address_that_goes_and_comes_back_changes_nothing(api, make_wor
 
 async def test_a_new_private_address_makes_the_work_begin_anew_with_it_denied(api, make_world, settings):
     api.put(endpoints("10.0.0.5"))
-    with pytest.raises(ApiServerMoved, match=r"10\.0\.0\.5 port 6443"):
+    with pytest.raises(ApiServerMovedError, match=r"10\.0\.0\.5 port 6443"):
         await resynced(api, make_world, settings)
     known = denying(settings, await api_server(api))
     await resynced(api, make_world, known)

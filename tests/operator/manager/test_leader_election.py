@@ -6,8 +6,8 @@ import pytest
 
 from fleetwright_operator.kube.errors import api_error
 from fleetwright_operator.kube.port import LEASES
-from fleetwright_operator.manager.health import Vitals
-from fleetwright_operator.manager.leader_election import Lease, LeaseLapsed, LeaseLost
+from fleetwright_operator.manager.health import ProcessHealth
+from fleetwright_operator.manager.leader_election import Lease, LeaseExpiredError, LeaseLostError
 
 
 class Clock:
@@ -89,7 +89,7 @@ async def test_whoever_finds_another_holder_stops(api, lease):
     await first.acquire()
     stolen = await api.get(LEASES, "system", "operator")
     await api.replace(LEASES, {**stolen, "spec": {**stolen["spec"], "holderIdentity": "thief"}})
-    with pytest.raises(LeaseLost, match="another process"):
+    with pytest.raises(LeaseLostError, match="another process"):
         await first.hold()
 
 
@@ -97,7 +97,7 @@ async def test_whoever_cannot_renew_stops_before_others_may_start(api, clock, le
     first = lease("a")
     await first.acquire()
     api.fault = lambda number, what: api_error(503, "away")
-    with pytest.raises(LeaseLapsed, match="could not be renewed"):
+    with pytest.raises(LeaseExpiredError, match="could not be renewed"):
         await first.hold()
     assert clock.now < 15
     assert not first.in_hand
@@ -105,11 +105,11 @@ async def test_whoever_cannot_renew_stops_before_others_may_start(api, clock, le
 
 async def test_a_process_whose_api_server_is_away_is_alive(api, clock, lease):
     """To be restarted again and again would only make it late."""
-    vitals = Vitals(clock=clock, resync_seconds=100)
+    vitals = ProcessHealth(clock=clock, resync_seconds=100)
     first = lease("a", on_attempt=vitals.asked)
     await first.acquire()
     api.fault = lambda number, what: api_error(503, "away")
-    with pytest.raises(LeaseLapsed):
+    with pytest.raises(LeaseExpiredError):
         await first.hold()
     clock.limit = 600
     with pytest.raises(TimeoutError):
@@ -123,7 +123,7 @@ async def test_whoever_could_not_renew_takes_it_up_again_at_once_if_nobody_had_i
     first = lease("a")
     await first.acquire()
     api.fault = lambda number, what: api_error(503, "away")
-    with pytest.raises(LeaseLapsed):
+    with pytest.raises(LeaseExpiredError):
         await first.hold()
     api.fault = lambda number, what: None
     before = clock.now

@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_operator.api import durations
 from fleetwright_operator.api.model_catalog import ModelDefaults, parse_catalog
-from fleetwright_operator.manager.health import Vitals
+from fleetwright_operator.manager.health import ProcessHealth
 from fleetwright_operator.manager.logs import JsonFormatter
-from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.manager.metrics import OperatorMetrics
 from fleetwright_operator.manager.ops_server import ops_app, serve
-from fleetwright_operator.settings import PodsOf, settings_from
+from fleetwright_operator.settings import PodSelector, settings_from
 
 
 def test_settings_come_from_the_environment(tmp_path):
@@ -34,7 +34,7 @@ def test_settings_come_from_the_environment(tmp_path):
         }
     )
     assert found.namespaces == ("a", "b")
-    assert found.monitoring == PodsOf(namespace="m", labels={"app": "p"})
+    assert found.monitoring == PodSelector(namespace="m", labels={"app": "p"})
     assert found.agent_resources == {"limits": {"memory": "1Gi"}}
     assert found.identity == "operator-1"
     assert found.token_lead_seconds == 20
@@ -146,7 +146,7 @@ def test_anything_else_is_no_duration(text):
 async def test_probes_are_answered_on_addresses_of_both_families(free_port, address, both):
     if address == "[::1]" and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
-    vitals = Vitals(clock=lambda: 0.0, resync_seconds=100)
+    vitals = ProcessHealth(clock=lambda: 0.0, resync_seconds=100)
     runner = await serve(ops_app(vitals, CollectorRegistry()), free_port, both=both)
     try:
         async with aiohttp.ClientSession() as session, session.get(f"http://{address}:{free_port}/healthz") as answer:
@@ -163,8 +163,8 @@ def free_port() -> int:
 
 async def test_probes_tell_standing_by_leading_and_ailing_apart():
     now = [0.0]
-    vitals = Vitals(clock=lambda: now[0], resync_seconds=100)
-    metrics = Metrics(CollectorRegistry())
+    vitals = ProcessHealth(clock=lambda: now[0], resync_seconds=100)
+    metrics = OperatorMetrics(CollectorRegistry())
     async with TestServer(ops_app(vitals, metrics.registry)) as server, aiohttp.ClientSession() as session:
 
         async def ask(path: str) -> int:

@@ -12,10 +12,10 @@ from fleetwright_operator.build.config.tool_access import allowed_tools, denied_
 from fleetwright_operator.build.mcp_server import server_children, server_probe
 from fleetwright_operator.build.probe import probe_manifests
 from fleetwright_operator.kube.errors import ApiError
-from fleetwright_operator.rollout.probe_result import Failure, Report
-from fleetwright_operator.rollout.probe_schedule import Rounds
+from fleetwright_operator.rollout.probe_result import ProbeFailure, ProbeReport
+from fleetwright_operator.rollout.probe_schedule import ProbeSchedule
 from fleetwright_operator.rollout.tool_discovery import discovered, discovery_health, drift
-from fleetwright_operator.status.workload_health import Health
+from fleetwright_operator.status.workload_health import WorkloadHealth
 
 PIN = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -146,31 +146,33 @@ def test_a_long_list_of_differences_is_told_in_part(remote):
 MANY = {f"tool-{number}": "1" for number in range(256)}
 TOO_MANY = "and at most 256 are kept: offer fewer, or divide them among several servers"
 ANSWERS = [
-    pytest.param(Report(report(a="1")), Health(True, "Discovered", "1 tools"), id="a report"),
+    pytest.param(ProbeReport(report(a="1")), WorkloadHealth(True, "Discovered", "1 tools"), id="a report"),
     pytest.param(
-        Failure("Refused", "the server cannot be reached"),
-        Health(False, "Unreachable", "the server cannot be reached"),
+        ProbeFailure("Refused", "the server cannot be reached"),
+        WorkloadHealth(False, "Unreachable", "the server cannot be reached"),
         id="a server that cannot be spoken to",
     ),
     pytest.param(
-        Failure("ImagePull", "no such image"),
-        Health(None, "ProbeFailed", "its tools could not be looked at: no such image"),
+        ProbeFailure("ImagePull", "no such image"),
+        WorkloadHealth(None, "ProbeFailed", "its tools could not be looked at: no such image"),
         id="a probe that failed itself",
     ),
     pytest.param(
-        Report({"tools": "many"}),
-        Health(None, "ProbeFailed", "its tools could not be looked at: the probe's report is of another shape"),
+        ProbeReport({"tools": "many"}),
+        WorkloadHealth(None, "ProbeFailed", "its tools could not be looked at: the probe's report is of another shape"),
         id="a report of another shape",
     ),
-    pytest.param(Report(report(**MANY)), Health(True, "Discovered", "256 tools"), id="as many tools as are kept"),
     pytest.param(
-        Report(report(**MANY, another="1")),
-        Health(False, "TooManyTools", f"the server offers 257 tools, {TOO_MANY}"),
+        ProbeReport(report(**MANY)), WorkloadHealth(True, "Discovered", "256 tools"), id="as many tools as are kept"
+    ),
+    pytest.param(
+        ProbeReport(report(**MANY, another="1")),
+        WorkloadHealth(False, "TooManyTools", f"the server offers 257 tools, {TOO_MANY}"),
         id="one tool too many",
     ),
     pytest.param(
-        Report({**report(**MANY), "offered": 900}),
-        Health(False, "TooManyTools", f"the server offers 900 tools, {TOO_MANY}"),
+        ProbeReport({**report(**MANY), "offered": 900}),
+        WorkloadHealth(False, "TooManyTools", f"the server offers 900 tools, {TOO_MANY}"),
         id="more tools than a report can hold",
     ),
 ]
@@ -187,7 +189,7 @@ def test_a_failure_leaves_what_was_seen_before(remote):
     server = remote(
         policy={"pin": PIN}, status={**report(PIN, a="1"), "pinned": {"digest": PIN, "tools": tools(a="1")}}
     )
-    assert discovered(server, "q", Failure("Refused", "gone")) == {
+    assert discovered(server, "q", ProbeFailure("Refused", "gone")) == {
         "discovery": {"question": "q", "generation": 1, "failure": {"reason": "Refused", "message": "gone"}},
         "pinned": {"digest": PIN, "tools": tools(a="1")},
     }
@@ -198,7 +200,7 @@ def test_a_failure_leaves_what_was_seen_before(remote):
 
 def test_a_good_answer_is_asked_for_again_slowly_and_a_failed_one_sooner_and_less_and_less_soon():
     now = [1000.0]
-    rounds = Rounds(every=3600, clock=lambda: now[0], jitter=lambda: 0.5)
+    rounds = ProbeSchedule(every=3600, clock=lambda: now[0], jitter=lambda: 0.5)
     rounds.answered("a", failed=False)
     now[0] += 3599
     assert not rounds.is_due("a", failed=False)
@@ -219,7 +221,7 @@ def test_a_good_answer_is_asked_for_again_slowly_and_a_failed_one_sooner_and_les
 def test_after_a_restart_answers_fall_due_over_the_whole_interval():
     now = [0.0]
     jitter = iter([0.1, 0.9])
-    rounds = Rounds(every=1000, clock=lambda: now[0], jitter=lambda: next(jitter))
+    rounds = ProbeSchedule(every=1000, clock=lambda: now[0], jitter=lambda: next(jitter))
     assert (rounds.is_due("a", failed=False), rounds.is_due("b", failed=False)) == (False, False)
     now[0] = 500
     assert (rounds.is_due("a", failed=False), rounds.is_due("b", failed=False)) == (True, False)

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from fleetwright_operator.kube.errors import ApiError, Collision, api_error
+from fleetwright_operator.kube.errors import ApiError, ConflictError, api_error
 from fleetwright_operator.kube.port import WATCHED
 
 SPEC = {
@@ -97,7 +97,7 @@ async def _reference(make_world, new_api, objects) -> tuple[dict, int]:
 
 FAULTS = [
     pytest.param(lambda: api_error(500, "internal"), id="an internal error"),
-    pytest.param(lambda: Collision("modified"), id="a conflict"),
+    pytest.param(lambda: ConflictError("modified"), id="a conflict"),
     pytest.param(lambda: api_error(429, "slow down", retry_after=0.05), id="too many requests"),
     pytest.param(lambda: TimeoutError("no answer"), id="no answer"),
 ]

@@ -8,8 +8,14 @@ from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.build.probe import probe_manifests
 from fleetwright_operator.encoding.timestamps import written
-from fleetwright_operator.kube.cached_object import Entry
-from fleetwright_operator.rollout.preflight_result import Lost, Pending, Proven, Refused, verdict
+from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_operator.rollout.preflight_result import (
+    PreflightFailed,
+    PreflightInterrupted,
+    PreflightPassed,
+    PreflightPending,
+    verdict,
+)
 
 NOW = "2026-03-01T12:00:00Z"
 
@@ -427,62 +433,64 @@ def container(code, reason="Error", **more):
 
 BESIDE = {"name": "mesh", "state": {"running": {}}, "ready": True}
 VERDICTS = [
-    pytest.param({}, Pending(), id="nothing is known of a young pod"),
-    pytest.param({"phase": "Succeeded"}, Proven(), id="it ended well"),
-    pytest.param({"containerStatuses": [{"name": "agent", "ready": True}]}, Proven(), id="it serves"),
-    pytest.param({"containerStatuses": [BESIDE]}, Pending(), id="what was put beside it serves"),
+    pytest.param({}, PreflightPending(), id="nothing is known of a young pod"),
+    pytest.param({"phase": "Succeeded"}, PreflightPassed(), id="it ended well"),
+    pytest.param({"containerStatuses": [{"name": "agent", "ready": True}]}, PreflightPassed(), id="it serves"),
+    pytest.param({"containerStatuses": [BESIDE]}, PreflightPending(), id="what was put beside it serves"),
     pytest.param(
-        {"phase": "Running", "containerStatuses": [BESIDE, container(0)]}, Proven(), id="only what is beside it runs on"
+        {"phase": "Running", "containerStatuses": [BESIDE, container(0)]},
+        PreflightPassed(),
+        id="only what is beside it runs on",
     ),
-    pytest.param({"containerStatuses": [container(2)]}, Refused("ah"), id="it ended before its pod did"),
+    pytest.param({"containerStatuses": [container(2)]}, PreflightFailed("ah"), id="it ended before its pod did"),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [{**container(3), "name": "fetch"}]},
-        Refused("the container ended with exit code 3 (Error): ah"),
+        PreflightFailed("the container ended with exit code 3 (Error): ah"),
         id="what goes before it ended badly",
     ),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [{**container(2), "name": "fetch"}]},
-        Refused("ah"),
+        PreflightFailed("ah"),
         id="what goes before it refused",
     ),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [{**container(75), "name": "fetch"}]},
-        Lost("ah"),
+        PreflightInterrupted("ah"),
         id="what goes before it could not be had just now",
     ),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [container(75)]},
-        Refused("the container ended with exit code 75 (Error): ah"),
+        PreflightFailed("the container ended with exit code 75 (Error): ah"),
         id="the agent itself has no such excuse",
     ),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [{**container(2), "name": "mesh"}, container(1)]},
-        Refused("the container ended with exit code 1 (Error): ah"),
+        PreflightFailed("the container ended with exit code 1 (Error): ah"),
         id="what is beside it was ended after it",
     ),
     pytest.param(
         {"phase": "Failed", "reason": "Evicted", "containerStatuses": [container(137)]},
-        Lost("its pod was lost, Evicted"),
+        PreflightInterrupted("its pod was lost, Evicted"),
         id="the node put it out",
     ),
     pytest.param(
         {"phase": "Failed", "reason": "Terminated", "containerStatuses": [container(0)]},
-        Lost("its pod was lost, Terminated"),
+        PreflightInterrupted("its pod was lost, Terminated"),
         id="its node was shut down and it took leave politely",
     ),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [container(137, "ContainerStatusUnknown")]},
-        Lost("its node lost the container"),
+        PreflightInterrupted("its node lost the container"),
         id="nobody knows how it ended",
     ),
-    pytest.param({"phase": "Failed"}, Lost("its pod failed"), id="the pod failed and nothing says why"),
+    pytest.param({"phase": "Failed"}, PreflightInterrupted("its pod failed"), id="the pod failed and nothing says why"),
     pytest.param(
         {
             "phase": "Failed",
             "reason": "DeadlineExceeded",
             "containerStatuses": [container(137, finishedAt="2026-03-01T12:02:00Z")],
         },
-        Lost("it did not end within 120 seconds", late=True),
+        PreflightInterrupted("it did not end within 120 seconds", late=True),
         id="its time ended it",
     ),
     pytest.param(
@@ -491,7 +499,7 @@ VERDICTS = [
             "reason": "DeadlineExceeded",
             "containerStatuses": [container(2, finishedAt="2026-03-01T12:00:09Z")],
         },
-        Refused("ah"),
+        PreflightFailed("ah"),
         id="its time ended what was beside it",
     ),
 ]
@@ -500,8 +508,8 @@ VERDICTS = [
 @pytest.mark.parametrize(("facts", "wanted"), VERDICTS)
 def test_what_a_preflight_shows(facts, wanted):
     told = {"kind": "Pod", "namespace": "shop", "name": "p", "uid": "u", "resource_version": "1", "created": NOW}
-    assert verdict(Entry(**told, facts=facts)) == wanted
-    assert verdict(Entry(**told, facts=facts, deleting=True)) == Lost("its pod was taken away")
+    assert verdict(CachedObject(**told, facts=facts)) == wanted
+    assert verdict(CachedObject(**told, facts=facts, deleting=True)) == PreflightInterrupted("its pod was taken away")
 
 
 EQUIPPED = {

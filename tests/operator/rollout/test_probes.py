@@ -10,13 +10,20 @@ from fleetwright_operator.build.manifest import owner_of
 from fleetwright_operator.build.network.egress import dns_route
 from fleetwright_operator.build.probe import Probe, probe_manifests, runtime_pod
 from fleetwright_operator.kube.cache import Cache
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.kube.errors import api_error
-from fleetwright_operator.observe.watch_index import Relations
-from fleetwright_operator.rollout.probe_result import REPORT_LIMIT, Failure, Pending, Report, parse_report, unreported
+from fleetwright_operator.observe.watch_index import WatchIndex
+from fleetwright_operator.rollout.probe_result import (
+    REPORT_LIMIT,
+    ProbeFailure,
+    ProbePending,
+    ProbeReport,
+    parse_report,
+    unreported,
+)
 from fleetwright_operator.rollout.probe_runner import ask, clear
-from fleetwright_operator.status.workload_health import Health
+from fleetwright_operator.status.workload_health import WorkloadHealth
 
 
 @pytest.fixture
@@ -68,47 +75,47 @@ def ended(phase: str, *, code: int = 0, message: str = "", **facts: object) -> d
 
 WAITING = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
 PODS = [
-    pytest.param(None, Pending(), id="a pod that was not seen yet says nothing"),
-    pytest.param({"phase": "Running"}, Pending(), id="a running pod says nothing"),
+    pytest.param(None, ProbePending(), id="a pod that was not seen yet says nothing"),
+    pytest.param({"phase": "Running"}, ProbePending(), id="a running pod says nothing"),
     pytest.param(
         {"phase": "Pending", "containerStatuses": [{"image": "img", "state": WAITING}]},
-        Pending(Health(False, "ImagePull", "image 'img' cannot be pulled: ErrImagePull: not found")),
+        ProbePending(WorkloadHealth(False, "ImagePull", "image 'img' cannot be pulled: ErrImagePull: not found")),
         id="a pod that cannot start says why",
     ),
     pytest.param(ended("Succeeded"), None, id="a pod that succeeded is asked for its log"),
     pytest.param(
         ended("Failed", code=2, message="noise\nfleetwright-agent: no such file\n"),
-        Failure("Refused", "no such file"),
+        ProbeFailure("Refused", "no such file"),
         id="a program that refused is quoted by its last line",
     ),
     pytest.param(
         ended("Failed", code=75, message="fleetwright-agent: https://git.example.com/s cannot be reached\n"),
-        Failure("Unavailable", "https://git.example.com/s cannot be reached"),
+        ProbeFailure("Unavailable", "https://git.example.com/s cannot be reached"),
         id="a program that could not look says what kept it",
     ),
     pytest.param(
         ended("Running", code=2, message="fleetwright-agent: no such file\n"),
-        Failure("Refused", "no such file"),
+        ProbeFailure("Refused", "no such file"),
         id="a program that refused is heard before its pod's phase follows",
     ),
     pytest.param(
         {"phase": "Running", "containerStatuses": [{"name": "sidecar", "state": {"terminated": {"exitCode": 2}}}]},
-        Pending(Health(False, "CrashLoop", "the container ended with exit code 2 (unknown)")),
+        ProbePending(WorkloadHealth(False, "CrashLoop", "the container ended with exit code 2 (unknown)")),
         id="a container beside it may be started again",
     ),
     pytest.param(
         ended("Failed", code=1, message="Traceback"),
-        Failure("CrashLoop", "the container ended with exit code 1 (Error): Traceback"),
+        ProbeFailure("CrashLoop", "the container ended with exit code 1 (Error): Traceback"),
         id="a program that broke is no answer to the question",
     ),
     pytest.param(
         {"phase": "Failed", "reason": "DeadlineExceeded"},
-        Failure("DeadlineExceeded", "the probe did not end in its time"),
+        ProbeFailure("DeadlineExceeded", "the probe did not end in its time"),
         id="a pod that took too long says so",
     ),
     pytest.param(
         {"phase": "Failed", "reason": "Evicted", "message": "low on memory"},
-        Failure("PodFailed", "the pod failed: Evicted low on memory"),
+        ProbeFailure("PodFailed", "the pod failed: Evicted low on memory"),
         id="a pod that was evicted says so",
     ),
 ]
@@ -116,18 +123,24 @@ PODS = [
 
 @pytest.mark.parametrize(("facts", "wanted"), PODS)
 def test_what_a_pod_says(facts, wanted):
-    pod = None if facts is None else Entry(kind="Pod", namespace="", name="", uid="", resource_version="", facts=facts)
+    pod = (
+        None
+        if facts is None
+        else CachedObject(kind="Pod", namespace="", name="", uid="", resource_version="", facts=facts)
+    )
     assert unreported(pod) == wanted
 
 
 LINES = [
-    pytest.param('{"tools": []}\n', Report({"tools": []}), id="a document is the report"),
-    pytest.param("", Failure("NoReport", "the probe's log does not end with a report"), id="an empty log is none"),
-    pytest.param("[" * 60_000, Failure("NoReport", "the probe's log does not end with a report"), id="a pit is none"),
-    pytest.param("[1]", Failure("NoReport", "the probe's log does not end with a report"), id="a list is none"),
+    pytest.param('{"tools": []}\n', ProbeReport({"tools": []}), id="a document is the report"),
+    pytest.param("", ProbeFailure("NoReport", "the probe's log does not end with a report"), id="an empty log is none"),
+    pytest.param(
+        "[" * 60_000, ProbeFailure("NoReport", "the probe's log does not end with a report"), id="a pit is none"
+    ),
+    pytest.param("[1]", ProbeFailure("NoReport", "the probe's log does not end with a report"), id="a list is none"),
     pytest.param(
         '{"a": "' + "x" * REPORT_LIMIT,
-        Failure("NoReport", f"the probe's report is longer than {REPORT_LIMIT} bytes"),
+        ProbeFailure("NoReport", f"the probe's report is longer than {REPORT_LIMIT} bytes"),
         id="a report that was cut is none",
     ),
 ]
@@ -140,7 +153,7 @@ def test_the_last_line_of_a_log(line, wanted):
 
 @pytest.fixture
 def cluster(api, settings) -> Cluster:
-    cache = Cache(terms=Relations(settings).terms)
+    cache = Cache(terms=WatchIndex(settings).terms)
 
     def hear(event: str, kind: str, body: dict) -> None:
         if event == "DELETED":
@@ -159,19 +172,19 @@ def cluster(api, settings) -> Cluster:
 
 
 @pytest.fixture
-def owner(api, cluster, objects) -> Callable[[], Entry]:
+def owner(api, cluster, objects) -> Callable[[], CachedObject]:
     api.put(objects.server())
     return lambda: cluster.cache.get(names.MCP_SERVER, "shop", "tools")
 
 
 async def test_a_question_is_asked_once_heard_and_cleared(api, cluster, probe, owner):
-    assert await ask(cluster, probe) == Pending()
-    assert await ask(cluster, probe) == Pending()
+    assert await ask(cluster, probe) == ProbePending()
+    assert await ask(cluster, probe) == ProbePending()
     assert api.writes == [f"apply NetworkPolicy {probe.name}", f"apply Pod {probe.name}"]
     assert api.gets == []
 
     api.end_pod(probe.name, says='{"tools": [1]}\n')
-    assert await ask(cluster, probe) == Report({"tools": [1]})
+    assert await ask(cluster, probe) == ProbeReport({"tools": [1]})
     await clear(cluster, owner())
     assert (api.has("Pod", probe.name), api.has("NetworkPolicy", probe.name)) == (False, True)
     await clear(cluster, owner())
@@ -191,16 +204,16 @@ async def test_a_log_that_cannot_be_read_is_no_report_and_a_vanished_pod_is_aske
     await ask(cluster, probe)
     api.end_pod(probe.name)
     del api.logs[probe.name]
-    assert await ask(cluster, probe) == Failure("NoReport", "the probe's log cannot be read: the pod has no log")
+    assert await ask(cluster, probe) == ProbeFailure("NoReport", "the probe's log cannot be read: the pod has no log")
     api.remove("Pod", probe.name)
-    assert await ask(cluster, probe) == Pending()
+    assert await ask(cluster, probe) == ProbePending()
     assert api.has("Pod", probe.name)
 
 
 async def test_a_pod_that_may_not_be_written_is_a_failure_in_words(api, cluster, probe):
     api.fault = lambda number, what: api_error(403, "exceeded quota") if " Pod " in what else None
     answer = await ask(cluster, probe)
-    assert answer == Failure("Forbidden", f"Pod '{probe.name}' may not be written: exceeded quota")
+    assert answer == ProbeFailure("Forbidden", f"Pod '{probe.name}' may not be written: exceeded quota")
 
 
 async def test_no_fault_at_any_write_leaves_a_pod_without_its_policy(api, cluster, probe, owner):
@@ -211,7 +224,7 @@ async def test_no_fault_at_any_write_leaves_a_pod_without_its_policy(api, cluste
             await _round(cluster, probe, owner)
         assert not api.has("Pod", probe.name) or api.has("NetworkPolicy", probe.name)
     api.fault = lambda number, what: None
-    assert await ask(cluster, probe) == Pending()
+    assert await ask(cluster, probe) == ProbePending()
 
 
 async def _round(cluster, probe, owner):

@@ -4,9 +4,9 @@ import pytest
 
 from fleetwright_operator.status.agent_reports import (
     CARD_PATIENCE,
+    AgentReport,
+    AgentReports,
     BudgetReport,
-    Reports,
-    Said,
     ServerReport,
     parse_report,
 )
@@ -20,47 +20,49 @@ GOOD = {
 }
 TOOLS = ServerReport(tools=3, missing=("drop",))
 SAID = [
-    pytest.param(GOOD, Said(revision="0123456789", card_digest=DIGEST, servers={"tools": TOOLS}), id="all that fits"),
-    pytest.param(None, Said(), id="nothing"),
-    pytest.param([GOOD], Said(), id="a list"),
-    pytest.param({"revision": 7, "cardDigest": None, "mcpServers": "all"}, Said(), id="nothing that fits"),
-    pytest.param({"revision": "x" * 20, "cardDigest": f"{DIGEST}0"}, Said(), id="texts of another shape"),
     pytest.param(
-        {**GOOD, "cardDigest": "?"}, Said(revision="0123456789", servers={"tools": TOOLS}), id="one bad field"
+        GOOD, AgentReport(revision="0123456789", card_digest=DIGEST, servers={"tools": TOOLS}), id="all that fits"
+    ),
+    pytest.param(None, AgentReport(), id="nothing"),
+    pytest.param([GOOD], AgentReport(), id="a list"),
+    pytest.param({"revision": 7, "cardDigest": None, "mcpServers": "all"}, AgentReport(), id="nothing that fits"),
+    pytest.param({"revision": "x" * 20, "cardDigest": f"{DIGEST}0"}, AgentReport(), id="texts of another shape"),
+    pytest.param(
+        {**GOOD, "cardDigest": "?"}, AgentReport(revision="0123456789", servers={"tools": TOOLS}), id="one bad field"
     ),
     pytest.param(
         {"mcpServers": [{"name": "a"}]},
-        Said(servers={"a": ServerReport(unreachable="no connection")}),
+        AgentReport(servers={"a": ServerReport(unreachable="no connection")}),
         id="no word on whether it was reached",
     ),
     pytest.param(
         {"mcpServers": [{"name": "a", "reachable": False, "message": "x" * 999}, {"reachable": True}, 7, {"name": 7}]},
-        Said(servers={"a": ServerReport(unreachable="x" * 300)}),
+        AgentReport(servers={"a": ServerReport(unreachable="x" * 300)}),
         id="a long reason, and entries that are none",
     ),
     pytest.param(
         {"mcpServers": [{"name": "a", "reachable": True, "tools": True}]},
-        Said(servers={"a": ServerReport()}),
+        AgentReport(servers={"a": ServerReport()}),
         id="a count that is none",
     ),
     pytest.param(
         {"mcpServers": [{"name": "a", "reachable": True, "tools": -1}]},
-        Said(servers={"a": ServerReport()}),
+        AgentReport(servers={"a": ServerReport()}),
         id="a count below nothing",
     ),
     pytest.param(
         {"mcpServers": [{"name": "a", "reachable": True, "missing": ["ok", 7, "x" * 129, "a b", "\n", ""]}]},
-        Said(servers={"a": ServerReport(missing=("ok",))}),
+        AgentReport(servers={"a": ServerReport(missing=("ok",))}),
         id="names that no tool has",
     ),
     pytest.param(
         {"mcpServers": [{"name": "a", "reachable": True, "missing": [f"t{n}" for n in range(99)]}]},
-        Said(servers={"a": ServerReport(missing=tuple(f"t{n}" for n in range(20)))}),
+        AgentReport(servers={"a": ServerReport(missing=tuple(f"t{n}" for n in range(20)))}),
         id="more names than anybody reads",
     ),
     pytest.param(
         {"mcpServers": [{"name": f"s{n}", "reachable": True} for n in range(999)]},
-        Said(servers={f"s{n}": ServerReport() for n in range(64)}),
+        AgentReport(servers={f"s{n}": ServerReport() for n in range(64)}),
         id="more servers than an agent may have",
     ),
     pytest.param(
@@ -73,17 +75,17 @@ SAID = [
                 7,
             ]
         },
-        Said(failed_plugins={"units": "x" * 300, "mute": "it says nothing"}),
+        AgentReport(failed_plugins={"units": "x" * 300, "mute": "it says nothing"}),
         id="plugins that are not loaded",
     ),
     pytest.param(
         {"budgets": [{"period": "Day", "exceeded": True, "resetsAt": "2026-01-02T00:00:00Z", "spentUsd": "5"}]},
-        Said(budgets=(BudgetReport(period="Day", exceeded=True, resets_at="2026-01-02T00:00:00Z"),)),
+        AgentReport(budgets=(BudgetReport(period="Day", exceeded=True, resets_at="2026-01-02T00:00:00Z"),)),
         id="a budget that is used up",
     ),
     pytest.param(
         {"budgets": [{"period": "Year"}, 7, {"period": "Hour", "exceeded": "yes", "resetsAt": "soon"}]},
-        Said(budgets=(BudgetReport(period="Hour", exceeded=False, resets_at=""),)),
+        AgentReport(budgets=(BudgetReport(period="Hour", exceeded=False, resets_at=""),)),
         id="budgets of another shape",
     ),
 ]
@@ -95,11 +97,11 @@ def test_of_what_an_agent_says_only_what_fits_is_kept(document, wanted):
 
 
 def said(**unreachable):
-    return Said(servers={name: ServerReport(unreachable=why) for name, why in unreachable.items()})
+    return AgentReport(servers={name: ServerReport(unreachable=why) for name, why in unreachable.items()})
 
 
 def test_only_news_concern_somebody():
-    reports = Reports(lambda: 0)
+    reports = AgentReports(lambda: 0)
     assert reports.put("shop", "poet", said(a="", b="down")) == {"a", "b"}
     assert reports.put("shop", "poet", said(a="", b="")) == {"b"}
     assert reports.of("shop", "poet") == {"a": "", "b": ""}
@@ -125,11 +127,11 @@ LOOKS = [
 @pytest.mark.parametrize(("steps", "wanted"), LOOKS)
 def test_a_card_drifts_only_when_the_agent_had_time_to_read_the_present_one(steps, wanted):
     clock, last = [0], "new"
-    reports = Reports(lambda: clock[0])
+    reports = AgentReports(lambda: clock[0])
     for what, card, at in steps:
         clock[0] = at
         if what == "say":
-            reports.put("shop", "poet", Said(card_digest=card))
+            reports.put("shop", "poet", AgentReport(card_digest=card))
         else:
             reports.serves_another_card("shop", "poet", wanted=card)
             last = card
@@ -137,14 +139,14 @@ def test_a_card_drifts_only_when_the_agent_had_time_to_read_the_present_one(step
 
 
 def test_a_pod_of_another_revision_serves_its_own_card():
-    old = Said(revision="a", card_digest="x")
+    old = AgentReport(revision="a", card_digest="x")
     assert drift(old, wanted="y", revision="b", serves_another=True) is None
     assert drift(old, wanted="y", revision="a", serves_another=True).reason == "AnotherCard"
     assert drift(None, wanted="y", revision="a", serves_another=True) is None
 
 
 def known(count, *missing, revision="r1"):
-    return Said(revision=revision, servers={"tools": ServerReport(tools=count, missing=missing)})
+    return AgentReport(revision=revision, servers={"tools": ServerReport(tools=count, missing=missing)})
 
 
 BEFORE = {"revision": "r1", "tools": [{"server": "tools", "count": 2}]}
@@ -156,7 +158,9 @@ COUNTS = [
     pytest.param(BEFORE, known(0, "a"), [{"server": "tools", "count": 0, "missing": ["a"]}], id="another word"),
     pytest.param({**BEFORE, "revision": "r0"}, None, [], id="known of another revision, which may allow others"),
     pytest.param({}, known(3, revision="r0"), [], id="said by another revision"),
-    pytest.param({}, Said(revision="r1", servers={"other": ServerReport(tools=1)}), [], id="a server nobody named"),
+    pytest.param(
+        {}, AgentReport(revision="r1", servers={"other": ServerReport(tools=1)}), [], id="a server nobody named"
+    ),
 ]
 
 
@@ -174,7 +178,7 @@ def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered
         "ToolsMissing",
         "McpServer 'a' does not offer what the spec allows or has approved: x, y",
     )
-    large = Said(servers={"a": ServerReport(tools=1, oversized=("x", "y"))})
+    large = AgentReport(servers={"a": ServerReport(tools=1, oversized=("x", "y"))})
     found = degraded(large, [], servers=["a"])
     assert found.reason == "ToolsTooLarge"
     assert "are left out: x, y; shorten their descriptions" in found.message
@@ -186,7 +190,7 @@ def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered
 
 
 def test_an_agent_is_degraded_by_a_plugin_of_its_spec_that_is_not_loaded():
-    failed = Said(failed_plugins={"units": "no such package", "former": "gone"})
+    failed = AgentReport(failed_plugins={"units": "no such package", "former": "gone"})
     found = degraded(failed, [], servers=[], plugins=["units", "good"])
     assert (found.reason, found.message) == ("PluginNotLoaded", "plugin 'units' is not loaded: no such package")
     assert degraded(failed, [], servers=[], plugins=["good"]) is None

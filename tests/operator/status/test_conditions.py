@@ -4,8 +4,8 @@ import pytest
 
 from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.status.conditions import Condition, condition_list, ready
-from fleetwright_operator.status.status import Outcome, custom_status
-from fleetwright_operator.status.workload_health import Health
+from fleetwright_operator.status.status import StageOutcomes, custom_status
+from fleetwright_operator.status.workload_health import WorkloadHealth
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
 
@@ -40,7 +40,7 @@ def test_ready_is_derived(statuses, wanted):
 BAD = Violation("SecretNotFound", "Secret 'key' does not exist")
 OUTCOMES = [
     pytest.param(
-        Outcome(accepted=[Violation("ModelMissing", "no model")]),
+        StageOutcomes(accepted=[Violation("ModelMissing", "no model")]),
         {
             "Accepted": ("False", "ModelMissing", "no model"),
             "ReferencesResolved": ("False", "Blocked", "blocked by Accepted"),
@@ -51,7 +51,7 @@ OUTCOMES = [
         id="a spec that is not valid",
     ),
     pytest.param(
-        Outcome(resolved=[BAD, Violation("PeerNotFound", "no peer")], serving="; revision 1 goes on serving"),
+        StageOutcomes(resolved=[BAD, Violation("PeerNotFound", "no peer")], serving="; revision 1 goes on serving"),
         {
             "Accepted": ("True", "Valid", ""),
             "ReferencesResolved": ("False", "SecretNotFound", "Secret 'key' does not exist; no peer"),
@@ -62,7 +62,7 @@ OUTCOMES = [
         id="references that dangle, all named",
     ),
     pytest.param(
-        Outcome(resolved=(), programmed=Violation("Conflict", "in the way")),
+        StageOutcomes(resolved=(), programmed=Violation("Conflict", "in the way")),
         {
             "Accepted": ("True", "Valid", ""),
             "ReferencesResolved": ("True", "Resolved", ""),
@@ -74,10 +74,10 @@ OUTCOMES = [
         id="a foreign object in the way",
     ),
     pytest.param(
-        Outcome(
+        StageOutcomes(
             resolved=(),
             written="revision 2",
-            health=Health(True, "RolledOut", ""),
+            health=WorkloadHealth(True, "RolledOut", ""),
             degraded=Violation("McpServerUnreachable", "tools are down"),
         ),
         {
@@ -103,15 +103,15 @@ def test_an_outcome_becomes_conditions(outcome, wanted):
 
 def test_what_was_not_reached_keeps_its_value_and_what_is_gone_is_removed():
     before = {"url": "http://x", "memory": {"claim": "c"}}
-    blocked = custom_status(before, Outcome(resolved=[BAD]), generation=1, now=NOW, rolls_out=True)
+    blocked = custom_status(before, StageOutcomes(resolved=[BAD]), generation=1, now=NOW, rolls_out=True)
     assert blocked["url"] == "http://x"
     done = custom_status(
-        before, Outcome(resolved=(), written="x", facts={"memory": None}), generation=1, now=NOW, rolls_out=True
+        before, StageOutcomes(resolved=(), written="x", facts={"memory": None}), generation=1, now=NOW, rolls_out=True
     )
     assert "memory" not in done
 
 
 def test_an_equal_pass_gives_an_equal_status():
-    outcome = Outcome(resolved=(), written="x", health=Health(True, "RolledOut", ""))
+    outcome = StageOutcomes(resolved=(), written="x", health=WorkloadHealth(True, "RolledOut", ""))
     first = custom_status({}, outcome, generation=1, now=THEN, rolls_out=True)
     assert custom_status(first, outcome, generation=1, now=NOW, rolls_out=True) == first

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fleetwright_operator.kube.errors import ApiError
-from fleetwright_operator.kube.event_recorder import Announcer
+from fleetwright_operator.kube.event_recorder import EventRecorder
 from fleetwright_operator.status.events import event_manifest, notices
 
 ABOUT = {"kind": "Agent", "namespace": "shop", "name": "poet", "uid": "u"}
@@ -66,7 +66,7 @@ def test_an_equal_event_has_an_equal_name_and_another_reason_another():
 
 @pytest.fixture
 async def announcer(api):
-    announcer = Announcer(api, on_write=lambda verb, kind: None, pause=0.0, waiting=3)
+    announcer = EventRecorder(api, on_write=lambda verb, kind: None, pause=0.0, waiting=3)
     running = asyncio.create_task(announcer.run())
     yield announcer
     running.cancel()
@@ -88,7 +88,7 @@ async def test_a_repeated_event_is_counted_also_after_a_restart(api, announcer):
     (kept,) = api.all("Event")
     assert kept["count"] == 3
 
-    second = Announcer(api, on_write=lambda verb, kind: None, pause=0.0)
+    second = EventRecorder(api, on_write=lambda verb, kind: None, pause=0.0)
     running = asyncio.create_task(second.run())
     second.announce(event())
     await heard(api, 5)
@@ -119,7 +119,7 @@ async def test_an_event_that_cannot_be_written_is_given_up_and_the_next_is_not(a
 
 
 async def test_a_flood_is_dropped_and_blocks_nobody(api):
-    announcer = Announcer(api, on_write=lambda verb, kind: None, waiting=2)
+    announcer = EventRecorder(api, on_write=lambda verb, kind: None, waiting=2)
     for _ in range(10):
         announcer.announce(event())
     assert api.writes == []

@@ -13,8 +13,8 @@ import yaml
 from lupa.lua51 import LuaRuntime
 
 from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.status.status import Outcome, custom_status
-from fleetwright_operator.status.workload_health import Health
+from fleetwright_operator.status.status import StageOutcomes, custom_status
+from fleetwright_operator.status.workload_health import WorkloadHealth
 
 ROOT = Path(__file__).parents[3]
 GITOPS = ROOT / "examples/gitops"
@@ -71,16 +71,16 @@ def flux(kind: str, body: Mapping[str, Any]) -> str:
 
 def judged(*, rolls_out: bool = True, **outcome: Any) -> dict[str, Any]:
     """An object of generation 2 with the status that the operator writes after such a pass."""
-    status = custom_status({}, Outcome(**outcome), generation=2, now=NOW, rolls_out=rolls_out)
+    status = custom_status({}, StageOutcomes(**outcome), generation=2, now=NOW, rolls_out=rolls_out)
     return {"metadata": {"name": "poet", "generation": 2}, "spec": {}, "status": status}
 
 
 def healthy(**more: Any) -> dict[str, Any]:
-    return judged(resolved=(), written="revision r", health=Health(True, "RolledOut", ""), **more)
+    return judged(resolved=(), written="revision r", health=WorkloadHealth(True, "RolledOut", ""), **more)
 
 
 def waits_for(status: bool | None, reason: str) -> dict[str, Any]:
-    return judged(resolved=(), written="revision r", health=Health(status, reason, "why"))
+    return judged(resolved=(), written="revision r", health=WorkloadHealth(status, reason, "why"))
 
 
 def behind(body: dict[str, Any]) -> dict[str, Any]:

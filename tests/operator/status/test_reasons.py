@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-MODULES = {path.name: ast.parse(path.read_text()) for path in (ROOT / "operator/src").rglob("*.py")}
+SOURCE = ROOT / "operator/src/fleetwright_operator"
+MODULES = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
 GUIDE = ROOT / "docs/guides/watching-it.md"
 REFERENCE = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
 ABNORMAL = {"CONFLICT", "DEGRADED", "CARD_DRIFT"}
@@ -17,14 +18,14 @@ REFERRED = ("Secret", "ConfigMap")
 
 
 def reasons() -> set[str]:
-    """Of the code, by the calls that make them: Violation(reason, …), Health(status, reason, …), Condition(…)."""
+    """The reasons in calls of the code: Violation(reason, …), WorkloadHealth(status, reason, …), Condition(…)."""
     found = set()
     for name, module in MODULES.items():
         for call in (node for node in ast.walk(module) if isinstance(node, ast.Call)):
             kind = call.func.id if isinstance(call.func, ast.Name) else ""
             if kind == "Violation":
                 found |= set(texts(call.args[0], name))
-            elif kind == "Health" and not is_true(call.args[0]):
+            elif kind == "WorkloadHealth" and not is_true(call.args[0]):
                 found |= set(texts(call.args[1], name))
             elif kind == "Condition" and (not is_true(call.args[1]) or ast.unparse(call.args[0]) in ABNORMAL):
                 found |= set(texts(call.args[2], name))
@@ -53,7 +54,8 @@ def texts(value: ast.expr, module: str) -> Iterator[str]:
         case ast.Attribute(attr="reason") | ast.Subscript(slice=ast.Constant(value="reason")):
             return
         case ast.Attribute(value=ast.Name(id=other), attr=name):
-            yield from assigned(name, f"{other}.py")
+            for path in (path for path in MODULES if path.endswith(f"/{other}.py")):
+                yield from assigned(name, path)
         case _:
             pytest.fail(f"{module}: {ast.unparse(value)} may be a reason, and this test does not see which")
 

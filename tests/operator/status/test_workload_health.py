@@ -2,21 +2,21 @@
 
 import pytest
 
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.status.workload_health import deployment_health
 
 UP = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
 
 
-def entry(kind: str, **facts: object) -> Entry:
-    return Entry(kind=kind, namespace="n", name="x", uid="u", resource_version="1", generation=2, facts=facts)
+def entry(kind: str, **facts: object) -> CachedObject:
+    return CachedObject(kind=kind, namespace="n", name="x", uid="u", resource_version="1", generation=2, facts=facts)
 
 
-def deployment(status: dict, revision: str = "r2") -> Entry:
+def deployment(status: dict, revision: str = "r2") -> CachedObject:
     return entry("Deployment", status=status, revision=revision)
 
 
-def container(state: dict, last: dict | None = None) -> Entry:
+def container(state: dict, last: dict | None = None) -> CachedObject:
     return entry("Pod", containerStatuses=[{"image": "img", "state": state, "lastState": last or {}}])
 
 
@@ -112,7 +112,7 @@ def test_an_image_that_cannot_be_pulled_is_the_one_that_is_named(says, wanted):
     assert health.message.startswith(wanted)
 
 
-def _unschedulable(message: str) -> Entry:
+def _unschedulable(message: str) -> CachedObject:
     return entry("Pod", conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": message}])
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleetwright_operator.api import names
-from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cached_object import CachedObject
 
 MODEL = {"name": "m", "baseURL": "https://models.example.com/v1"}
 HELPER = {"name": "helper", "description": "Helps.", "instructions": "Help."}
@@ -489,4 +489,4 @@ async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(wo
 
 def _pod():
     labels = names.labels(names.AGENT, "poet")
-    return Entry(kind="Pod", namespace="shop", name="p", uid="u", resource_version="1", labels=labels)
+    return CachedObject(kind="Pod", namespace="shop", name="p", uid="u", resource_version="1", labels=labels)

@@ -23,10 +23,10 @@ from fleetwright_operator.build.callers import Tokens, client_names
 from fleetwright_operator.build.card import served_card, unsigned
 from fleetwright_operator.build.config.push import offers_push
 from fleetwright_operator.build.deployment import is_suspended
-from fleetwright_operator.build.documents import Rendered, render_agent
+from fleetwright_operator.build.documents import AgentDocuments, render_agent
 from fleetwright_operator.build.pod.file_references import instructions_file
 from fleetwright_operator.build.pod.mounted_files import CONFIG_MAP
-from fleetwright_operator.credentials.rotating_token import Bearer, Token
+from fleetwright_operator.credentials.rotating_token import RotatingToken, Token
 from fleetwright_operator.settings import Settings
 
 _HOST = "127.0.0.1"
@@ -161,8 +161,8 @@ def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:
     agent = fleet.agents[name]
     namespace = agent["metadata"]["namespace"]
 
-    def bearer(edge: str) -> Bearer:
-        return Bearer(Token(tokens[edge]))
+    def bearer(edge: str) -> RotatingToken:
+        return RotatingToken(Token(tokens[edge]))
 
     return Tokens(
         clients={client: bearer(f"client.{name}.{client}") for client in client_names(agent)},
@@ -174,7 +174,7 @@ def _edges(name: str, fleet: Fleet, tokens: Mapping[str, str]) -> Tokens:
     )
 
 
-def _mounted(agent: Mapping[str, Any], rendered: Rendered) -> dict[str, str]:
+def _mounted(agent: Mapping[str, Any], rendered: AgentDocuments) -> dict[str, str]:
     """What a pod would find in its folders of configuration, credentials, cards and skills."""
     card = served_card(rendered.card, unsigned)
     files = {

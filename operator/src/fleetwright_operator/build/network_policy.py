@@ -5,20 +5,20 @@ from typing import Any
 
 from fleetwright_operator.api import names
 from fleetwright_operator.build.manifest import Manifest, Owner, manifest
-from fleetwright_operator.build.network.egress import Route, policy_rules
-from fleetwright_operator.build.network.ingress import Entrance, agents, ingress_rules
+from fleetwright_operator.build.network.egress import EgressRule, policy_rules
+from fleetwright_operator.build.network.ingress import IngressPeer, agents, ingress_rules
 
 
-def ingress_policy(owner: Owner, ways: Sequence[Entrance]) -> Manifest:
+def ingress_policy(owner: Owner, ways: Sequence[IngressPeer]) -> Manifest:
     """Apart from the ways out: who may call follows at once, where a revision may go comes with the revision."""
     return _policy(owner, name=names.agent_ingress(owner.name), ingress=ingress_rules(ways))
 
 
-def egress_policy(owner: Owner, routes: list[Route]) -> Manifest:
+def egress_policy(owner: Owner, routes: list[EgressRule]) -> Manifest:
     return _policy(owner, name=owner.name, egress=policy_rules(routes))
 
 
-def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: Route) -> Manifest:
+def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: EgressRule) -> Manifest:
     """A tool server is reached by the agents that name it and by its own probes, and reaches nothing but DNS.
 
     Policies add up: who wants a server to reach more writes a policy for its label.

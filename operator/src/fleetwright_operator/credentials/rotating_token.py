@@ -31,7 +31,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Retired:
+class RetiredToken:
     """A former token: nobody needs its text any more."""
 
     sha256: str
@@ -39,10 +39,10 @@ class Retired:
 
 
 @dataclass(frozen=True, slots=True)
-class Bearer:
+class RotatingToken:
     current: Token
     next: Token | None = None
-    previous: Retired | None = None
+    previous: RetiredToken | None = None
     asked: str = ""
     """The last wish for a rotation that was granted."""
 
@@ -57,7 +57,7 @@ class Bearer:
 
 
 def turned(
-    stored: Bearer | None,
+    stored: RotatingToken | None,
     *,
     now: int,
     rotation: Rotation,
@@ -65,7 +65,7 @@ def turned(
     listed: int | None = None,
     asked: str = "",
     lead: int = LEAD,
-) -> Bearer:
+) -> RotatingToken:
     """The credential as it should be now; the same one most of the time.
 
     Args:
@@ -79,21 +79,21 @@ def turned(
         return Token(mint(), now, now + rotation.ttl + rotation.overlap)
 
     if stored is None:
-        return Bearer(fresh(), asked=asked)
+        return RotatingToken(fresh(), asked=asked)
     bearer = _bounded(stored, now=now, rotation=rotation)
     if _over(bearer.current, now):
-        return Bearer(fresh(), asked=asked)
+        return RotatingToken(fresh(), asked=asked)
     if bearer.next is None:
         wanted = now >= _due(bearer.current, rotation) or asked != bearer.asked
         return replace(bearer, next=fresh(), asked=asked) if wanted else bearer
     if listed is None or now < listed + lead:
         return bearer
     end = now + rotation.overlap
-    retired = Retired(bearer.current.sha256, min(bearer.current.expires or end, end))
-    return Bearer(bearer.next, previous=retired, asked=bearer.asked)
+    retired = RetiredToken(bearer.current.sha256, min(bearer.current.expires or end, end))
+    return RotatingToken(bearer.next, previous=retired, asked=bearer.asked)
 
 
-def next_turn(bearer: Bearer, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
+def next_turn(bearer: RotatingToken, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
     """The moment at which `turned` gives another answer. A next token that nobody lists yet waits for an event."""
     ends = [bearer.previous.expires] if bearer.previous else []
     if bearer.next is None:
@@ -103,7 +103,7 @@ def next_turn(bearer: Bearer, *, rotation: Rotation, listed: int | None = None, 
     return min(ends)
 
 
-def record(bearer: Bearer) -> dict[str, Any]:
+def record(bearer: RotatingToken) -> dict[str, Any]:
     """What is known of a credential beside its tokens: dates, digests, nothing that opens."""
     parts: dict[str, Any] = {"current": _dated(bearer.current), "asked": bearer.asked}
     if bearer.next:
@@ -113,19 +113,19 @@ def record(bearer: Bearer) -> dict[str, Any]:
     return {key: part for key, part in parts.items() if part}
 
 
-def recorded(document: Any, *, current: str, following: str) -> Bearer | None:
+def recorded(document: Any, *, current: str, following: str) -> RotatingToken | None:
     """The credential of which this is the record, or None where record and tokens do not belong together.
 
     A token without any record was made before there were records, and its life begins when it is found.
     """
     if document is None:
-        return Bearer(Token(current))
+        return RotatingToken(Token(current))
     try:
         previous = document.get("previous")
-        return Bearer(
+        return RotatingToken(
             _undated(document["current"], current),
             _undated(document["next"], following) if "next" in document else None,
-            Retired(str(previous["sha256"]), moment(previous["expires"])) if previous else None,
+            RetiredToken(str(previous["sha256"]), moment(previous["expires"])) if previous else None,
             str(document.get("asked", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -144,7 +144,7 @@ def _undated(document: Mapping[str, str], text: str) -> Token:
     return token
 
 
-def _bounded(bearer: Bearer, *, now: int, rotation: Rotation) -> Bearer:
+def _bounded(bearer: RotatingToken, *, now: int, rotation: Rotation) -> RotatingToken:
     """Without what is over, and with no date later than this rotation gives: not from a clock, not from a hand."""
     longest = now + rotation.ttl + rotation.overlap
 
@@ -158,7 +158,7 @@ def _bounded(bearer: Bearer, *, now: int, rotation: Rotation) -> Bearer:
         bearer,
         current=bounded(bearer.current),
         next=bounded(following) if following and not _over(following, now) else None,
-        previous=Retired(previous.sha256, min(previous.expires, now + rotation.overlap))
+        previous=RetiredToken(previous.sha256, min(previous.expires, now + rotation.overlap))
         if previous and previous.expires > now
         else None,
     )

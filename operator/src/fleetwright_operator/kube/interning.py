@@ -11,13 +11,13 @@ from weakref import WeakValueDictionary
 Value = TypeVar("Value")
 
 
-class SharedDict(dict[str, Any]):
+class InternedDict(dict[str, Any]):
     """A dict that can be let go of: a plain one has no weak references. Never changed once it is shared."""
 
     __slots__ = ("__weakref__",)
 
 
-class Shared(Generic[Value]):
+class InternPool(Generic[Value]):
     def __init__(self) -> None:
         self._kept: WeakValueDictionary[Hashable, Value] = WeakValueDictionary()
 

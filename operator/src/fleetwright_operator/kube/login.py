@@ -2,17 +2,19 @@
 
 from kopf import ConnectionInfo, OperatorSettings, login_with_kubeconfig, login_with_service_account
 
-from fleetwright_operator.kube.errors import Stalled
+from fleetwright_operator.kube.errors import TerminalError
 
 
 def login() -> ConnectionInfo:
     """Reads the credentials from disk, again at each call.
 
     Raises:
-        Stalled: There are none.
+        TerminalError: There are none.
     """
     settings = OperatorSettings()
     found = login_with_service_account(settings=settings) or login_with_kubeconfig(settings=settings)
     if found is None:
-        raise Stalled("NoCredentials", "no way into a cluster: run in a pod with a service account, or set KUBECONFIG")
+        raise TerminalError(
+            "NoCredentials", "no way into a cluster: run in a pod with a service account, or set KUBECONFIG"
+        )
     return found

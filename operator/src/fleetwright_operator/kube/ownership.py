@@ -7,34 +7,34 @@ owner reference that somebody stripped), what carries the labels of this very ow
 from typing import Any
 
 from fleetwright_operator.api import names
-from fleetwright_operator.kube.cached_object import Entry
-from fleetwright_operator.kube.errors import Foreign, Waiting
+from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_operator.kube.errors import OwnershipConflictError, RetryLaterError
 from fleetwright_operator.kube.port import Object
 
 
-def check_ours(entry: Entry, manifest: Object) -> None:
+def check_ours(entry: CachedObject, manifest: Object) -> None:
     """Returns if the entry may be written as the manifest.
 
     Raises:
-        Foreign: It belongs to somebody else.
-        Waiting: It is ours but on its way out.
+        OwnershipConflictError: It belongs to somebody else.
+        RetryLaterError: It is ours but on its way out.
     """
     kind = manifest["kind"]  # the entry may be a metadata-only view, which is called otherwise
     owner = controller_of(manifest)
     controller = entry.controller
     if controller is not None and owner is not None and controller.uid != owner["uid"]:
         if (controller.kind, controller.name) == (owner["kind"], owner["name"]):
-            raise Waiting(1.0, f"{kind} {entry.name} still belongs to the deleted {owner['kind']} of that name")
-        raise Foreign(kind, entry.name, owner=f"{controller.kind} {controller.name!r}")
+            raise RetryLaterError(1.0, f"{kind} {entry.name} still belongs to the deleted {owner['kind']} of that name")
+        raise OwnershipConflictError(kind, entry.name, owner=f"{controller.kind} {controller.name!r}")
     controlled = controller is not None and owner is not None
     if not controlled and not _carries_labels(entry, manifest):
         owner_name = f"{controller.kind} {controller.name!r}" if controller is not None else ""
-        raise Foreign(kind, entry.name, owner=owner_name)
+        raise OwnershipConflictError(kind, entry.name, owner=owner_name)
     if entry.deleting:
-        raise Waiting(1.0, f"{kind} {entry.name} is being deleted")
+        raise RetryLaterError(1.0, f"{kind} {entry.name} is being deleted")
 
 
-def same_owners(entry: Entry, manifest: Object) -> bool:
+def same_owners(entry: CachedObject, manifest: Object) -> bool:
     """Whoever took the object's controller or holders away, they are written again."""
     owner = controller_of(manifest)
     held_by = {each["uid"] for each in manifest["metadata"].get("ownerReferences", ()) if each is not owner}
@@ -47,7 +47,7 @@ def controller_of(manifest: Object) -> dict[str, Any] | None:
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
-def _carries_labels(entry: Entry, manifest: Object) -> bool:
+def _carries_labels(entry: CachedObject, manifest: Object) -> bool:
     ours = (names.GROUP, names.MANAGED_BY)
     return all(
         entry.labels.get(key) == value for key, value in manifest["metadata"]["labels"].items() if key.startswith(ours)

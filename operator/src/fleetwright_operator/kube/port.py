@@ -128,12 +128,12 @@ class Api(Protocol):
     async def create(self, resource: Resource, body: Object) -> Object: ...
 
     async def replace(self, resource: Resource, body: Object) -> Object:
-        """Fails with Collision when metadata.resourceVersion is not the current one."""
+        """Fails with ConflictError when metadata.resourceVersion is not the current one."""
 
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
         """Server-side apply as our field manager, by force.
 
-        `metadata.resourceVersion` "1" means: only if absent; any other: only that version (Collision otherwise).
+        `metadata.resourceVersion` "1" means: only if absent; any other: only that version (ConflictError otherwise).
         `metadata.uid` guards an update.
         """
 
@@ -152,9 +152,9 @@ class Api(Protocol):
         """
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
-        """Deletes that very object as it was seen; Collision when it is another one by now, success when it is gone.
+        """Delete that very version of the object, and succeed when the object is gone already.
 
-        Answers with what is left of it for a while, if any.
+        Return what is left of it until its finalizers have run, if anything. Raise ConflictError for another version.
         """
         ...
 
@@ -165,4 +165,4 @@ class Api(Protocol):
     def watch(
         self, resource: Resource, *, namespace: str | None, resource_version: str
     ) -> AsyncIterator[tuple[str, Object]]:
-        """(type, object) of every change; ends when the server closes. Raises Expired when too old."""
+        """(type, object) of every change; ends when the server closes. Raises GoneError when too old."""

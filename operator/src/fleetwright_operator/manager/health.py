@@ -10,7 +10,7 @@ _HANGING_SECONDS = 60
 """An attempt ends within a request's time and is followed by the next after a few seconds."""
 
 
-class Vitals:
+class ProcessHealth:
     def __init__(self, *, clock: Callable[[], float], resync_seconds: float) -> None:
         self._clock = clock
         self._patience = 3 * resync_seconds + 60

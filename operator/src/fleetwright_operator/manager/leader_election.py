@@ -11,18 +11,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_operator.kube.errors import Collision, Missing, OperatorError
-from fleetwright_operator.kube.informer import LOST
+from fleetwright_operator.kube.errors import ConflictError, NotFoundError, OperatorError
+from fleetwright_operator.kube.informer import TRANSIENT_ERRORS
 from fleetwright_operator.kube.port import LEASES, Api, Object
 
 logger = logging.getLogger(__name__)
 
 
-class LeaseLost(OperatorError):  # noqa: N818 - named by what happened
+class LeaseLostError(OperatorError):
     """Somebody else holds the Lease."""
 
 
-class LeaseLapsed(OperatorError):  # noqa: N818 - named by what happened
+class LeaseExpiredError(OperatorError):
     """It could not be renewed in time."""
 
 
@@ -76,9 +76,9 @@ class Lease:
             try:
                 if await self._attempt():
                     return
-            except Collision:
+            except ConflictError:
                 pass  # somebody was quicker
-            except LOST as error:
+            except TRANSIENT_ERRORS as error:
                 logger.warning("Lease not reached", extra={"why": str(error) or repr(error)})
             await self._sleep(self._times.retry)
 
@@ -86,8 +86,8 @@ class Lease:
         """Renews until it is lost.
 
         Raises:
-            LeaseLost: Stop writing now; another process may write.
-            LeaseLapsed: Stop writing now, and acquire it again.
+            LeaseLostError: Stop writing now; another process may write.
+            LeaseExpiredError: Stop writing now, and acquire it again.
         """
         renewed = self._clock()
         while True:
@@ -95,12 +95,12 @@ class Lease:
             try:
                 async with asyncio.timeout(self._times.deadline):
                     if not await self._attempt():
-                        raise LeaseLost("another process holds the Lease")
+                        raise LeaseLostError("another process holds the Lease")
                 renewed = self._clock()
-            except (Collision, *LOST) as error:
+            except (ConflictError, *TRANSIENT_ERRORS) as error:
                 if self._clock() - renewed > self._times.deadline:
                     self._renewed = None
-                    raise LeaseLapsed(f"the Lease could not be renewed: {str(error) or repr(error)}") from error
+                    raise LeaseExpiredError(f"the Lease could not be renewed: {str(error) or repr(error)}") from error
 
     async def release(self) -> None:
         """Lets the next one in without waiting; failing to is no harm."""
@@ -108,7 +108,7 @@ class Lease:
             lease = await self._api.get(LEASES, self._namespace, self._name)
             if lease["spec"].get("holderIdentity") == self._identity:
                 await self._api.replace(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
-        except LOST as error:
+        except TRANSIENT_ERRORS as error:
             logger.warning("Lease not given back", extra={"why": str(error) or repr(error)})
 
     async def _attempt(self) -> bool:
@@ -122,7 +122,7 @@ class Lease:
         asked = self._clock()
         try:
             lease = await self._api.get(LEASES, self._namespace, self._name)
-        except Missing:
+        except NotFoundError:
             await self._api.create(LEASES, self._fresh())
             self._renewed = asked
             return True

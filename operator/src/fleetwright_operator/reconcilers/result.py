@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class ReconcileResult:
     settled: bool = True
     """Whether everything was written that should be; if not, a condition says why and a person may have to act."""
     refused: bool = False

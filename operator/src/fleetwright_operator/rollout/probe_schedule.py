@@ -16,7 +16,7 @@ class _Round:
     failures: int = 0
 
 
-class Rounds:
+class ProbeSchedule:
     def __init__(self, *, every: float, clock: Callable[[], float], jitter: Callable[[], float]) -> None:
         """`jitter` answers from 0 to 1: after a restart not everything is due at the same moment."""
         self._every = every

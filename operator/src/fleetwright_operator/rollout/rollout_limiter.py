@@ -17,7 +17,7 @@ WAITING_SECONDS = 30
 """How soon an agent that waits looks by itself; mostly it is woken before."""
 
 
-class Turns:
+class RolloutLimiter:
     def __init__(self, cache: Cache, *, most: int, now: Callable[[], int], wake: Callable[[Key], None]) -> None:
         """`most` have a turn at a time; `wake` is told whose turn it has become."""
         self._cache = cache

@@ -9,8 +9,8 @@ from typing import Any
 from fleetwright_operator.api.skill_document import InvalidSkill, read_head
 from fleetwright_operator.api.violation import Violation
 from fleetwright_operator.build.config.permissions import stated
-from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, Answer, Failure, Pending
-from fleetwright_operator.status.status import Outcome
+from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, Answer, ProbeFailure, ProbePending
+from fleetwright_operator.status.status import StageOutcomes
 from fleetwright_operator.status.workload_health import IMAGE_PULL
 
 SOURCE_PENDING = "SourcePending"
@@ -28,18 +28,18 @@ def has_failed(status: Mapping[str, Any]) -> bool:
 
 def unpullable(source: Mapping[str, Any], answer: Answer) -> Answer:
     """That its image cannot be pulled is the answer: the pod would wait for its end, which takes the reason with it."""
-    why = answer.why if isinstance(answer, Pending) else None
+    why = answer.why if isinstance(answer, ProbePending) else None
     digest = source.get("image", {}).get("reference", "").rpartition("@")[2]
     if why and why.reason == IMAGE_PULL and digest and digest in why.message:
-        return Failure(REFUSED, why.message)
+        return ProbeFailure(REFUSED, why.message)
     return answer
 
 
 def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: Answer) -> dict[str, Any]:
     """The part of the status that an answer makes; what agents take of the last good one stays until the next."""
-    if isinstance(answer, Pending):
+    if isinstance(answer, ProbePending):
         return {}
-    if isinstance(answer, Failure):
+    if isinstance(answer, ProbeFailure):
         return _failed(question, answer.reason, answer.message)
     name, report = skill["metadata"]["name"], answer.document
     head, files, digest = report.get("head"), report.get("files"), report.get("digest")
@@ -53,20 +53,22 @@ def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str
     return {**facts, "permissions": stated(skill["spec"].get("permissions")), "look": {"question": question}}
 
 
-def look_outcome(skill: Mapping[str, Any], question: str, facts: Mapping[str, Any], pending: Pending | None) -> Outcome:
+def look_outcome(
+    skill: Mapping[str, Any], question: str, facts: Mapping[str, Any], pending: ProbePending | None
+) -> StageOutcomes:
     """What the conditions say, `facts` being news for the status."""
     status = {**skill["status"], **facts}
     if not answered(status, question):
         why = f"; the probe does not run: {pending.why.message}" if pending and pending.why else ""
-        return Outcome(resolved=[Violation(SOURCE_PENDING, f"its files are being looked at{why}")], facts=facts)
+        return StageOutcomes(resolved=[Violation(SOURCE_PENDING, f"its files are being looked at{why}")], facts=facts)
     failure = status["look"].get("failure")
     if failure is None:
         known = {**facts, "permissions": stated(skill["spec"].get("permissions"))}
-        return Outcome(resolved=(), written="nothing to write: its agents get the files themselves", facts=known)
+        return StageOutcomes(resolved=(), written="nothing to write: its agents get the files themselves", facts=known)
     if failure["reason"] == _INVALID:
-        return Outcome(accepted=[Violation(_INVALID, failure["message"])], facts=facts)
+        return StageOutcomes(accepted=[Violation(_INVALID, failure["message"])], facts=facts)
     reason = "SourceUnusable" if failure["reason"] in (REFUSED, UNAVAILABLE) else "ProbeFailed"
-    return Outcome(resolved=[Violation(reason, failure["message"])], facts=facts)
+    return StageOutcomes(resolved=[Violation(reason, failure["message"])], facts=facts)
 
 
 def _failed(question: str, reason: str, message: str) -> dict[str, Any]:
