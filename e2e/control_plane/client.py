@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from fleetwright_operator.cluster.port import RESOURCES, Resource
+from fleetwright_operator.kube.port import RESOURCES, Resource
 
 Object = dict[str, Any]
 APPLY = "application/apply-patch+yaml"

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.desired.additions import added_entrances, added_routes, range_problems
-from fleetwright_operator.desired.deployment import agent_deployment, agent_template
-from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.pod import container_security
-from fleetwright_operator.desired.pod_template import template_problems
+from fleetwright_operator.build.deployment import agent_deployment, agent_template
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.network.network_additions import added_entrances, added_routes, range_problems
+from fleetwright_operator.build.pod.pod_security import container_security
+from fleetwright_operator.build.pod.pod_template import template_problems
 from fleetwright_operator.settings import Settings
 
 

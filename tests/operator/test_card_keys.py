@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from fleetwright_operator.jws import DamagedKey, new_secret, signing_key
-from fleetwright_operator.keyring import CardKey, key_set, next_change, read_ring, renewed, ring_text
-from fleetwright_operator.rotation import Rotation
+from fleetwright_operator.credentials.jws import DamagedKey, new_secret, signing_key
+from fleetwright_operator.credentials.keyring import CardKey, key_set, next_change, read_ring, renewed, ring_text
+from fleetwright_operator.credentials.rotation import Rotation
 
 ROTATION = Rotation(ttl=1000, overlap=100)
 SYSTEM, NAME = "fleetwright-system", "fleetwright-operator-card-keys"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.api import names
+from fleetwright_operator.kube.cached_object import Entry
 
 MODEL = {"name": "m", "baseURL": "https://models.example.com/v1"}
 HELPER = {"name": "helper", "description": "Helps.", "instructions": "Help."}

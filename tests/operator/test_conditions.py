@@ -2,10 +2,10 @@
 
 import pytest
 
-from fleetwright_operator.conditions import Condition, condition_list, ready
-from fleetwright_operator.rollout import Health
-from fleetwright_operator.status import Outcome, custom_status
-from fleetwright_operator.violation import Violation
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.status.conditions import Condition, condition_list, ready
+from fleetwright_operator.status.status import Outcome, custom_status
+from fleetwright_operator.status.workload_health import Health
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
 

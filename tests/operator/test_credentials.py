@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from fleetwright_operator.bearer import LEAD, Bearer, Retired, Token, next_turn, record, recorded, turned
-from fleetwright_operator.rotation import Rotation
+from fleetwright_operator.credentials.rotating_token import (
+    LEAD,
+    Bearer,
+    Retired,
+    Token,
+    next_turn,
+    record,
+    recorded,
+    turned,
+)
+from fleetwright_operator.credentials.rotation import Rotation
 
 HOUR, DAY = 3600, 24 * 3600
 ROTATION = Rotation(ttl=1000, overlap=100)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fleetwright_operator.catalog import parse_catalog
-from fleetwright_operator.desired.egress import egress_routes
-from fleetwright_operator.desired.models import assumed, models_config, unpriced
-from fleetwright_operator.desired.references import file_references
+from fleetwright_operator.api.model_catalog import parse_catalog
+from fleetwright_operator.build.config.models import assumed, models_config, unpriced
+from fleetwright_operator.build.network.egress import egress_routes
+from fleetwright_operator.build.pod.file_references import file_references
 
 PRICE = {"inputPerMillion": "1", "outputPerMillion": "2"}
 OWN = {

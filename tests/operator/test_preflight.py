@@ -2,14 +2,14 @@
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.desired.agent import AgentParts, agent_children
-from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.preflight import preflight
-from fleetwright_operator.desired.probe import probe_manifests
-from fleetwright_operator.moments import written
-from fleetwright_operator.preflights import Lost, Pending, Proven, Refused, verdict
+from fleetwright_operator.api import names
+from fleetwright_operator.build.agent import AgentParts, agent_children
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.preflight import preflight
+from fleetwright_operator.build.probe import probe_manifests
+from fleetwright_operator.encoding.timestamps import written
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.rollout.preflight_result import Lost, Pending, Proven, Refused, verdict
 
 NOW = "2026-03-01T12:00:00Z"
 

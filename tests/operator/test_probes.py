@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.cluster.cache import Cache
-from fleetwright_operator.cluster.cluster import Cluster
-from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.desired.egress import dns_route
-from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.probe import Probe, probe_manifests, runtime_pod
-from fleetwright_operator.errors import api_error
-from fleetwright_operator.probes import REPORT_LIMIT, Failure, Pending, Report, parse_report, unreported
-from fleetwright_operator.probing import ask, clear
-from fleetwright_operator.relations import Relations
-from fleetwright_operator.rollout import Health
+from fleetwright_operator.api import names
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.network.egress import dns_route
+from fleetwright_operator.build.probe import Probe, probe_manifests, runtime_pod
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cluster import Cluster
+from fleetwright_operator.kube.errors import api_error
+from fleetwright_operator.observe.watch_index import Relations
+from fleetwright_operator.rollout.probe_result import REPORT_LIMIT, Failure, Pending, Report, parse_report, unreported
+from fleetwright_operator.rollout.probe_runner import ask, clear
+from fleetwright_operator.status.workload_health import Health
 
 
 @pytest.fixture

@@ -2,8 +2,15 @@
 
 import pytest
 
-from fleetwright_operator.knowledge import degraded, drift, tools_of
-from fleetwright_operator.reports import CARD_PATIENCE, BudgetReport, Reports, Said, ServerReport, parse_report
+from fleetwright_operator.status.agent_reports import (
+    CARD_PATIENCE,
+    BudgetReport,
+    Reports,
+    Said,
+    ServerReport,
+    parse_report,
+)
+from fleetwright_operator.status.runtime_conditions import degraded, drift, tools_of
 
 DIGEST = "sha256:" + "0" * 64
 GOOD = {

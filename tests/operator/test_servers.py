@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.desired.agent import AgentParts, agent_children
-from fleetwright_operator.desired.mcpserver import server_children, server_probe
-from fleetwright_operator.desired.probe import probe_manifests
-from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools
-from fleetwright_operator.discovery import discovered, discovery_health, drift
-from fleetwright_operator.errors import ApiError
-from fleetwright_operator.probes import Failure, Report
-from fleetwright_operator.rollout import Health
-from fleetwright_operator.rounds import Rounds
+from fleetwright_operator.api import names
+from fleetwright_operator.build.agent import AgentParts, agent_children
+from fleetwright_operator.build.config.tool_access import allowed_tools, denied_tools
+from fleetwright_operator.build.mcp_server import server_children, server_probe
+from fleetwright_operator.build.probe import probe_manifests
+from fleetwright_operator.kube.errors import ApiError
+from fleetwright_operator.rollout.probe_result import Failure, Report
+from fleetwright_operator.rollout.probe_schedule import Rounds
+from fleetwright_operator.rollout.tool_discovery import discovered, discovery_health, drift
+from fleetwright_operator.status.workload_health import Health
 
 PIN = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwright_operator.skill_document import InvalidSkill, key_to_path, path_to_key, read_skill
+from fleetwright_operator.api.skill_document import InvalidSkill, key_to_path, path_to_key, read_skill
 
 GOOD = "---\nname: haiku\ndescription: Writes haiku.\n---\nBody."
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fleetwright_operator.desired.permissions import permissions_status
+from fleetwright_operator.build.config.permissions import permissions_status
 
 
 async def served(world, api, *agents) -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.turns import LONGEST_SECONDS, WAITING_SECONDS
+from fleetwright_operator.api import names
+from fleetwright_operator.rollout.rollout_limiter import LONGEST_SECONDS, WAITING_SECONDS
 
 
 class Slow:

@@ -15,20 +15,20 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
-from fleetwright_operator import logs
-from fleetwright_operator.cluster.api import KubernetesApi
-from fleetwright_operator.cluster.api_server import ApiServerMoved, api_server, denying
-from fleetwright_operator.cluster.audiences import api_audiences
-from fleetwright_operator.cluster.feed import LOST
-from fleetwright_operator.cluster.login import login
-from fleetwright_operator.errors import OperatorError
-from fleetwright_operator.lease import Lease, LeaseLapsed
-from fleetwright_operator.metrics import Metrics
-from fleetwright_operator.moments import time_of_day, to_the_microsecond, to_the_second
-from fleetwright_operator.ops_server import ops_app, serve
-from fleetwright_operator.program import Program, lead
+from fleetwright_operator.encoding.timestamps import time_of_day, to_the_microsecond, to_the_second
+from fleetwright_operator.kube.errors import OperatorError
+from fleetwright_operator.kube.http_client import KubernetesApi
+from fleetwright_operator.kube.informer import LOST
+from fleetwright_operator.kube.login import login
+from fleetwright_operator.kube.token_audiences import api_audiences
+from fleetwright_operator.manager import logs
+from fleetwright_operator.manager.api_server_addresses import ApiServerMoved, api_server, denying
+from fleetwright_operator.manager.health import Vitals
+from fleetwright_operator.manager.leader_election import Lease, LeaseLapsed
+from fleetwright_operator.manager.manager import Program, lead
+from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.manager.ops_server import ops_app, serve
 from fleetwright_operator.settings import Settings, settings_from
-from fleetwright_operator.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 

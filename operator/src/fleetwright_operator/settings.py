@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from fleetwright_operator import durations
-from fleetwright_operator.address_space import Endpoint, Network, covers_the_outside
-from fleetwright_operator.bearer import LEAD
-from fleetwright_operator.catalog import Catalog, parse_catalog
-from fleetwright_operator.rotation import SHORTEST, Rotation
+from fleetwright_operator.api import durations
+from fleetwright_operator.api.address_space import Endpoint, Network, covers_the_outside
+from fleetwright_operator.api.model_catalog import Catalog, parse_catalog
+from fleetwright_operator.credentials.rotating_token import LEAD
+from fleetwright_operator.credentials.rotation import SHORTEST, Rotation
 
 DEFAULT_AGENT_IMAGE = "docker.io/fleetwright/agent:0.1.0"
 _AGENT_RESOURCES = {

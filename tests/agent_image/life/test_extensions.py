@@ -8,7 +8,7 @@ import pytest
 
 from fleetwright_agent.extensions import CALL_PATH
 from fleetwright_agent.turn.frames import Done, Text
-from fleetwright_operator.desired.card import agent_card
+from fleetwright_operator.build.card import agent_card
 
 EXT = "https://proto-labs.ai/a2a/ext/"
 COST, TOOL_CALL = f"{EXT}cost-v1", f"{EXT}tool-call-v1"

@@ -1,0 +1,136 @@
+"""The pod that looks at one thing from inside the network and ends, with the policy around it. Pure.
+
+Whatever must be looked at outside the cluster's API is looked at by such a pod, never by the operator. Its report
+is the last line of its log, one JSON document. A probe is named by its question, so an equal question is never
+asked twice at a time. Its labels are not those of its owner's own pods: no Service sends it traffic.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.build.manifest import Manifest, Owner
+from fleetwright_operator.build.network.egress import Route, policy_rules
+from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
+from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
+from fleetwright_operator.encoding.canonical_json import short_hash
+from fleetwright_operator.settings import Settings
+
+_RESOURCES = {
+    "requests": {"cpu": "20m", "memory": "96Mi", RESOURCE: "16Mi"},
+    "limits": {"memory": "256Mi", RESOURCE: "256Mi"},
+}
+_ENDING_SECONDS = 5
+CONTAINER = "probe"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One question. `pod` is a pod's spec; what makes it a probe (it ends, and is not started again) is added."""
+
+    owner: Owner
+    pod: Mapping[str, Any]
+    routes: Sequence[Route] | None
+    """All that it may reach; None where that is a matter of other policies."""
+    seconds: int = 60
+    """Its life; then it has failed."""
+    about: Sequence[str] = ()
+    """What the answer depends on beside all this, such as the uid of the pod that is looked at."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of somebody else; ours are added."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def question(self) -> str:
+        rules = policy_rules(list(self.routes or ()))
+        asked = [self.owner.kind, self.owner.uid, dict(self.pod), rules, self.seconds, list(self.about)]
+        metadata = [dict(self.labels), dict(self.annotations)]
+        # Without metadata the question is the one that was asked before there was any: its answer stands.
+        return short_hash([*asked, metadata] if any(metadata) else asked)
+
+    @property
+    def name(self) -> str:
+        return names.probe(self.owner.name, self.question)
+
+
+def runtime_pod(
+    arguments: Sequence[str],
+    settings: Settings,
+    *,
+    mounts: Sequence[Mapping[str, Any]] = (),
+    volumes: Sequence[Mapping[str, Any]] = (),
+    pull: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The spec of a small restricted pod that runs `fleetwright-agent probe <arguments>`.
+
+    `pull` names Secrets for images among its volumes.
+    """
+    container = {
+        "name": CONTAINER,
+        "image": settings.agent_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["fleetwright-agent", "probe", *arguments],
+        "resources": _RESOURCES,
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [*(dict(mount) for mount in mounts), {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - its own
+    }
+    return {
+        **sealed_pod(),
+        **pull_secrets([*settings.pull_secrets, *pull]),
+        "containers": [container],
+        "volumes": [*(dict(volume) for volume in volumes), tmp_volume(_RESOURCES, {})],
+    }
+
+
+def probe_manifests(probe: Probe) -> list[Manifest]:
+    """The policy comes first: no probe ever runs without it."""
+    return [_policy(probe), _pod(probe)]
+
+
+def _pod(probe: Probe) -> Manifest:
+    head = _head("v1", "Pod", probe)
+    metadata = {**head["metadata"], "labels": {**probe.labels, **head["metadata"]["labels"]}}
+    if probe.annotations:
+        metadata["annotations"] = dict(probe.annotations)
+    return {
+        **head,
+        "metadata": metadata,
+        "spec": {
+            **probe.pod,
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": probe.seconds,
+            "terminationGracePeriodSeconds": _ENDING_SECONDS,
+        },
+    }
+
+
+def _policy(probe: Probe) -> Manifest:
+    """Nobody comes in, and it goes where its routes lead. There is one in any case: it stands for the turn."""
+    rules = policy_rules(list(probe.routes or ()))
+    return {
+        **_head("networking.k8s.io/v1", "NetworkPolicy", probe),
+        "spec": {
+            "podSelector": {"matchLabels": _own_labels(probe)},
+            "policyTypes": ["Ingress", *([] if probe.routes is None else ["Egress"])],
+            # The API server does not keep an empty list; none at all closes as well.
+            **({"egress": rules} if rules else {}),
+        },
+    }
+
+
+def _head(api_version: str, kind: str, probe: Probe) -> Manifest:
+    owner = probe.owner
+    labels = {**names.probe_labels(owner.kind, owner.name), names.PROBE_LABEL: probe.question}
+    metadata = {
+        "name": probe.name,
+        "namespace": owner.namespace,
+        "labels": labels,
+        "ownerReferences": [owner.reference],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _own_labels(probe: Probe) -> dict[str, str]:
+    return {names.probed_label(probe.owner.kind): probe.owner.name, names.PROBE_LABEL: probe.question}

@@ -1,0 +1,18 @@
+"""Who we are to the API server: the pod's service account, or a kubeconfig. kopf's own ways, outside kopf."""
+
+from kopf import ConnectionInfo, OperatorSettings, login_with_kubeconfig, login_with_service_account
+
+from fleetwright_operator.kube.errors import Stalled
+
+
+def login() -> ConnectionInfo:
+    """Reads the credentials from disk, again at each call.
+
+    Raises:
+        Stalled: There are none.
+    """
+    settings = OperatorSettings()
+    found = login_with_service_account(settings=settings) or login_with_kubeconfig(settings=settings)
+    if found is None:
+        raise Stalled("NoCredentials", "no way into a cluster: run in a pod with a service account, or set KUBECONFIG")
+    return found

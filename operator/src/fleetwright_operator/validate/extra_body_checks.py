@@ -1,0 +1,40 @@
+"""What a spec may not have its models told beside what the runtime says: what the runtime says itself.
+
+Refuses: knowing what a provider understands; it answers for that.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.build.config.models import OPENAI, declared_models
+from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.settings import Settings
+
+_FIELDS: Final = {
+    "temperature": "temperature",
+    "reasoning_effort": "reasoningEffort",
+    "max_tokens": "maxOutputTokens",
+    "max_completion_tokens": "maxOutputTokens",
+    "prompt_cache_key": "promptCache",
+    "model": "name",
+}
+"""What has a field of its own, by the provider's name for it."""
+_OURS: Final = frozenset(
+    {"messages", "stream", "stream_options", "n", "tools", "tool_choice", "functions", "function_call"}
+)
+"""Without these, or with others, a turn is none."""
+
+
+def requests_are_the_runtimes(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for field, model in declared_models(seen.agent["spec"]):
+        extra = model.get("extraBody", {})
+        if extra and model.get("provider", OPENAI) != OPENAI:
+            message = f"{field}.extraBody is for models of provider {OPENAI}: remove it, or set provider"
+            yield Violation("ExtraBody", message)
+        for name in sorted(extra):
+            if name in _FIELDS:
+                message = f"{field}.extraBody has {name!r}: set {field}.{_FIELDS[name]} in its place"
+                yield Violation("ExtraBody", message)
+            elif name in _OURS:
+                yield Violation("ExtraBody", f"{field}.extraBody has {name!r}, which the agent says itself: remove it")
