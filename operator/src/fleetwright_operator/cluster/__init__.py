@@ -1,4 +1,4 @@
-"""The Kubernetes API: a port, its adapter, the cache of what was seen, and the writes.
+"""The Kubernetes API: an interface, its HTTP client, the cache of observed objects, and the writes.
 
-Knows objects, owners and fields; refuses to know agents. The only package that imports an HTTP client.
+This package knows objects, owners and fields, but not agents. It is the only package that imports an HTTP client.
 """

@@ -1,4 +1,4 @@
-"""What should exist: pure functions from specs and observations to manifests and documents.
+"""The desired state: pure functions from specs and observations to manifests and documents.
 
-Refuses clients, clocks, the environment, randomness and logging: equal input gives equal bytes.
+This package does not use clients, clocks, the environment, randomness or logging: equal input gives equal bytes.
 """
