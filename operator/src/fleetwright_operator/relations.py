@@ -182,7 +182,7 @@ def users_of_skill(cache: Cache, skill: Entry) -> list[Entry]:
 
 
 def holders_of_snapshot(cache: Cache, skill: Entry, snapshot: str) -> list[Owner]:
-    """Return the owner references of a snapshot: its users, before they mount it, and agents whose pods still mount it."""
+    """Return a snapshot's additional owners: its users, before they mount it, and agents whose pods still mount it."""
     deployments = cache.find("mounted", skill.namespace, snapshot)
     mounting = [deployment.controller for deployment in deployments if deployment.controller]
     owners = [cache.get(owner.kind, skill.namespace, owner.name) for owner in mounting]

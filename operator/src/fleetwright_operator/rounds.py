@@ -25,7 +25,7 @@ class Rounds:
         self._rounds: dict[Hashable, _Round] = {}
 
     def is_due(self, key: Hashable, *, failed: bool) -> bool:
-        """Return whether a probe is due. The first probe in this process is due at a random time within the interval."""
+        """Return whether a probe is due. The first one in this process is due at a random time within the interval."""
         if key not in self._rounds:
             whole = _FIRST_RETRY_SECONDS if failed else self._every
             self._rounds[key] = _Round(self._clock() + whole * self._jitter())

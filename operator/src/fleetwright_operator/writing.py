@@ -134,7 +134,7 @@ async def _write(cluster: Cluster, wanted: Manifest) -> Violation | None:
     except Rejected as refused:
         return Violation("Rejected", f"{_named(wanted)} was rejected by the API server: {refused.message}")
     except Forbidden as refused:
-        return Violation("Forbidden", f"{_named(wanted)} cannot be written for lack of permission: {refused.message}")
+        return Violation("Forbidden", f"{_named(wanted)} was forbidden by the API server: {refused.message}")
     except Missing:
         remedy = RESOURCES[wanted["kind"]].if_unserved
         if not remedy:

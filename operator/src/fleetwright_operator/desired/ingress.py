@@ -1,6 +1,7 @@
-"""The peers that may connect to an agent, compiled from its callers and the installation's settings, each with its reason. Pure.
+"""The peers that may connect to an agent, each with its reason. Pure.
 
-The policy and the status are made from one list, so they cannot disagree. A caller still needs a token.
+They come from the agent's callers and the installation's settings. The policy and the status use one list, so they
+cannot disagree. A caller still needs a token.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

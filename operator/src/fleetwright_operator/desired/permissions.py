@@ -1,6 +1,6 @@
 """The permissions that skills need: tools of servers that the agent names, and egress. Pure.
 
-An agent gets the union of its skills' permissions. Tools that the agent or a server denies stay denied, and a skill adds no
+An agent gets the union of its skills' permissions. Tools that the agent or a server denies stay denied. A skill adds no
 server.
 """
 
