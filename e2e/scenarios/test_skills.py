@@ -239,4 +239,4 @@ def test_a_deleted_skill_leaves_its_agent_the_files_also_in_a_new_pod_until_it_c
 
 def gone(fleet: Fleet, name: str, revision: str) -> bool:
     _, reason, message = fleet.condition(f"agent/{name}", "ReferencesResolved")
-    return reason == "SkillNotFound" and f"revision {revision} goes on serving" in message
+    return reason == "SkillNotFound" and f"revision {revision} keeps serving" in message

@@ -1,22 +1,22 @@
-"""The operator's errors, by what happens next. Everything that is not here is retried with backoff.
+"""The operator's errors, by what happens next. Every other exception is retried with backoff.
 
 OperatorError
-├── Waiting              come back after a while; nothing is wrong
-├── Stalled              a person must act: said in a condition, looked at again slowly or on a change
-│   └── Foreign          an object that is not ours has the name of a child
-└── ApiError             the API server's answer, by status
+├── Waiting              retry after a fixed time; nothing is wrong
+├── Stalled              a user must act: reported in a condition, retried slowly or on a change
+│   └── Foreign          an object with the name of a child exists and is not managed by Fleetwright
+└── ApiError             an error response of the API server, by status
     ├── Missing          404
     ├── Collision        409
     ├── Expired          410
     ├── Forbidden        403
-    └── Rejected         422, 400 and the 500 of a malformed body: the same request will never pass
+    └── Rejected         422, 400 and the 500 of a malformed body: the same request will never succeed
 """
 
 from typing import ClassVar
 
 
 class OperatorError(Exception):
-    """Anything this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
 
 class Waiting(OperatorError):  # noqa: N818 - named by what the work queue does
@@ -34,7 +34,7 @@ class Stalled(OperatorError):  # noqa: N818 - named as the condition is
 
 class Foreign(Stalled):
     def __init__(self, kind: str, name: str, *, owner: str = "") -> None:
-        """`owner` is `<Kind> <name>` of what controls it, which then is not the thing to delete."""
+        """`owner` is `<Kind> <name>` of the controller. An object with a controller must not be deleted."""
         whose = f"belongs to {owner}. Rename one of the two" if owner else "is not managed by Fleetwright"
         remedy = "" if owner else ". Rename or delete it"
         super().__init__("Conflict", f"{kind} {name!r} already exists and {whose}{remedy}")
@@ -71,12 +71,14 @@ class Rejected(ApiError):  # noqa: N818 - named by what was answered
 
 
 _MALFORMED = ("failed to create typed patch object", "unable to convert unstructured object to")
-"""What the API server answers as an internal error, and will for ever: a duplicate list key or an unknown field in an
-apply, and a text that is no quantity."""
+"""Texts of permanent errors with status 500.
+
+They report a duplicate list key or an unknown field in an apply, or a text that is not a quantity.
+"""
 
 
 def api_error(code: int, message: str, *, retry_after: float | None = None) -> ApiError:
-    """The error of an answer."""
+    """Return the error for a response of this status."""
     kinds = {404: Missing, 409: Collision, 410: Expired, 403: Forbidden, 422: Rejected, 400: Rejected}
     kind = kinds.get(code, ApiError)
     if code == 500 and any(sign in message for sign in _MALFORMED):
