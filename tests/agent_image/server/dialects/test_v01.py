@@ -77,7 +77,7 @@ async def test_an_id_is_not_used_twice_for_different_messages(open_door: Open, r
         late = (await caller.call("tasks/send", send("a", "three")))["error"]
     assert late["code"] == -32009
     assert late["message"] == (
-        "The task is completed and takes no further message; send another id with its sessionId to go on"
+        "The task is completed and takes no further message; send another id with its sessionId to continue"
     )
     assert len(door.turn.requests) == 1
 

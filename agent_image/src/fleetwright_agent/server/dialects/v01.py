@@ -193,7 +193,7 @@ V01: Final = Dialect(
         "message.contextId": "sessionId",
         "message.taskId": "id",
         "contextId": "sessionId",
-        "send the message without taskId to go on in its context": "send another id with its sessionId to go on",
+        "send the message without taskId to continue in its context": "send another id with its sessionId to continue",
         "ROLE_USER": "user",
         "mediaType": "mimeType",
         "GetTask": "tasks/get",
