@@ -40,7 +40,7 @@ _logger = logging.getLogger(__name__)
 Start = Callable[[], None]
 """Lets the accepted work begin. Idempotent; does nothing for a message that was sent before."""
 _Taken = tuple[Live, Job | None]
-"""The task and its job; the job is None if the message was sent before."""
+"""The task and its job; a message that was sent before has no job."""
 
 
 class Intake:
@@ -213,7 +213,7 @@ class Intake:
             raise UnsupportedOperationError(f"The task is as long as a task may be; {_ADVICE_ENDED}")
         now, pause = self._clock.now_ns(), pause_of(former)
         if answers_another(message, pause):
-            raise InvalidParamsError("The question that this message answers is closed; read the task for the next one")
+            raise InvalidParamsError("The question that this message answers is closed; read the task for the open one")
         if pause is not None and pause.expired(now):
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
