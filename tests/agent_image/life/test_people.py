@@ -363,7 +363,9 @@ async def test_an_approval_that_nobody_gives_in_time_fails_its_task(agent, state
                 await asyncio.sleep(0.2)
         assert states(ended) == "failed"
         assert ended["status"]["message"]["metadata"]["reason"] == "approval_expired"
-        assert "The call of house__charge_card was not approved in time" in ended["status"]["message"]["parts"][0]["text"]
+        assert (
+            "The call of house__charge_card was not approved in time" in ended["status"]["message"]["parts"][0]["text"]
+        )
         assert states(await guest.get(question)) == "input-required"
     assert house.ledger == []
 

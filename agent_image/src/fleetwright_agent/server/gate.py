@@ -11,7 +11,7 @@ from fleetwright_agent.server.errors import MemoryFull, Unavailable
 
 _FULL = (
     "The agent's memory is full, so it begins no other task (memory.maxBytes, or the volume itself);"
-    " send the message again later, or contact the operator of the agent."
+    " send the message again later, or contact the people who run the agent."
 )
 _ERASING = "The agent's memory of this caller is being erased; send the message again in a moment."
 
