@@ -51,7 +51,7 @@ class Admin:
             first = await anext(lines)
             await self._stores.tell("memory_exported", {"exported_owner": target.owner, "by": _who(request)})
         except (LogUnusable, MemoryUnusable, OSError):
-            _logger.exception("an export could not begin")
+            _logger.exception("an export could not start")
             return refuse(503, _LATER, headers={"Retry-After": "10"})
         return StreamingResponse(_encoded(first, lines), media_type="application/x-ndjson")
 

@@ -22,7 +22,7 @@ from a2a.types.a2a_pb2 import (
 from fleetwright_agent.extensions import GOES_ON
 
 Event = Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
-"""What is appended to a task after its first record: a caller's further message, a status, a piece of an artifact."""
+"""An event that is appended after the first record of a task: a later message, a status, or a piece of an artifact."""
 
 Told = TypeVar("Told", bound=Event | Task)
 

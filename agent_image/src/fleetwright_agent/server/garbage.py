@@ -5,7 +5,8 @@ from typing import Final
 
 _OBJECTS: Final = 10_000
 """The threshold of the youngest generation. A request creates few reference cycles. With Python's default of 700, a
-collection runs at every second request and takes 5 % of the time; a turn of a long conversation runs some hundred.
+collection runs at every second request and takes 5 % of the time. A turn of a long conversation triggers some hundred
+collections.
 """
 
 

@@ -170,8 +170,8 @@ class Intake:
     async def _answers_anew(self, live: Live, begun: Claim, named: Claim) -> bool:
         """Return whether a known message is a new answer to a waiting task, and not a retransmission.
 
-        A caller that has used the same request id for different content of this task does not use ids to identify
-        requests, so its message counts as new. This does not apply to approvals, which must be unambiguous.
+        A caller may use one request id for all requests. If it has used the id for different content of this task, the
+        message counts as new. This does not apply to approvals, which must be unambiguous.
         """
         pause = pause_of(live.task) if _waiting(live) else None
         if not _waiting(live) or (pause is not None and pause.kind is AskKind.APPROVAL):
@@ -210,7 +210,7 @@ class Intake:
             return await self._again(claim.owner, known)
         former = live.task
         if is_full(former, message):
-            raise UnsupportedOperationError(f"The task is as long as a task may be; {_ADVICE_ENDED}")
+            raise UnsupportedOperationError(f"The task has reached its maximum size; {_ADVICE_ENDED}")
         now, pause = self._clock.now_ns(), pause_of(former)
         if answers_another(message, pause):
             raise InvalidParamsError("The question that this message answers is closed; read the task for the open one")

@@ -1,7 +1,7 @@
 """Limits on the time and the size of HTTP/1.1 requests: a connection that exceeds one is closed.
 
-The HTTP server underneath has no such limits. Without them, an incomplete header would hold a connection indefinitely,
-and endless headers or trailers would fill the memory (RFC 9112 §7.1.2 lets a chunked body end with trailers).
+The HTTP server underneath has no such limits. Without them, an incomplete header would hold a connection indefinitely.
+Endless headers or trailers would fill the memory (RFC 9112 §7.1.2 lets a chunked body end with trailers).
 """
 
 import asyncio

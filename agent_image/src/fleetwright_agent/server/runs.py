@@ -219,7 +219,7 @@ class Runs:
         finally:
             run.decided.set()
         if not live.resting:
-            _logger.info("task is left to the next start", extra={"task": live.task_id, **request})
+            _logger.info("task is left to the next process", extra={"task": live.task_id, **request})
             return
         if live.unwritten:
             self._unwritten.add(live)

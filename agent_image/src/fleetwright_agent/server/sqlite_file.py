@@ -1,7 +1,7 @@
 """Opening of the task log's SQLite file: durable settings, schema migrations, and the handling of damage.
 
-A file from a newer version is rejected. A damaged file is renamed and kept as evidence, and never silently replaced:
-while the evidence exists, the log does not open, so that a lost history cannot look like an empty one.
+A file from a newer version is rejected. A damaged file is renamed and kept as evidence, and never silently replaced.
+While the evidence exists, the log does not open, so that a lost history cannot look like an empty one.
 """
 
 import sqlite3
@@ -76,8 +76,7 @@ CREATE TRIGGER task_rests AFTER UPDATE OF busy ON tasks WHEN new.busy = 0 BEGIN
 END;
 """
 """The snapshot of a task at rest contains its events, so they are deleted. A trigger does it within the statement that
-puts the task to rest: for each separate statement, the writer waits for the event loop to release the interpreter
-lock."""
+puts the task to rest. For each separate statement, the writer would wait for the interpreter lock of the event loop."""
 _SCHEMAS = (
     TASKS,
     push.SCHEMA,

@@ -28,7 +28,7 @@ class Turns:
     async def get(self) -> Turn:
         """Return the turn, and build it if necessary.
 
-        After a failure, the next task tries again. If a task is cancelled during the build, the next one uses the result.
+        After a failure, the next task tries again. If a task is cancelled meanwhile, the next one uses its build.
         """
         if self._building is None:
             self._building = asyncio.ensure_future(asyncio.to_thread(self._build))

@@ -169,7 +169,7 @@ class Pushes:
         wanted = identifier or live.task_id
         found = next((each for each in await self._store.registrations(live.n) if each.id == wanted), None)
         if found is None:
-            raise TaskNotFoundError("The task has no push notification configuration of that id")
+            raise TaskNotFoundError("The task has no push notification configuration with this id")
         return self._shown(live, found)
 
     async def remove(self, live: Live, identifier: str) -> None:

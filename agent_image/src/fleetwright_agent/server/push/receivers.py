@@ -45,10 +45,10 @@ def judged(status: int) -> Answer:
     if 200 <= status < 300:
         return Answer(Verdict.DELIVERED)
     if 300 <= status < 400:
-        return Answer(Verdict.NEVER, "it redirects: register the address that it leads to")
+        return Answer(Verdict.NEVER, "it redirects: register the address that it redirects to")
     if 400 <= status < 500 and status not in _PASSING:
-        return Answer(Verdict.NEVER, f"it refuses: {status}")
-    return Answer(Verdict.AGAIN, f"it answers {status}")
+        return Answer(Verdict.NEVER, f"it rejects the notification with status {status}")
+    return Answer(Verdict.AGAIN, f"it responds with status {status}")
 
 
 _looked_at: ContextVar[Sequence[Ip]] = ContextVar("looked_at")
@@ -86,8 +86,8 @@ class Receivers:
         except (DeniedAddress, OSError):
             # The same text for unknown and for denied names, so that a caller cannot probe internal host names.
             raise Unwelcome(
-                f"{target.text} does not lead to an address that this agent may send to;"
-                " have it named in spec.a2a.push of the Agent"
+                f"{target.text} does not resolve to an address that this agent may send to;"
+                " ask for an entry in spec.a2a.push of the Agent"
             ) from None
         return target
 
@@ -114,7 +114,7 @@ class Receivers:
         except (TimeoutError, httpx.TimeoutException):
             return Answer(Verdict.AGAIN, f"it did not answer within {self._seconds:g} s")
         except (httpx.HTTPError, OSError):
-            return Answer(Verdict.AGAIN, "there is no connection to it")
+            return Answer(Verdict.AGAIN, "the connection to it failed")
 
     async def aclose(self) -> None:
         if self._client is not None:

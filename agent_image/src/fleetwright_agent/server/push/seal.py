@@ -54,7 +54,7 @@ def parse_keys(raw: bytes) -> tuple[bytes, ...]:
     except ValueError:
         raise ValueError("its lines must be URL-safe base64") from None
     if not keys or any(len(key) != _KEY_BYTES for key in keys):
-        raise ValueError(f"it must hold keys of {_KEY_BYTES} bytes")
+        raise ValueError(f"it must contain keys of {_KEY_BYTES} bytes")
     return keys
 
 
