@@ -110,7 +110,7 @@ class Intake:
             # A message that was sent before is answered despite the limit.
             if known := await self._known(owner, request, called):
                 return (await self._again(owner, known, called))[0], _nothing
-            # So is an answer to a waiting task, because the task cannot end without it.
+            # An answer to a waiting task is accepted despite the limit too, because the task cannot end without it.
             if not await self._waits(owner, request.message.task_id):
                 raise
             release = self._shares.take(owner, beyond=True)

@@ -1,7 +1,8 @@
 """A task in memory while a run works on it or a caller reads it: its current state, recent events, and waiters.
 
-Runs and readers hold strong references, and the registry holds weak ones, so a task at rest without readers uses no
-memory. `_publish` is the only place that makes an event visible. A task at rest accepts no further events.
+A task is at rest if it has ended, or if it is interrupted and waits for its caller. Runs and readers hold strong
+references, and the registry holds weak ones, so a task at rest without readers uses no memory. `_publish` is the only
+place that makes an event visible. A task at rest accepts no further events.
 """
 
 import asyncio

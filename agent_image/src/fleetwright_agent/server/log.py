@@ -1,6 +1,7 @@
-"""The port of the task log: tasks as durable, append-only logs of events, keyed by owner.
+"""The port of the task log: tasks as durable, append-only logs of events, keyed by their owner, the caller.
 
-Every implementation guarantees:
+A task is busy while a run works on it, and at rest otherwise: it has ended, or it is interrupted and waits for its
+caller. Every implementation guarantees:
 
 - A claim and the first record of its task are written in one commit.
 - Nothing is appended to a task that is not busy.
