@@ -413,7 +413,7 @@ async def test_r15_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_a
             assert statuses[0] == 200
             assert 503 in statuses
         assert seen["/healthz"].count(503) < seen["/readyz"].count(503)
-        assert "something blocks its event loop" in said
+        assert "the event loop of the agent has been blocked" in said
         await agent.ready()
         assert (await agent.ops.get("/healthz")).status_code == 200
         assert "fleetwright_loop_stalls_total 1.0" in (await agent.ops.get("/metrics")).text
