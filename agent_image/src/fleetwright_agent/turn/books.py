@@ -143,7 +143,7 @@ class Books:
         try:
             left = self._calls.left() if self._calls else {}
         except OSError as error:
-            _log.error("it cannot be read which model calls were interrupted: %s", error)
+            _log.error("the records of interrupted model calls cannot be read: %s", error)
             return
         for call, about in left.items():
             owner, task_id = about["owner"], about["task"]

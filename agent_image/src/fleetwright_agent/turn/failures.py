@@ -43,7 +43,7 @@ _RATE_WAIT: Final = 5.0
 _CLIENTS: Final = {"openai", "anthropic"}
 _GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
-_CUT_CALL: Final = "The model's answer reached model.maxOutputTokens within a call of a tool, again and again."
+_CUT_CALL: Final = "The model's answer repeatedly reached model.maxOutputTokens within a tool call."
 
 
 class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did

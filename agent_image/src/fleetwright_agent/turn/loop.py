@@ -16,7 +16,7 @@ from fleetwright_agent.turn.models import Chat
 
 def build_loop(chat: Chat, *, links: Sequence[ModelLink], runner: ToolRunner, saver: ConversationSaver) -> Any:
     """Return a compiled graph; its tools come from the context of each turn."""
-    # LangChain starts a thread twice for each call, only to check whether LangSmith tracing is on. Check in place.
+    # LangSmith uses a thread twice for each call, only to check whether tracing is on. Run the check in place.
     langsmith.set_runtime_overrides(aio_to_thread=_here)
     return create_agent(
         cast("BaseChatModel", chat),

@@ -21,7 +21,7 @@ from fleetwright_agent.turn.frames import TurnRequest
 def with_people(
     tools: Mapping[str, Tool], config: AgentConfig, owner: str, *, uncertain: Collection[str] = ()
 ) -> dict[str, Tool]:
-    """The tools for this caller; `uncertain` names further tools that need approval, because a policy may mean them."""
+    """The tools for this caller; `uncertain` names tools that need approval because a rule names an unknown tool."""
     wanted = needs_approval(config) | {*uncertain}
     me = f"{config.namespace}/{config.name}"
     may = may_approve(config, owner)

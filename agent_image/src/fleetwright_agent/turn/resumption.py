@@ -19,7 +19,7 @@ from fleetwright_agent.memory.threads import Aside, conversation
 from fleetwright_agent.turn.frames import Ask, AskKind, TurnFailed, TurnRequest
 from fleetwright_agent.turn.pictures import said
 
-_LOST: Final = TurnFailed("pause_lost", "What this task waited for is not known any more; send a new message.")
+_LOST: Final = TurnFailed("pause_lost", "The question of this task is no longer stored; send a new message.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Threads:
             raise TurnFailed(
                 "restart_tool_unknown",
                 f"The agent restarted while {tools} ran. Whether it took effect is not known, so it was not"
-                " called again: look, then send the message again if it is needed.",
+                " called again: check its effect, then send the message again if it is needed.",
             )
         return thread, begin, stored
 

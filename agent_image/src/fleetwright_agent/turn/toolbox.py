@@ -74,7 +74,7 @@ class Toolbox:
                 unreachable[server.name] = str(listed)
                 _log.warning("MCP server %s: %s", server.name, listed)
             elif isinstance(listed, Exception):
-                unreachable[server.name] = "sent what is no list of tools"
+                unreachable[server.name] = "sent an invalid list of tools"
                 _log.warning("MCP server %s: its list of tools cannot be read", server.name, exc_info=listed)
             elif isinstance(listed, BaseException):
                 raise listed

@@ -163,7 +163,7 @@ class Summariser:
         return Written(written.goal, written.now, written.next, tuple(facts), tuple(rules))
 
     def _reader(self, material: Material, text: str) -> tuple[Any, list[str]]:
-        """Return the model that reads the text, and the text in pieces. A text too long for other models goes to `chat`."""
+        """Return the model that reads the text, and the pieces; `chat` reads a text that is too long for the others."""
         others = [(material.own or material.chat).other(self._auxiliary)] if self._auxiliary else []
         for chat in (*others, material.chat):
             pieces = list(_pieces(text, self._piece(material, chat)))

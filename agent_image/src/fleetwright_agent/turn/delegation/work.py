@@ -102,7 +102,7 @@ class Work:
             try:
                 await listener.finished(finished, tell)
             except Exception:
-                _log.exception("a listener of sub-agents broke")
+                _log.exception("a listener for sub-agent tasks failed")
 
 
 def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: TurnContext) -> TurnContext:
@@ -156,5 +156,5 @@ def _told(word: str, text: str) -> str:
 
 
 def _broke(name: str) -> _Outcome:
-    _log.exception("the work of a sub-agent broke", extra={"subAgent": name})
+    _log.exception("a sub-agent failed", extra={"subAgent": name})
     return _Outcome("failed", f"{name} broke; go on without it")

@@ -245,9 +245,9 @@ def _tell_failed(model: str, failure: Failure, error: Exception, *, attempt: int
     """Log a failed call with the provider's own text. Args: `wait` is the delay before the retry, None without one."""
     about = {"model": model, "reason": failure.reason, "attempt": attempt, "provider": provider_text(error)}
     if wait is None:
-        _log.warning("a call of the model failed", extra=about)
+        _log.warning("a model call failed", extra=about)
     else:
-        _log.warning("a call of the model is made again", extra={**about, "waitSeconds": round(wait, 1)})
+        _log.warning("a model call failed and is retried", extra={**about, "waitSeconds": round(wait, 1)})
 
 
 def _itself(reply: AIMessage) -> AIMessage:

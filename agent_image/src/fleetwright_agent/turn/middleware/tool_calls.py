@@ -134,7 +134,7 @@ class ToolCalls:
         except (ToolError, TurnFailed):
             raise
         except Exception:
-            _log.exception("tool %s broke", call.name)
+            _log.exception("tool %s failed", call.name)
             raise ToolError("the tool broke; go on without it") from None
 
     def _refusal(self, call: "_Call", context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
@@ -143,7 +143,7 @@ class ToolCalls:
         if made > limit:
             if made > limit + _GRACE_CALLS:
                 context.failure = TurnFailed(
-                    "tool_call_limit", f"The agent went on calling tools after its limit of {limit} calls."
+                    "tool_call_limit", f"The agent kept calling tools after its limit of {limit} calls."
                 )
             return ToolError(f"the limit of {limit} tool calls is reached; answer with what you have")
         if blocked := self._enforcement.refusal(call.name, call.arguments):
