@@ -1,6 +1,6 @@
 """Cost accounting of an agent: every model call is admitted, counted and recorded here.
 
-Budgets are checked before a call, against the most that the call can cost. That amount stays reserved until the call
+Budgets are checked before a call, against the most that the call can cost. The amount stays reserved until the call
 ends, so that concurrent calls cannot overspend together. This module does not decide how a turn without budget ends.
 """
 
@@ -43,7 +43,7 @@ class Account:
     purpose: Purpose
 
 
-class OverBudget(Exception):  # noqa: N818 - states a fact about the books, and reads so where it is raised
+class OverBudget(Exception):  # noqa: N818 - the name states the condition
     """The call does not fit in this budget before its window ends."""
 
     def __init__(self, full: Window, *, alone: bool = False) -> None:

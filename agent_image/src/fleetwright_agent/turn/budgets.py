@@ -1,4 +1,4 @@
-"""Budgets of money and tokens: the windows they apply to, and whether a call still fits. Pure, but for the sums.
+"""Budgets of money and tokens: their windows, and whether a call still fits. Pure, except that a window sums its usage.
 
 A window starts with the hour, the day or the month in UTC. A call is admitted only if it fits together with the spent
 amount and the reservations of running calls. Concurrent calls therefore cannot overspend.

@@ -46,7 +46,7 @@ REFUSED: Final = "model_refused_request"
 _CUT_CALL: Final = "The model's answer repeatedly reached model.maxOutputTokens within a tool call."
 
 
-class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
+class MalformedToolCall(Exception):  # noqa: N818 - the name states the condition
     """The model's tool arguments are not valid JSON. The tool did not run, but the tokens were used."""
 
     def __init__(self, sentence: str, spent: AIMessage | None = None, *, at_limit: bool = False) -> None:
@@ -56,11 +56,11 @@ class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
         self.at_limit = at_limit
 
 
-class MissingKey(Exception):  # noqa: N818 - reads as what is the matter
+class MissingKey(Exception):  # noqa: N818 - the name states the condition
     """A file with the model's key or with one of its headers is missing."""
 
 
-class UntrustedAuthority(Exception):  # noqa: N818 - reads as what is the matter
+class UntrustedAuthority(Exception):  # noqa: N818 - the name states the condition
     """The file with the model's certificate authority cannot be used."""
 
 
@@ -125,7 +125,7 @@ def _known(error: BaseException) -> Failure | None:
     if isinstance(error, UntrustedAuthority):
         return Failure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
     if _is(error, "APIStatusError"):
-        return _status(error.status_code, error)  # type: ignore[attr-defined]  # known by its name
+        return _status(error.status_code, error)  # type: ignore[attr-defined]  # recognised by its class name
     if any(each.__module__ == _GOOGLE for each in type(error).__mro__):
         return _status(getattr(error, "code", 500), error)
     if _is(error, "APITimeoutError") or isinstance(error, httpx2.TimeoutException | TimeoutError):

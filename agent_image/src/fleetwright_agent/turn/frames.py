@@ -88,7 +88,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens and cost of one model call. Cached tokens count as input; the cost is None if no price is known."""
+    """The tokens and cost of one model call. Cached tokens count as input. Without a known price, there is no cost."""
 
     model: str
     input_tokens: int

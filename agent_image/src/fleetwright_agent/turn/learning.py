@@ -33,7 +33,7 @@ class Learning:
         self._redact = redact
         self._metrics = metrics
 
-    async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:  # noqa: ARG002 - told at the end, and from the store
+    async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:  # noqa: ARG002 - `learned` reports it
         if not (task.tools and is_remembered(task.request) and self._may_learn_from(task.sub_agent)):
             return
         turn = task.request

@@ -8,7 +8,7 @@ compaction, model fallback, message capture. This order follows it for the links
 - Recollection is inside compaction: remembered facts are looked up for each turn and are not part of the conversation.
 - Links that repair or repeat a call are inside compaction, so that their additions do not enter the conversation.
 - Prompt cache and reasoning effort are inside the fallback, because their settings differ by model.
-- Capture is innermost, so that each attempt is streamed, counted and charged.
+- Capture (`ModelCalls`) is innermost, so that each attempt is streamed, counted and charged.
 
 Each link has a switch in the configuration, except for three. Equipment supplies the prompt and tools of every call.
 The call limit is the only bound on a model that never finishes. Uncaptured calls would count against no budget.
@@ -71,7 +71,7 @@ def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: S
 def sub_agent_links(
     supplies: Supplies, sub_agent: SubAgent, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
 ) -> tuple[ModelLink, ...]:
-    """The chain without what only the caller needs: remembered facts, and answers as data.
+    """The chain of a sub-agent, without the links that only the caller needs: remembered facts, and answers as data.
 
     Args: `chats` begin with the model of the sub-agent.
     """

@@ -24,7 +24,7 @@ def cleaned(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 
 def withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Remove the newest tool results. Messages after them, such as remembered facts, exist only in this call."""
+    """Withhold the newest tool results. Messages after them, such as remembered facts, exist only in this call."""
     end = len(messages)
     while end and isinstance(messages[end - 1], HumanMessage):
         end -= 1

@@ -70,7 +70,7 @@ class ModelTransport(httpx2.AsyncBaseTransport):
         try:
             return self._layout.secret(self._model.ca_file).read_bytes()
         except OSError as error:
-            raise UntrustedAuthority("the file with the authorities cannot be read") from error
+            raise UntrustedAuthority("the file with the certificate authorities cannot be read") from error
 
     def _connect(self, authorities: bytes) -> httpx2.AsyncHTTPTransport:
         context = _trusted()
@@ -79,7 +79,7 @@ class ModelTransport(httpx2.AsyncBaseTransport):
             try:
                 context.load_verify_locations(cadata=authorities.decode("ascii"))
             except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
-                raise UntrustedAuthority("the file with the authorities holds no PEM certificates") from error
+                raise UntrustedAuthority("the file with the certificate authorities contains no valid PEM") from error
         return httpx2.AsyncHTTPTransport(
             verify=context, trust_env=False, proxy=self._model.proxy_url, socket_options=_SOCKET_OPTIONS
         )

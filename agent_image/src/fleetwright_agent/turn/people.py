@@ -1,7 +1,7 @@
 """Decides which tools of a turn involve a person, by the configuration and by the caller. Pure.
 
 A caller that is an agent gets no tools that ask a person, and may approve only if the configuration allows callers to
-approve. An agent never approves its own calls.
+approve. A request with the agent's own credential can never approve.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The cost of tokens by the declared price. Without a price, the cost is None."""
+"""The cost of tokens by the declared price. There is no cost without a price."""
 
 from decimal import Decimal
 

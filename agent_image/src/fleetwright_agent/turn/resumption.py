@@ -100,8 +100,8 @@ class Threads:
             tools = ", ".join(call.tool for call in calls)
             raise TurnFailed(
                 "restart_tool_unknown",
-                f"The agent restarted while {tools} ran. Whether it took effect is not known, so it was not"
-                " called again: check its effect, then send the message again if it is needed.",
+                f"The agent restarted while {tools} ran. It is unknown whether it took effect, so it was not"
+                " called again. Check, then send the message again if it is needed.",
             )
         return thread, begin, stored
 

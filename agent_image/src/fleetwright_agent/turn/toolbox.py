@@ -46,7 +46,7 @@ class Toolbox:
         offers: Offers,
     ) -> None:
         """Args:
-        personal: Tools for callers that are remembered.
+        personal: Tools that only remembered callers get.
         offers: Records which tools are omitted because of their size.
         """
         self._config = config
@@ -100,7 +100,7 @@ class Toolbox:
             names = [name.removeprefix(prefix) for name in dropped if name.startswith(prefix)]
             self._offers.exclude(server.name, names)
         if dropped:
-            _log.warning("tools of MCP servers are left out: too large", extra={"tools": dict(dropped)})
+            _log.warning("tools of MCP servers are omitted because they are too large", extra={"tools": dict(dropped)})
 
     def recall(self, thread: str) -> Tool | None:
         """The tool that searches the messages compaction archived, if the configuration allows it."""

@@ -131,10 +131,9 @@ class Maker:
         Args:
             prompt: The current prompt.
             ask: Calls a model.
+            reading: The cache of extracted messages; the rest is extracted while the model writes.
             chat: The model that continues the conversation.
             own: The agent's own model, if `chat` is a different one; it creates the client of the summary model.
-            chat: The model that continues the conversation (`Chat` in turn/models.py).
-            own: The agent's own model, if `chat` is a different one; the summary model shares its address.
             cold: True if the prompt is no longer in the provider's cache.
             refused: The prompt size that the provider has just refused; any shorter view is then accepted.
             settings: The prompt-cache arguments of the conversation's own calls, so that the provider finds the prefix.

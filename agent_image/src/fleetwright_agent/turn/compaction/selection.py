@@ -138,7 +138,7 @@ def joined(known: Weighed, notes: Sequence[Entry], used: Counter[str]) -> Weighe
             of |= dict.fromkeys(members, frozenset((group,)))
     by_weight = weights.__getitem__
     added = sorted(range(len(entries) - 1, len(known.entries) - 1, -1), key=by_weight, reverse=True)
-        # Both lists are sorted already, so sorting their concatenation takes one pass.
+    # Both lists are sorted already, so sorting their concatenation takes one pass.
     ranked = sorted([*added, *known.ranked], key=by_weight, reverse=True)
     return Weighed(entries, weights, ranked, known.texts, known.groups, known.members, of, latest, repeated)
 

@@ -32,7 +32,7 @@ _INFLATED: Final = 2
 """A reply longer than this multiple of the allowed length is rejected."""
 
 
-class SummaryFailed(Exception):  # noqa: N818 - reads as what happened to the summary
+class SummaryFailed(Exception):  # noqa: N818 - the name states the condition
     """There is no usable summary; the conversation stays unchanged."""
 
     def __init__(self, reason: str) -> None:
@@ -40,7 +40,7 @@ class SummaryFailed(Exception):  # noqa: N818 - reads as what happened to the su
         self.reason = reason
 
 
-class TooLong(Exception):  # noqa: N818 - reads as what is the matter
+class TooLong(Exception):  # noqa: N818 - the name states the condition
     """The provider refused the size of the request."""
 
 
@@ -163,7 +163,7 @@ class Summariser:
         return Written(written.goal, written.now, written.next, tuple(facts), tuple(rules))
 
     def _reader(self, material: Material, text: str) -> tuple[Any, list[str]]:
-        """Return the model that reads the text, and the pieces; `chat` reads a text that is too long for the others."""
+        """Choose the summary model, or the conversation's model if the text is too long for it, and split the text."""
         others = [(material.own or material.chat).other(self._auxiliary)] if self._auxiliary else []
         for chat in (*others, material.chat):
             pieces = list(_pieces(text, self._piece(material, chat)))

@@ -2,7 +2,7 @@
 
 People paste mails, contracts and logs into a conversation. An order in such a text is not an order of the user. This
 module is pure. It reads markers that are the same in most languages (quotation marks, fences, mail headers) and the
-English sentences that introduce pasted text. Where no marker decides, the line is unclear.
+English sentences that introduce pasted text. If no marker decides, the voice of the line is unclear.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Runs one task of a sub-agent on a thread of its own, which another process can resume.
 
 The outcome is stored before the turn receives it. A turn that resumes after a restart therefore repeats neither a
-finished sub-agent nor a finished tool call of one. A failure is always returned as a tool error, so the turn continues.
+finished sub-agent nor a finished tool call of one. A failure is always a tool error, so the turn continues.
 """
 
 import asyncio

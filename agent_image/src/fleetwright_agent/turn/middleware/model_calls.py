@@ -264,7 +264,7 @@ def backoff(attempt: int, retry_after: float | None) -> float:
     if retry_after is not None:
         return retry_after
     ceiling = min(_LONGEST_BACKOFF, 2.0**attempt)
-    return ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - spreads load, guards nothing
+    return ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - spreads load, not for security
 
 
 def _by(chat: Chat, request: Request) -> Request:

@@ -1,6 +1,6 @@
 """Chooses between the declared model and a budget's cheaper model, and chooses the model that writes summaries.
 
-A summary is written by the model that answered last, because its provider has the prompt in its cache. That may be a
+A summary is written by the model that answered last, because its provider has the prompt in its cache. This may be a
 fallback, a cheaper model or a caller's choice. This module calls no model.
 """
 

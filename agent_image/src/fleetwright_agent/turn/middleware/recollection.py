@@ -19,9 +19,9 @@ from fleetwright_agent.turn.people import is_remembered
 
 _log = logging.getLogger(__name__)
 Recollect = Callable[[TurnRequest, str], Awaitable[str]]
-"""Returns the remembered text for a turn and the text before it, as the model reads it; empty if there is none."""
+"""Returns the remembered text for a turn and the text before it, as the model reads it; empty if nothing fits."""
 _BEFORE: Final = 8
-"""The number of earlier messages that are searched for the topic."""
+"""The number of earlier messages that the lookup considers."""
 
 
 class RecollectionLink:

@@ -1,4 +1,4 @@
-"""Restricts a turn to the tools that its skills allow: after a skill with `allowed-tools` is loaded, no others may run.
+"""Restricts a turn to the tools that its skills allow: once a skill with `allowed-tools` is loaded, no others may run.
 
 The restriction lasts until the caller's next message. It is derived from the conversation, so it survives a restart.
 Several such skills allow the union of their tools. A skill without `allowed-tools` changes nothing, and a skill with an

@@ -192,7 +192,7 @@ def _message(call_id: str, name: str, text: str, *, ok: bool, seconds: float | N
 
 
 def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
-    """Return an error if the arguments are invalid. What cannot be decided here passes: the server validates it too."""
+    """Return an error if the arguments are invalid. Undecidable ones pass, because the server validates them too."""
     try:
         error = misfit(arguments, tool.parameters, patterns=False)
     except Undecided:

@@ -54,7 +54,7 @@ class AnthropicChat(Spoken, ChatAnthropic):
     def cap(self, tokens: int) -> dict[str, Any]:
         return {"max_tokens": tokens}
 
-    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Anthropic finds what it keeps by the prompt itself
+    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Anthropic's cache needs no key
         return {"cache_control": _KEEP}
 
     def ends_cache(self, message: AnyMessage) -> AnyMessage | None:

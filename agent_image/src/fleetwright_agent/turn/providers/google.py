@@ -46,7 +46,7 @@ class GoogleChat(Spoken, ChatGoogleGenerativeAI):
     def cap(self, tokens: int) -> dict[str, Any]:
         return {"max_output_tokens": tokens}
 
-    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Google keeps what begins alike unasked
+    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Google caches automatically
         return {}
 
     def bind_tools(

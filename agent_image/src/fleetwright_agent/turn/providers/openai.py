@@ -77,7 +77,7 @@ def build(
         temperature=endpoint.temperature,
         extra_body=endpoint.extra_body or None,
         timeout=timeout,
-        stream_chunk_timeout=None,  # `Spoken` looks after that, for every provider
+        stream_chunk_timeout=None,  # `Spoken` has the timeout for every provider
         streaming=True,
         stream_usage=True,
         use_responses_api=False,

@@ -25,7 +25,7 @@ _BATCH: Final = 64
 
 
 class Spoken(BaseChatModel):
-    """A mixin before a provider's class; the provider's stream passes through it."""
+    """A mixin that precedes a provider's class; the provider's stream passes through it."""
 
     endpoint: Endpoint = Field(exclude=True)
     said: Callable[[str], None] | None = Field(default=None, exclude=True)
@@ -33,13 +33,13 @@ class Spoken(BaseChatModel):
 
     @property
     def _serialized(self) -> dict[str, Any]:
-        """Empty, because it serves only callbacks, of which there are none, and serialising all fields is slow."""
+        """Empty: serialising all fields is slow, and serves only callbacks, which are not used here."""
         return {}
 
     def heard(self, said: Callable[[str], None], thought: Callable[[str], None]) -> Self:
         return self.model_copy(update={"said": said, "thought": thought})
 
-    def ends_cache(self, message: AnyMessage) -> AnyMessage | None:  # noqa: ARG002 - most find out by themselves
+    def ends_cache(self, message: AnyMessage) -> AnyMessage | None:  # noqa: ARG002 - most providers cache automatically
         return None
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
