@@ -1,6 +1,6 @@
-"""What the database of conversations holds of an owner, or of one of its conversations: counted, and taken out.
+"""Counts and erases the data of an owner, or of one conversation, in the database of conversations.
 
-Sums of costs stay, under nobody's name: they are the agent's, and a budget needs them. Refuses: other files.
+Cost sums stay without the owner's name, because the agent's budgets need them. This module does not touch other files.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ async def counted(database: Database, target: Target) -> dict[str, int]:
 
 
 async def erase(database: Database, target: Target, *, tasks: Collection[str]) -> None:
-    """Args: `tasks` of the target, by their ids."""
-    # Not before somebody asks: it takes the loop's libraries with it.
+    """Erase the target's data. `tasks` holds the identifiers of the target's tasks."""
+    # Imported late, because it imports LangGraph.
     hearsay = await asyncio.to_thread(importlib.import_module, _HEARSAY)
 
     def write(db: sqlite3.Connection) -> None:
