@@ -1,8 +1,8 @@
 """Thread names of conversations and of their set-aside parts; copies and deletes whole threads.
 
 A conversation is one thread. While one of its tasks waits for a person, the conversation may continue. The task's
-messages are then set aside in a thread of their own, and the task resumes there. The sub-agents of a task have threads
-below that one.
+messages are then moved to a separate thread, and the task resumes there. The sub-agents of a task have threads below
+that one.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""Responses that have an end: whoever answers without one is cut off, before it fills the memory.
+"""Limits the size of HTTP responses, so that an endless one cannot exhaust the memory.
 
-Refuses: compressed answers, for what a few bytes become is known too late.
+Compressed responses are rejected, because their decompressed size is unknown in advance.
 """
 
 import re
@@ -14,11 +14,11 @@ _EVENT_ENDS: Final = re.compile(rb"\n\n|\r\r|\r\n\r\n")
 
 
 class TooLarge(httpx.ReadError):
-    """The answer is longer than is read."""
+    """The response exceeds the limit."""
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
-    """Another transport whose answers are read so far and no further."""
+    """Wraps a transport and limits the size of its responses."""
 
     def __init__(
         self,
@@ -29,10 +29,13 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         event: int | None = None,
         answered_event: int | None = None,
     ) -> None:
-        """Args: `document` and `stream`, the most bytes of what is got and of what a call is answered with.
+        """Limit responses to GET and to other methods separately.
 
-        With `event`, events that are got may go on without end, and each of them has at most so many bytes. Of the
-        events that a call is answered with each has at most `answered_event`.
+        Args:
+            document: The most bytes of a response to GET.
+            stream: The most bytes of any other response.
+            event: If set, an event stream from GET has no total limit, only this limit for each event.
+            answered_event: The limit for each event of an event stream that answers another method.
         """
         self._answered_event = answered_event
         self._transport = transport
@@ -61,7 +64,7 @@ class _Bounded(httpx.AsyncByteStream):
     def __init__(
         self, stream: httpx.SyncByteStream | httpx.AsyncByteStream, most: int | None, *, event: int | None
     ) -> None:
-        """Args: the most bytes in all, and of each event."""
+        """Args: the limits in bytes for the whole response and for each event."""
         if not isinstance(stream, httpx.AsyncByteStream):
             raise TypeError("an asynchronous transport gives asynchronous streams")
         self._whole = stream

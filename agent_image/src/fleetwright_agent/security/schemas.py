@@ -1,7 +1,8 @@
-"""Whether arguments fit a JSON Schema, found out in a time that has an end, whoever wrote the schema.
+"""Validates arguments against an untrusted JSON Schema in bounded time.
 
-Refuses: leaving this process for what a schema refers to; another dialect below a schema's root, whose keywords would
-not be these; patterns of strangers; and `patternProperties`, which jsonschema matches without an end.
+This module does not resolve references outside the schema. It rejects another dialect below a schema's root, whose
+keywords would bypass the time limit. It does not evaluate untrusted patterns. It rejects `patternProperties`, which
+jsonschema matches without a time limit.
 """
 
 import json
@@ -18,19 +19,19 @@ import regex  # type: ignore[import-untyped]  # it has no types
 from jsonschema.validators import extend, validator_for
 
 _SECONDS: Final = 0.25
-"""A fit is found in a few milliseconds; meanwhile nothing else runs."""
+"""Validation normally takes a few milliseconds; it blocks the event loop."""
 _LARGEST: Final = 50_000
-"""Values in a schema."""
-# Knows no address: what a schema refers to must not send this process anywhere.
+"""The largest number of values in a schema."""
+# An empty registry: a reference in a schema must not cause a network request.
 _NO_SCHEMAS: Final[referencing.Registry[Any]] = referencing.Registry()
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _FORMER: Final = (jsonschema.Draft3Validator, jsonschema.Draft4Validator)
-"""Dialects in which `id` names a schema."""
+"""The dialects in which `id` names a schema."""
 _Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterable[jsonschema.ValidationError] | None]
 
 
 class Undecided(Exception):  # noqa: N818 - states what became of the question
-    """The schema cannot be read, refers to elsewhere, or takes too long."""
+    """The schema is invalid, refers to other documents, or takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ _look: ContextVar[_Look] = ContextVar("look")
 def misfit(
     arguments: Mapping[str, Any], schema: Mapping[str, Any], *, patterns: bool
 ) -> jsonschema.ValidationError | None:
-    """What does not fit, if anything; where `patterns` is not set, those of the schema are passed over.
+    """Return the best matching validation error, or `None`; without `patterns`, the schema's patterns are ignored.
 
     Raises: Undecided.
     """
@@ -65,7 +66,7 @@ def misfit(
     except Undecided:
         raise
     except Exception as error:
-        # A schema of strangers breaks the reader in many ways, recursion without end among them.
+        # An untrusted schema can fail in many ways, such as infinite recursion.
         raise Undecided("it cannot be read") from error
     finally:
         _look.reset(before)
@@ -73,7 +74,7 @@ def misfit(
 
 
 def unusable(schema: Mapping[str, Any]) -> str:
-    """Why no call could ever be held against this schema, whatever its arguments; empty where one could."""
+    """Return why the schema can never validate any arguments; an empty text if it can."""
     try:
         _readable(schema, validator_for(schema, default=jsonschema.Draft202012Validator), patterns=True)
     except Undecided as undecided:
@@ -82,7 +83,7 @@ def unusable(schema: Mapping[str, Any]) -> str:
 
 
 def _readable(schema: Mapping[str, Any], kind: Any, *, patterns: bool) -> None:
-    """Nothing may lead to where another reader goes on, who knows neither the clock nor what is passed over."""
+    """Reject a schema that would switch to a validator without the time limit or the replaced keywords."""
     names = {"$schema", "$id"} | ({"id"} if kind in _FORMER else set())
     rest: list[Any] = [{key: value for key, value in schema.items() if key not in names}]
     seen = 0

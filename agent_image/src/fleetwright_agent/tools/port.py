@@ -59,7 +59,7 @@ class Tool:
 
     @property
     def declaration(self) -> dict[str, Any]:
-        """The shape in which a chat-completions request names it."""
+        """The declaration in a chat-completions request."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},

@@ -1,4 +1,4 @@
-"""Tools for mounted skills: read a skill's instructions, then the files beside them.
+"""Tools for mounted skills: read a skill's instructions, then the other files of its folder.
 
 The folder is read-only. A path that leaves it through `..` or links is rejected; the links that the kubelet creates
 inside a mounted folder stay inside it and work. `read_skill_file` does not read the instructions, because loading a
