@@ -1,6 +1,6 @@
-"""The executor that the configuration names, found in the image and made once, before the server listens.
+"""Creates the configured executor before the server listens.
 
-Refuses: what is not there, cannot be made, or is no executor of the a2a-sdk.
+It fails if the class does not exist, cannot be created, or is not an executor of the a2a-sdk.
 """
 
 import importlib
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def made(place: str) -> "AgentExecutor":
-    """What `MODULE:NAME` gives when it is called without arguments.
+    """Call `MODULE:NAME` without arguments and return the executor.
 
     Raises: ConfigurationError.
     """
-    # Not before it is needed: what an executor of the SDK imports takes a third of the start.
+    # Imported late: the SDK's executor modules take a third of the start.
     from a2a.server.agent_execution import AgentExecutor
 
     module, _, name = place.partition(":")

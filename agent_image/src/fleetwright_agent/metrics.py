@@ -1,6 +1,7 @@
-"""Every Prometheus name of the runtime. Names and labels are an API: dashboards and alerts depend on them.
+"""All Prometheus metrics of the runtime. Names and labels are an API: dashboards and alerts depend on them.
 
-No label ever holds a task or a conversation: their number has no bound. Callers stand in one, which bounds them.
+No label holds a task or a conversation, because their number is unbounded. One label holds callers and bounds their
+number.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +27,7 @@ _PASSED_ON: Final = (
     "model_unpaid",
     "model_unreachable",
 )
-"""Why a call of a model fails that another one may answer."""
+"""Reasons of failed model calls that a fallback model may answer."""
 _NOT_PASSED_ON: Final = ("model_context_overflow", "model_refused_request")
 _NOT_SHORTENED: Final = (
     "budget",
@@ -42,11 +43,11 @@ _NOT_SHORTENED: Final = (
     "too_long",
     "torn_pair",
 )
-"""Why a compaction changes nothing."""
+"""Reasons for which a compaction changes nothing."""
 
 
 class _Made:
-    """Series of one registry, by names of the project."""
+    """Creates the metrics of one registry, with the project's prefix."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -62,7 +63,7 @@ class _Made:
 
 
 class Metrics:
-    """One registry per process in production, one per test in tests."""
+    """The metrics of one registry: one per process in production, one per test in tests."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -211,9 +212,9 @@ class Metrics:
     def declare(
         self, models: Iterable[str], *, lines: Iterable[Sequence[str]] = (), periods: Iterable[str] = ()
     ) -> None:
-        """Starts counters at zero: a series that begins with its first event hides it from `increase()`.
+        """Start the counters at zero, because `increase()` does not see the first event of a new series.
 
-        Args: `lines` are models of which each may take over from each; `periods` are those of the budgets.
+        Args: `lines` are the fallback orders, whose models may replace each other; `periods` are those of the budgets.
         """
         for counter, values in (
             (self.push_deliveries, ("delivered", "retried", "dead", "dropped")),

@@ -61,17 +61,17 @@ class AgentConfig(Part):
     extensions: Extensions = Extensions()
     results: tuple[TypedResult, ...] = ()
     ask_human: bool = False
-    """Whether the agent may send questions and forms to its clients."""
+    """The agent may send questions and forms to its clients."""
     memory: Memory = Memory()
     administrators: tuple[DnsLabel, ...] = ()
     """Names of clients that may export and erase what the agent remembers of any caller."""
     drain_seconds: int = Field(default=30, gt=0)
     require_routable_url: bool = False
-    """Whether the agent refuses to start if its card names an address that other hosts cannot reach."""
+    """The agent refuses to start if its card names an address that other hosts cannot reach."""
     ephemeral_memory: bool = False
     """Memory is lost when the pod ends: unfinished tasks cannot resume in the next pod."""
     accept_api_key: bool = False
-    """Whether clients may send their token in the header X-API-Key; agents never do."""
+    """Clients may send their token in the header X-API-Key; agents never do."""
     dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
     """The supported versions of the A2A protocol."""
     caller_choices: frozenset[CallerChoice] = frozenset()
@@ -112,7 +112,7 @@ class AgentConfig(Part):
 
     @property
     def learns(self) -> bool:
-        """Whether the agent can learn skills."""
+        """True if the configuration enables learning skills and has sub-agents to learn from."""
         return self.memory.skills.enabled and bool(self.sub_agents)
 
     @property

@@ -10,7 +10,7 @@ from fleetwright_agent.config.part import Part
 class Approver(StrEnum):
     CLIENTS = "Clients"
     CALLERS = "Callers"
-    """Agents too, but only on behalf of a person, never with the agent's own credential."""
+    """Agents too, except this agent itself."""
 
 
 class Approvals(Part):

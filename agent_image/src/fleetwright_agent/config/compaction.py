@@ -82,7 +82,7 @@ class CompactionArchive(Part):
 
     retain_seconds: int = Field(default=168 * 3600, gt=0)
     recall_tool: bool = True
-    """Whether the model may search them."""
+    """Gives the model a tool that searches them."""
 
 
 class CompactionGuard(Part):

@@ -12,7 +12,7 @@ _DAY: Final = 86_400
 
 class SessionMemory(Part):
     enabled: bool = True
-    """Whether a new conversation starts with a summary of the caller's earlier ones."""
+    """A new conversation starts with a summary of the caller's earlier ones."""
 
 
 class KnowledgeMemory(Part):
@@ -20,7 +20,7 @@ class KnowledgeMemory(Part):
 
     enabled: bool = False
     hot: bool = True
-    """Whether facts may be marked for inclusion in every turn."""
+    """Facts may be marked for inclusion in every turn."""
     top_k: int = Field(default=5, ge=0, le=50)
     """How many matching facts a message gets; 0 for none."""
     max_facts_per_caller: int = Field(default=10_000, gt=0, le=1_000_000)

@@ -68,9 +68,9 @@ class Endpoint(Part):
     retries: int = Field(default=2, ge=0, le=10)
     """Retries of a call after a transient error; 0 disables retries."""
     prompt_cache: bool = False
-    """Whether calls mark what the provider may cache; some compatible servers reject these fields."""
+    """Calls mark the parts of the prompt that the provider may cache; some compatible servers reject these fields."""
     vision: bool = False
-    """Whether the model accepts images."""
+    """The model accepts images."""
     reasoning_effort: Effort | None = None
     """If unset, the field is not sent, because models that do not reason reject it."""
     price: Price | None = None

@@ -45,7 +45,7 @@ class TypedResult(Part):
 
 
 class Extensions(Part):
-    """What callers receive in addition to the answer and its cost."""
+    """Additional data for callers, beside the answer and its cost."""
 
     tool_calls: bool = True
     """Which tools are called, with previews of arguments and results."""
@@ -62,7 +62,7 @@ class Limits(Part):
     max_tool_calls: int = Field(default=50, gt=0)
     """Tool calls that one message may cause, calls of peers included."""
     max_model_calls: int | None = Field(default=None, gt=0)
-    """Model calls that one message may cause; if unset, as many as its tool calls need."""
+    """Model calls that one message may cause; if unset, the limit follows from `maxToolCalls`."""
     max_repeated_calls: int = Field(default=6, ge=0)
     """So many identical tool calls with identical results end the turn; at half of them the model gets a warning.
 

@@ -1,7 +1,7 @@
-"""`fleetwright-agent curate`: looks through the learned skills now, beside an agent that serves or without one.
+"""`fleetwright-agent curate`: curates the learned skills now, whether or not the agent is running.
 
-Prints a line of JSON for each owner, with what was merged and pruned, and last the sums. With `--dry-run` nothing is
-changed. Refuses: an agent without learned skills in its configuration.
+Prints one line of JSON for each owner with the merged and pruned skills, and a last line with the totals. With
+`--dry-run` nothing is changed. The command fails if the agent's configuration does not enable learned skills.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
     config = load(layout)
     if not config.memory.skills.enabled:
         raise ConfigurationError("this agent learns no skills: memory.skills.enabled is not true")
-    # Not before they are needed: every other command would import them too.
+    # Imported late, so that other commands do not import them.
     from fleetwright_agent.curator.once import curated
     from fleetwright_agent.memory.database import MemoryUnusable
 

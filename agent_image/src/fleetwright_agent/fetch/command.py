@@ -1,4 +1,4 @@
-"""`fleetwright-agent fetch skill`: one commit's files into a folder, and only those that were looked at before."""
+"""`fleetwright-agent fetch skill`: downloads the skill files of one commit, and verifies their digest."""
 
 import argparse
 import shutil
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _is_whole(folder: Path, digest: str) -> bool:
-    """A container that is started anew finds what the one before it wrote, which may be half."""
+    """Return whether a previous container already wrote all files; it may have been interrupted."""
     try:
         return read_folder(folder).digest == digest
     except ConfigurationError:

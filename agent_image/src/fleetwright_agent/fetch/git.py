@@ -1,7 +1,7 @@
-"""One commit of a git repository, by HTTP: the files below one path of it, written as plain files.
+"""Downloads the files below one path of a git commit over HTTP, and writes them as plain files.
 
-No history is fetched where the server can do without, no program is started and no hook is run. Refuses links and
-submodules, which a skill cannot have, and says nothing of credentials.
+If the server allows it, only this commit is fetched, without its history. No program and no hook runs. Links and
+submodules are rejected, because a skill cannot contain them. Messages contain no credentials.
 """
 
 import tempfile
@@ -42,10 +42,12 @@ class Source:
 
 
 def fetch(source: Source, into: Path, *, patience: float) -> None:
-    """`patience` is for how many seconds a server that cannot be reached is tried again: a new pod's way may take some.
+    """Download a commit's files; `patience` is how many seconds an unreachable server is retried.
+
+    The network of a new pod may need some seconds.
 
     Raises:
-        ConfigurationError: There is no such commit or path, or the server does not let us in.
+        ConfigurationError: The commit or path does not exist, or the server rejects the credentials.
         Unavailable: The server cannot be reached, or fails.
     """
     started = time.monotonic()
@@ -67,13 +69,13 @@ def _download(source: Source, repo: Repo) -> None:
             _fetch(source, repo, lambda _refs, **_: [source.commit.encode()], depth=1)
         except (GitProtocolError, HangupException) as error:
             _raise_unreachable(error)
-            # A server need not give what no branch or tag points at; then it is looked for in all that they reach.
+            # A server may refuse a commit that is not the tip of a branch or tag. Fetch all history then.
             _fetch(source, repo, None, depth=None)
     except HTTPUnauthorized:
         remedy = "check the Secret" if source.credentials else "name a Secret in source.git.secretRef"
         raise ConfigurationError(f"{source.url} asks for other credentials; {remedy}") from None
     except HTTPError as error:
-        raise _Unreachable from error  # The library wraps only some of those that befall an answer on its way.
+        raise _Unreachable from error  # The library wraps only some of the errors that occur while the response is read.
     except NotGitRepository:
         raise ConfigurationError(f"{source.url} is no git repository that can be read") from None
     except (GitProtocolError, HangupException) as error:
@@ -82,7 +84,7 @@ def _download(source: Source, repo: Repo) -> None:
 
 
 def _raise_unreachable(error: Exception) -> None:
-    """Whether it was the network is not said by the error itself, but by what caused it."""
+    """Raise `_Unreachable` for a network error; only the error's cause shows that it is one."""
     if isinstance(error.__cause__ or error.__context__, HTTPError):
         raise _Unreachable from error
 

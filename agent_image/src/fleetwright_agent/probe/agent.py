@@ -1,7 +1,7 @@
-"""`probe agent`: whether the agent that is mounted here could serve. Builds all of it and opens no door.
+"""`probe agent`: checks that the mounted agent can start. It builds every part and opens no port.
 
-What lies elsewhere is not its matter: a model or an MCP server that cannot be reached stops no revision. Nor does a
-plugin that cannot be loaded; the log has why.
+Remote services are not checked: a model or an MCP server that is not reachable does not block a revision. Nor does a
+plugin that fails to load; the log contains the reason.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def _check_skills(config: AgentConfig, layout: Layout) -> None:
 
 
 async def _build(config: AgentConfig, layout: Layout) -> None:
-    """Both doors, and every part that the first task would import, with nothing opened that is stored."""
+    """Build both ASGI apps and all parts that the first task imports, without opening any store."""
     from fleetwright_agent.app import create_app
     from fleetwright_agent.server.auth import parse_callers
     from fleetwright_agent.server.card import parse_card

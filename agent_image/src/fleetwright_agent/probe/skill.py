@@ -1,4 +1,4 @@
-"""`probe skill`: what a skill holds that lies in git or in a mounted image, for the operator to judge and to pin."""
+"""`probe skill`: reports the content of a skill in git or in a mounted image, for the operator to validate and pin."""
 
 import argparse
 import tempfile

@@ -107,7 +107,7 @@ class AuditTrail:
         if self._handed == 0 and _is_short(about) and self._write_here(event, about):
             return
         writing = self._on_thread(self._write, event, dict(about))
-        await asyncio.shield(writing)  # Who cancels a call must not take its line away.
+        await asyncio.shield(writing)  # Cancelling the caller must not drop the line.
 
     async def restore(self) -> None:
         """After a failed write, append a line to test whether writing works again; this failure is not counted.

@@ -146,7 +146,7 @@ def _unique(
     instance: Any,
     schema: Mapping[str, Any],  # noqa: ARG001 - what every keyword is given
 ) -> Iterator[jsonschema.ValidationError]:
-    """The library holds each item against every other one; what is said of each, once, finds the same."""
+    """Find duplicates by canonical JSON; the library compares each pair of items, which takes quadratic time."""
     if not wanted or not validator.is_type(instance, "array"):
         return
     seen: set[str] = set()

@@ -187,7 +187,7 @@ class McpConnection:
         raise _Lost(f"the server {self.name} {broken}") from broken
 
     async def _within(self, seconds: float, work: Callable[[ClientSession], Awaitable[T]]) -> T:
-        """Run one request on the session; a new one is opened if there is none.
+        """Run one request on the session; without a session, a new one is opened.
 
         Raises:
             TimeoutError: No answer within the time.
