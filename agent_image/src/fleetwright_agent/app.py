@@ -264,7 +264,7 @@ def _runs(common: _Common, worker: Executor) -> Runs:
 
 
 def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, foreign: bool) -> Intake:
-    """Build the message acceptor; for a custom executor, it passes extensions and choices on unchanged."""
+    """Build the message acceptor. A custom executor gets extensions and choices as the caller sent them."""
     limits = common.config.limits
     return Intake(
         log=log,

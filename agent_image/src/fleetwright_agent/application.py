@@ -144,8 +144,8 @@ class Application:
         """Log the failure of a background task, and make the agent unready."""
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            _logger.error("a part of the agent broke", exc_info=error)
-            self._waiting_for = "a part of the agent broke; restart it, and see its log"
+            _logger.error("a background task failed", exc_info=error)
+            self._waiting_for = "a background task failed; see the log, then restart the agent"
 
     def not_ready(self) -> str | None:
         """Return why the agent should get no traffic, for people; `None` if it should."""
@@ -185,7 +185,7 @@ class Application:
 
     def _admission(self, operation: Operation) -> str | None:
         if self._waiting_for is not None and operation in SENDS:
-            return "The agent takes no messages right now; send it again."
+            return "The agent does not accept messages at the moment. Send it again."
         return None
 
 

@@ -24,7 +24,7 @@ def made(place: str) -> "AgentExecutor":
     try:
         executor = getattr(importlib.import_module(module), name)()
     except Exception as error:
-        raise ConfigurationError(f"executor {place} cannot be made: {type(error).__name__}: {error}") from error
+        raise ConfigurationError(f"executor {place} cannot be created: {type(error).__name__}: {error}") from error
     if not isinstance(executor, AgentExecutor):
-        raise ConfigurationError(f"executor {place} is no AgentExecutor of the a2a-sdk; name one as module:Class")
+        raise ConfigurationError(f"executor {place} is not an AgentExecutor of the a2a-sdk; name one as module:Class")
     return executor

@@ -62,7 +62,7 @@ class LogLevel:
         if problem != self._problem:
             self._problem = problem
             if problem and self._file.modified:
-                self._logger.warning("the log level is not taken over: %s", problem)
+                self._logger.warning("the log level in the file is not applied: %s", problem)
 
 
 def _level(content: bytes) -> int:

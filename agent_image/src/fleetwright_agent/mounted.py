@@ -65,7 +65,7 @@ def check_addresses(config: AgentConfig, layout: Layout) -> None:
         for interface in json.loads(layout.card_file.read_bytes())["supportedInterfaces"]:
             if is_this_machine(interface["url"]):
                 message = f"the card names {interface['url']}, which others cannot reach: set a2a.publicURL"
-                raise ConfigurationError(f"{message}, or do not ask for a2a.requireRoutableURL")
+                raise ConfigurationError(f"{message}, or set a2a.requireRoutableURL to false")
 
 
 def is_this_machine(url: str) -> bool:

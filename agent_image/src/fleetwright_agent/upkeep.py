@@ -92,7 +92,7 @@ class Upkeep:
             return self._parts.runs.recover(live, share=self._parts.intake.again)
         except Exception:
             # Only this task fails. Raised here, the error would fail every start.
-            _logger.exception("a task could not be taken up", extra={"task": live.task_id})
+            _logger.exception("a task could not be recovered", extra={"task": live.task_id})
             return False
 
     async def run(self) -> None:
@@ -122,7 +122,7 @@ class Upkeep:
         except (LogUnusable, MemoryUnusable):
             pass  # Readiness reports the failure, and the next round retries.
         except Exception:
-            _logger.exception("a part of the upkeep broke; the next round tries it again")
+            _logger.exception("a maintenance step failed; the next round retries it")
             self._metrics.upkeep_failures.inc()
 
     async def _live(self) -> None:
@@ -163,10 +163,10 @@ class Upkeep:
         )
         pause = min(_SWEEP_SECONDS, min(times) / 4)
         self._due = self._parts.clock.monotonic() + pause
-        _logger.info("old tasks forgotten", extra={"tasks": forgotten})
+        _logger.info("old tasks deleted", extra={"tasks": forgotten})
 
     async def _empty_archive(self) -> None:
         retained = self._parts.config.compaction.archive.retain_seconds
         gone = await expire(self._parts.conversations, self._parts.clock.now_ns() / 1e9 - retained)
         if gone:
-            _logger.info("archived messages forgotten", extra={"messages": gone})
+            _logger.info("archived messages deleted", extra={"messages": gone})

@@ -22,10 +22,10 @@ _HASH: Final = 64
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    audit = commands.add_parser("audit", help="look at the audit trail")
+    audit = commands.add_parser("audit", help="inspect the audit trail")
     looks = audit.add_subparsers(dest="look", required=True)
-    look = looks.add_parser("verify", help="whether a line was altered or taken out")
-    look.add_argument("--root", type=Path, default=Path("/"), help="where the memory volume lies below (default: /)")
+    look = looks.add_parser("verify", help="check that no line was altered or removed")
+    look.add_argument("--root", type=Path, default=Path("/"), help="root folder of the memory volume (default: /)")
     look.add_argument(
         "--expect", type=_head, metavar="LINES:HASH", help="an end of the trail that was recorded elsewhere earlier"
     )
@@ -41,8 +41,8 @@ def _head(text: str) -> tuple[int, str]:
 
 def run(options: argparse.Namespace) -> None:
     """Raises:
-        ConfigurationError: The trail cannot be read.
-        SystemExit: The trail is broken; the exit code names the first finding.
+    ConfigurationError: The trail cannot be read.
+    SystemExit: The trail is broken; the exit code names the first finding.
     """
     folder = Layout(root=options.root).memory / FOLDER
     try:

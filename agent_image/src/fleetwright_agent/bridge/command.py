@@ -26,7 +26,7 @@ def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     bridge.add_argument("--host", default=EVERY, help="address to listen on (default: all, IPv6 and IPv4)")
     bridge.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000)")
     bridge.add_argument("--path", default="/mcp", help="path of the endpoint (default: /mcp)")
-    bridge.add_argument("--sessions", type=int, default=32, help="most sessions at a time, a process each")
+    bridge.add_argument("--sessions", type=int, default=32, help="limit of concurrent sessions, each with a process")
     bridge.add_argument("--log-level", choices=LEVELS, default="info")
     bridge.add_argument("program", nargs="+", metavar="COMMAND", help="the server, after --")
     bridge.set_defaults(run=run)
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     """Raises: ConfigurationError."""
     program = options.program[0]
     if shutil.which(program) is None:
-        raise ConfigurationError(f"{program!r} is no program of this image: check spec.workload.command")
+        raise ConfigurationError(f"{program!r} does not exist in this image; check spec.workload.command")
     listener = listen(options.host, options.port)
     configure(options.log_level)
     # It logs every stream that ends together with its session as an error.

@@ -76,7 +76,7 @@ class _Conversation:
         try:
             async for message in self._from_process:
                 if isinstance(message, Exception):
-                    _log.warning("the server wrote what is no message of MCP to its standard output")
+                    _log.warning("the server wrote text that is not an MCP message to its standard output")
                     continue
                 if isinstance(message.message.root, JSONRPCResponse | JSONRPCError):
                     self._unanswered.pop(message.message.root.id, None)

@@ -34,7 +34,7 @@ class CompactionPrune(Part):
     """Truncates old, long tool results to their beginning and end; the archive keeps the whole text."""
 
     context_fraction: Fraction = Decimal("0.6")
-    """Prunes from this share of the window on if that saves money; with a cold cache or a reached trigger, always."""
+    """Prunes from this fill level on if that saves money; with a cold cache or a reached trigger, at any fill level."""
     over_chars: int = Field(default=4000, gt=0)
     head: int = Field(default=1000, ge=0)
     tail: int = Field(default=500, ge=0)

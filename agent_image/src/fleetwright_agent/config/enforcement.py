@@ -31,7 +31,7 @@ class ArgumentRule(Part):
         from fleetwright_agent.security.schemas import unusable
 
         if why := unusable(value):
-            raise ValueError(f"no call could be held against it: {why}")
+            raise ValueError(f"the schema is not usable: {why}")
         return value
 
 

@@ -22,5 +22,5 @@ def checked_schema(value: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         jsonschema.Draft202012Validator.check_schema({"type": "object", **value})
     except jsonschema.SchemaError as error:
-        raise ValueError(f"it is no JSON Schema: {error.message}") from None
+        raise ValueError(f"it is not a valid JSON Schema: {error.message}") from None
     return value

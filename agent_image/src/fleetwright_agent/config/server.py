@@ -40,7 +40,7 @@ class TypedResult(Part):
     def _usable(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
         checked_schema(value)
         if value.get("type", "object") != "object":
-            raise ValueError("a result is an object: its schema must have type object, or none")
+            raise ValueError("the schema of a result must have type object, or no type")
         return value
 
 
@@ -89,7 +89,7 @@ class Limits(Part):
     @classmethod
     def _repeats(cls, value: int) -> int:
         if value == 1:
-            raise ValueError("one call is no repeat: 0 looks for none, 2 is the least")
+            raise ValueError("use 0 to disable the check, or at least 2")
         return value
 
     @property

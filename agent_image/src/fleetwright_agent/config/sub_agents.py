@@ -31,5 +31,5 @@ class SubAgent(Part):
     @model_validator(mode="after")
     def _delegates_nothing(self) -> Self:
         if named := sorted(DELEGATING & {*self.tools}):
-            raise ValueError(f"tools of a sub-agent cannot have {named[0]}: it gives work to nobody")
+            raise ValueError(f"a sub-agent cannot have the tool {named[0]}: sub-agents do not delegate")
         return self

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    curate = commands.add_parser("curate", help="look through the learned skills: merge what is there twice, prune")
-    curate.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
-    curate.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    curate = commands.add_parser("curate", help="curate the learned skills: merge similar ones, prune weak ones")
+    curate.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
+    curate.add_argument("--dry-run", action="store_true", help="only print what would be done")
     curate.set_defaults(run=run)
 
 
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
     layout = Layout(root=options.root)
     config = load(layout)
     if not config.memory.skills.enabled:
-        raise ConfigurationError("this agent learns no skills: memory.skills.enabled is not true")
+        raise ConfigurationError("this agent does not learn skills; set memory.skills.enabled to true")
     # Imported late, so that other commands do not import them.
     from fleetwright_agent.curator.once import curated
     from fleetwright_agent.memory.database import MemoryUnusable

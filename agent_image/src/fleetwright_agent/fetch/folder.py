@@ -47,7 +47,7 @@ def _files(folder: Path) -> list[str]:
             facts = path.lstat()
             relative = path.relative_to(folder).as_posix()
             if not stat.S_ISREG(facts.st_mode):
-                raise ConfigurationError(f"{relative!r} is no plain file: a skill has files and folders only")
+                raise ConfigurationError(f"{relative!r} is not a regular file; a skill contains only files and folders")
             size += facts.st_size
             found.append(relative)
         if len(found) > MOST_FILES or size > MOST_BYTES:
@@ -64,6 +64,6 @@ def _head(folder: Path) -> str:
     head = "\n".join(lines[: end + 1])
     if len(head) > _LONGEST_HEAD:
         raise ConfigurationError(
-            f"{DOCUMENT}: the fields between the '---' lines have more than {_LONGEST_HEAD} letters"
+            f"{DOCUMENT}: the fields between the '---' lines have more than {_LONGEST_HEAD} characters"
         )
     return head

@@ -73,11 +73,11 @@ def _download(source: Source, repo: Repo) -> None:
             _fetch(source, repo, None, depth=None)
     except HTTPUnauthorized:
         remedy = "check the Secret" if source.credentials else "name a Secret in source.git.secretRef"
-        raise ConfigurationError(f"{source.url} asks for other credentials; {remedy}") from None
+        raise ConfigurationError(f"{source.url} requires authentication; {remedy}") from None
     except HTTPError as error:
-        raise _Unreachable from error  # The library wraps only some of the errors that occur while the response is read.
+        raise _Unreachable from error  # The library wraps only some errors that occur while the response is read.
     except NotGitRepository:
-        raise ConfigurationError(f"{source.url} is no git repository that can be read") from None
+        raise ConfigurationError(f"{source.url} is not a readable git repository") from None
     except (GitProtocolError, HangupException) as error:
         _raise_unreachable(error)
         raise Unavailable(f"{source.url} does not answer as a git server: {type(error).__name__}") from error
@@ -120,7 +120,7 @@ class _OneOrigin(urllib3.PoolManager):
         if origin != self._first:
             there = f"{parts.scheme}://{parts.netloc}"
             raise ConfigurationError(
-                f"the git server redirects to another server, {there}: put its address into source.git.url"
+                f"the git server redirects to another server, {there}; use its address in source.git.url"
             )
         return super().urlopen(method, url, redirect=redirect, **keywords)
 
@@ -148,7 +148,7 @@ def _tree(source: Source, repo: Repo) -> Tree:
     except KeyError:
         raise ConfigurationError(f"{source.url} has no commit {source.commit}") from None
     if not isinstance(commit, Commit):
-        raise ConfigurationError(f"{source.commit} is no commit")
+        raise ConfigurationError(f"{source.commit} is not a commit")
     tree = repo.object_store[commit.tree]
     for step in (part for part in source.path.split("/") if part):
         try:
@@ -165,13 +165,13 @@ def _write(tree: Tree, repo: Repo, into: Path) -> None:
     for number, entry in enumerate(iter_tree_contents(repo.object_store, tree.id), start=1):
         path = entry.path.decode(errors="replace")
         if entry.mode not in _PLAIN:
-            raise ConfigurationError(f"{path!r} is a link or a submodule: a skill has files and folders only")
+            raise ConfigurationError(f"{path!r} is a link or a submodule; a skill contains only files and folders")
         target = into / path
         if ".." in Path(path).parts or not target.resolve().is_relative_to(into.resolve()):
-            raise ConfigurationError(f"{path!r} leads out of the skill's folder")
+            raise ConfigurationError(f"{path!r} is outside the skill's folder")
         blob = repo.object_store[entry.sha]
         if not isinstance(blob, Blob):
-            raise ConfigurationError(f"{path!r} is no file")
+            raise ConfigurationError(f"{path!r} is not a file")
         size += len(blob.data)
         if number > MOST_FILES or size > MOST_BYTES:
             raise ConfigurationError(f"a skill has at most {MOST_FILES} files of {MOST_BYTES} bytes together")

@@ -30,8 +30,8 @@ class Database(Committer):
 
     def __init__(self, path: Path, schema: Sequence[str], *, most: int = 256) -> None:
         """Args:
-            schema: The migration script of each version, in order.
-            most: The largest number of jobs that share a commit.
+        schema: The migration script of each version, in order.
+        most: The largest number of jobs that share a commit.
         """
         super().__init__(f"sqlite-{path.stem}", most=most)
         self._path = path
@@ -188,8 +188,8 @@ class Database(Committer):
 
     def _unusable(self, error: Exception) -> Exception:
         self.problem = (
-            f"{self._path.name} in the memory volume cannot be used: {error}; make room or repair it,"
-            " or move it away to go on without what it holds"
+            f"{self._path.name} in the memory volume cannot be used: {error}; free space or repair it,"
+            " or move it away to continue without its contents"
         )
         unusable = MemoryUnusable(self.problem)
         unusable.__cause__ = error
@@ -215,7 +215,7 @@ def _update(connection: sqlite3.Connection, schema: Sequence[str]) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(schema):
         raise sqlite3.DatabaseError(
-            f"a newer version of the runtime wrote it (schema {version}, this one knows {len(schema)});"
+            f"a newer version of the runtime wrote it (schema {version}, this version supports {len(schema)});"
             " go back to that version"
         )
     if missing := "".join(schema[version:]):

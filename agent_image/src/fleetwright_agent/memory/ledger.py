@@ -135,7 +135,7 @@ class Ledger:
 
 def _written(writing: "asyncio.Future[None]") -> None:
     if error := writing.exception():
-        _log.error("the cost of a call is not in the ledger: %s", error)
+        _log.error("the cost of a call could not be stored: %s", error)
 
 
 _AMOUNTS: Final = ("calls", "input", "output", "cache_read", "cache_write", "unpriced", "picos")

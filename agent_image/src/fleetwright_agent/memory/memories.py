@@ -24,8 +24,8 @@ def memories(
     conversations: Database, *, redact: Callable[[str], str], session_lost: Callable[[], None] = lambda: None
 ) -> Memories:
     """Args:
-        redact: Removes secrets from text that later prompts include.
-        session_lost: Counts a session row that could not be written.
+    redact: Removes secrets from text that later prompts include.
+    session_lost: Counts a session row that could not be written.
     """
     return Memories(
         saver=ConversationSaver(conversations),

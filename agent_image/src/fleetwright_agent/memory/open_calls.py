@@ -35,7 +35,7 @@ class OpenCalls:
         try:
             os.write(self._opened(), line)
         except OSError as error:
-            _log.error("a model call could not be recorded before it was made: %s", error)
+            _log.error("a model call could not be recorded before it started: %s", error)
 
     def end(self, call: str) -> None:
         """Remove a call that has ended and whose cost is stored."""

@@ -58,8 +58,8 @@ class Sessions:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Args:
-            redact: Removes secrets from the stored text, which later prompts include.
-            lost: Counts a row that could not be written.
+        redact: Removes secrets from the stored text, which later prompts include.
+        lost: Counts a row that could not be written.
         """
         self._database = database
         self._redact = redact
@@ -96,7 +96,7 @@ class Sessions:
     def _ended(self, writing: "asyncio.Future[None]") -> None:
         if not writing.cancelled() and (error := writing.exception()):
             self._lost()
-            _log.error("the session could not be remembered: %s", error)
+            _log.error("the session could not be stored: %s", error)
 
     def _told_calls(self, calls: Sequence[Made]) -> list[dict[str, Any]]:
         return [

@@ -120,9 +120,9 @@ class Plugins:
 def _factory(name: str, installed: Iterable[EntryPoint]) -> Any:
     found = [each for each in installed if each.name == name]
     if not found:
-        raise NotOffered(f"no installed package has it among its entry points {GROUP}: build it into spec.image")
+        raise NotOffered(f"no installed package has this entry point in {GROUP}; add the package to spec.image")
     if len({each.value for each in found}) > 1:
-        raise NotOffered(f"{len(found)} installed packages have it among their entry points {GROUP}: leave one")
+        raise NotOffered(f"{len(found)} installed packages have this entry point in {GROUP}; keep one of them")
     return found[0].load()
 
 

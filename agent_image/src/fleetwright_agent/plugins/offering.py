@@ -34,16 +34,16 @@ def offered(name: str, plugin: object, *, seconds: float = _SECONDS) -> tuple[To
     if not isinstance(plugin, Plugin):
         raise NotOffered(f"its factory returned {type(plugin).__name__}, not fleetwright_agent.plugins.api.Plugin")
     if len(plugin.tools) > _MOST_TOOLS:
-        raise NotOffered(f"it gives {len(plugin.tools)} tools; {_MOST_TOOLS} is the most")
+        raise NotOffered(f"it provides {len(plugin.tools)} tools; at most {_MOST_TOOLS} are allowed")
     tools = [_tool(name, tool, seconds) for tool in plugin.tools]
     if len({tool.name for tool in tools}) < len(tools):
-        raise NotOffered("two of its tools have one name")
+        raise NotOffered("two of its tools have the same name")
     return tuple(tools)
 
 
 def _tool(plugin: str, tool: PluginTool, seconds: float) -> Tool:
     if not _NAME.fullmatch(tool.name):
-        raise NotOffered(f"its tool {tool.name!r} may have 1 to 64 letters, digits, '_' and '-' as a name")
+        raise NotOffered(f"the name of its tool {tool.name!r} must have 1 to 64 letters, digits, '_' or '-'")
     try:
         checked_schema(tool.parameters)
     except ValueError as error:

@@ -15,8 +15,8 @@ from fleetwright_agent.mounted import ConfigurationError, check_addresses, check
 
 
 def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    look = looks.add_parser("agent", help="whether the mounted agent could serve")
-    look.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
+    look = looks.add_parser("agent", help="check that the mounted agent can start")
+    look.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
     look.set_defaults(look_at=look_at)
 
 

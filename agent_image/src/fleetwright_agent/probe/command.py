@@ -19,7 +19,7 @@ LOOKS: Final = (agent, mcp, skill)
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    probe = commands.add_parser("probe", help="look at one thing, report, end")
+    probe = commands.add_parser("probe", help="examine one thing and print a report")
     looks = probe.add_subparsers(dest="look", required=True)
     for look in LOOKS:
         look.declare(looks)

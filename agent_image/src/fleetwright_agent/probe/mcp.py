@@ -26,10 +26,10 @@ _COUNTED = 10_000
 
 
 def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    look = looks.add_parser("mcp", help="what an MCP server is and offers")
+    look = looks.add_parser("mcp", help="report the identity and the tools of an MCP server")
     look.add_argument("server", help="an entry of mcpServers of agent.json, as JSON")
-    look.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
-    look.add_argument("--patience", type=float, default=12.0, help="seconds in which a refusal is tried again")
+    look.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
+    look.add_argument("--patience", type=float, default=12.0, help="seconds in which a failed connection is retried")
     look.add_argument(
         "--denied",
         action="append",

@@ -63,9 +63,9 @@ class AuditTrail:
         patience: float = 5.0,
     ) -> None:
         """Args:
-            on_failure: Counts a line that could not be written.
-            most_bytes: The file size that triggers rotation; one backup is kept.
-            patience: Seconds to wait for another process that holds the lock.
+        on_failure: Counts a line that could not be written.
+        most_bytes: The file size that triggers rotation; one backup is kept.
+        patience: Seconds to wait for another process that holds the lock.
         """
         self._path = folder / FILE
         self._redact = redact
@@ -201,7 +201,7 @@ class AuditTrail:
             with alone(self._path.parent, self._patience):
                 self._head, self._end = self._added(event, about), end_of(self._path)
         except Exception as error:
-            why = (error.strerror or str(error)) if isinstance(error, OSError) else "a line broke; see the log"
+            why = (error.strerror or str(error)) if isinstance(error, OSError) else "an internal error; see the log"
             self.problem = f"the audit trail cannot be written: {why}"
             self._head = None  # A part of the line may have been written.
             raise

@@ -54,11 +54,11 @@ class _Line:
 
 
 _CHAIN: Final = "it does not follow the line before it"
-_CONTENT: Final = "what it tells was altered"
-_BYTES: Final = "its bytes are not as the agent writes them, for instance because a key stands twice"
+_CONTENT: Final = "its content was altered"
+_BYTES: Final = "its bytes are not as the agent writes them, for example because of a duplicate key"
 _BEGINNING: Final = "lines before it are missing: a file begins with the first line or with a line trail_continues"
 _ERASURE: Final = "its arguments were removed, and no later line memory_erased names its owner and conversation"
-_END: Final = "the trail does not hold the line that was recorded elsewhere as its end"
+_END: Final = "the trail does not contain the line that was recorded elsewhere as its end"
 
 
 def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verdict:

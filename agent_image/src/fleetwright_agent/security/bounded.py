@@ -48,7 +48,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         response = await self._transport.handle_async_request(request)
         if response.headers.get("Content-Encoding", _PLAIN) != _PLAIN:
             await response.aclose()
-            raise TooLarge("it is compressed, and was not asked to be")
+            raise TooLarge("the response is compressed, although that was not requested")
         got = request.method == "GET"
         events = response.headers.get("Content-Type", "").startswith("text/event-stream")
         of_event = (self._event if got else self._answered_event) if events else None
@@ -66,7 +66,7 @@ class _Bounded(httpx.AsyncByteStream):
     ) -> None:
         """Args: the limits in bytes for the whole response and for each event."""
         if not isinstance(stream, httpx.AsyncByteStream):
-            raise TypeError("an asynchronous transport gives asynchronous streams")
+            raise TypeError("the transport must return an asynchronous stream")
         self._whole = stream
         self._most = most
         self._event = event
@@ -77,10 +77,10 @@ class _Bounded(httpx.AsyncByteStream):
             size += len(piece)
             of_event += len(piece)
             if self._most is not None and size > self._most:
-                raise TooLarge("it is longer than is read")
+                raise TooLarge("the response exceeds the limit")
             if self._event is not None:
                 if of_event > self._event:
-                    raise TooLarge("an event is longer than is read")
+                    raise TooLarge("an event exceeds the limit")
                 if ends := [end.end() for end in _EVENT_ENDS.finditer(before + piece)]:
                     of_event = len(before) + len(piece) - ends[-1]
                 before = (before + piece)[-3:]

@@ -31,7 +31,7 @@ class UnusableUrl(ValueError):  # noqa: N818 - says what the URL is
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a URL leads, in one spelling: lower case, no trailing dot, addresses as they are usually written."""
+    """The host and port of a URL, normalized: lower case, no trailing dot, addresses in canonical form."""
 
     host: str
     port: int
@@ -46,16 +46,16 @@ def target_of(url: str) -> Target:
     if len(url) > MAX_URL:
         raise UnusableUrl(f"it is longer than {MAX_URL} characters")
     if not url.isascii() or not url.isprintable() or any(sign in url for sign in ' \\"<>^`{|}'):
-        raise UnusableUrl("it holds characters that no URL has; write them encoded")
+        raise UnusableUrl("it contains characters that a URL cannot have; percent-encode them")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise UnusableUrl("it is no URL") from None
+        raise UnusableUrl("it is not a URL") from None
     if parts.scheme not in _PORTS:
         raise UnusableUrl("it must begin with https:// or http://")
     if "@" in parts.netloc:
-        raise UnusableUrl("it must hold no user or password")
+        raise UnusableUrl("it must not contain a user or password")
     return Target(canonical_host(parts.hostname or ""), port or _PORTS[parts.scheme])
 
 
@@ -63,11 +63,11 @@ def canonical_host(host: str) -> str:
     """Raises: UnusableUrl."""
     host = host.lower().removesuffix(".")
     if "%" in host:
-        raise UnusableUrl("its host must hold no percent sign")
+        raise UnusableUrl("its host must not contain a percent sign")
     with suppress(ValueError):
         return str(ipaddress.ip_address(host))
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
-        raise UnusableUrl("its host ends in a number and is no address: write four decimal numbers, or a name")
+        raise UnusableUrl("its host ends in a number but is not an IPv4 address; use four decimal numbers, or a name")
     if not _HOST.fullmatch(host) or len(host) > 253:
         raise UnusableUrl("it must name a host")
     return host

@@ -22,7 +22,7 @@ _LOOK_SECONDS: Final = 1.0
 # input is untrusted, so the time must be linear in its length. Before each expression: lower-case substrings, one of
 # which is in every match. Searching for these first takes a fiftieth of the time.
 _KINDS: Final = (
-    # Requires a digit or symbol, or 24 characters: "basic authentication" is not a credential.
+    # Requires 24 characters, or 8 with a digit or symbol: "basic authentication" is not a credential.
     (
         ("bearer", "basic"),
         r"(?i:\b(?:bearer|basic)\s{1,4})(?=[\w~+/=.-]{24}|(?=[\w~+/=.-]{8})[A-Za-z~.-]{0,256}[\d+/=_])[\w~+/=.-]++",

@@ -107,7 +107,7 @@ def _readable(schema: Mapping[str, Any], kind: Any, *, patterns: bool) -> None:
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """The same dialect, whose every keyword looks at the clock."""
+    """Return a validator of the same dialect whose keywords all check the time limit."""
     own = {
         "pattern": _pattern,
         "uniqueItems": _unique,
@@ -160,7 +160,7 @@ def _unique(
 
 
 def _alike(value: Any) -> Any:
-    """Equal values of JSON Schema become equal: 1.0 is 1, and true is neither."""
+    """Normalize equal JSON values to equal Python values: 1.0 becomes 1, and true stays distinct from 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
@@ -180,7 +180,7 @@ def _additional(keyword: _Keyword) -> _Keyword:
 
 
 def _unevaluated(keyword: _Keyword) -> _Keyword:
-    """It looks for `patternProperties` in all that the schema consists of, which only our own surely have not."""
+    """Skip the keyword for untrusted schemas: it evaluates `patternProperties` in every subschema."""
 
     def unevaluated(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
         return keyword(validator, value, instance, schema) if _look.get().patterns else None

@@ -19,7 +19,7 @@ def here() -> Mapping[str, str]:
 
 @contextmanager
 def being(span: Mapping[str, str] | None) -> Iterator[None]:
-    """Within it that span is the one that is open."""
+    """Make that span the current one within the block."""
     before = _OPEN.set(span)
     try:
         yield
