@@ -1,8 +1,8 @@
 """The command of the agent image, `fleetwright-agent`: `serve`, `probe`, `audit`, `bridge`, `curate`, `fetch`.
 
 Exit codes: 0 after a clean end; 2 if the mounted files or the arguments are invalid; 75 (EX_TEMPFAIL) if a download
-failed and may succeed later. An error is one line on standard error, and also the pod's termination message. The agent
-never starts with a part missing.
+failed. A later download may succeed. An error is one line on standard error, and also the pod's termination message.
+The agent never starts with a part missing.
 """
 
 import argparse

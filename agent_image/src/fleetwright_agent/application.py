@@ -47,9 +47,7 @@ class Application:
         await self._parts.turns.get()
 
     async def start(self) -> None:
-        """Open the task log and recover the tasks of the previous process. While the log is unusable, the agent is not
-        ready.
-        """
+        """Open the task log and recover interrupted tasks. While the log is unusable, the agent is not ready."""
         self.heartbeat.begin()
         self._tell_assumed()
         if await self._opened():

@@ -1,6 +1,4 @@
-"""The ASGI app of the A2A port, from the outside in: origin, authentication, rate limit, body limit, and the
-protocol.
-"""
+"""The ASGI app of the A2A port, from the outside in: origin, authentication, rate limit, body limit, protocol."""
 
 from starlette.routing import Router
 from starlette.types import ASGIApp

@@ -6,9 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Layout(BaseModel):
-    """The paths of the mounted files. `root` is `/` in a pod, and another folder in tests and on a developer's
-    machine.
-    """
+    """The paths of the mounted files. `root` is `/` in a pod, and another folder in tests and development."""
 
     model_config = ConfigDict(frozen=True)
 

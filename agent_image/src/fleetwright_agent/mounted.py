@@ -1,6 +1,4 @@
-"""Loads and checks the mounted files before the agent is built. Each error is one sentence with the problem and its
-remedy.
-"""
+"""Loads and checks the mounted files before the agent is built. An error is one sentence with its remedy."""
 
 import json
 from collections.abc import Iterator

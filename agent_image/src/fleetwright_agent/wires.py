@@ -44,9 +44,7 @@ def attach(target: Message | Artifact, uri: str, payload: Mapping[str, Any], *, 
 
 
 def read(source: Message | Artifact, uri: str) -> dict[str, Any] | None:
-    """Return the data of an extension from the metadata or a part: metadata before parts, the first part before
-    others.
-    """
+    """Return the data of an extension: from the metadata, or else from the first part that contains it."""
     found = MessageToDict(source.metadata).get(uri)
     for part in source.parts:
         if _stated(part) in (mime_type(uri), uri):

@@ -84,4 +84,4 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, leave)
     # `serve` would raise the signal again after the shutdown, so it cannot be used.
-    await server._serve(sockets=[listener])  # noqa: SLF001 - nothing public leaves signals alone
+    await server._serve(sockets=[listener])  # noqa: SLF001 - no public method leaves signals alone

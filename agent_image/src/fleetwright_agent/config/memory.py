@@ -61,9 +61,7 @@ class Memory(Part):
     max_conversations_per_caller: int = Field(default=1000, gt=0)
     """Beyond this number, the least recently used conversations are deleted."""
     max_bytes: int = Field(default=858_993_459, ge=16 * 1024 * 1024)
-    """The limit for the whole volume: the oldest conversations are deleted first; after that, new tasks are
-    rejected.
-    """
+    """The limit for the whole volume: first the oldest conversations are deleted, then new tasks are rejected."""
     sessions: SessionMemory = SessionMemory()
     knowledge: KnowledgeMemory = KnowledgeMemory()
     skills: LearnedSkillMemory = LearnedSkillMemory()

@@ -100,7 +100,7 @@ class OtherModel(Part):
     price: Price | None = None
 
     def at(self, endpoint: Endpoint) -> Endpoint:
-        """Return the endpoint with this model, and without a reasoning effort, which is only known for the original
+        """Return the endpoint with this model. The reasoning effort is unset, because it belongs to the original
         model.
         """
         other = {"name": self.name, "context_window": self.context_window, "price": self.price}

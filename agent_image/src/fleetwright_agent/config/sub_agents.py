@@ -12,9 +12,7 @@ DELEGATING: Final[frozenset[str]] = frozenset({"task", "task_batch"})
 
 
 class SubAgent(Part):
-    """A sub-agent starts with its instructions and one task. It does not see the conversation, and returns only its
-    answer.
-    """
+    """A sub-agent starts with its instructions and one task. It sees no conversation, and returns only its answer."""
 
     name: DnsLabel
     description: str = Field(min_length=1, max_length=1024)

@@ -22,9 +22,7 @@ class CallWindows:
         self._now_ns = now_ns
 
     async def admit(self, windows: Sequence[Window]) -> tuple[Window, float] | None:
-        """Count a call in all windows, or in none: then return the first full window and the seconds until it has
-        room.
-        """
+        """Count a call in all windows, or in none. Return the first full window and the seconds until it has room."""
         now = self._now_ns()
         return await self._database.run(lambda db: _admit(db, windows, now))
 

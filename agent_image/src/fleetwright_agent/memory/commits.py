@@ -1,7 +1,7 @@
-"""Serialize all work on one SQLite file: jobs run in submission order on a writer thread, or briefly on the event loop.
+"""Serializes all work on one SQLite file. Jobs run in submission order on a writer thread, or on the event loop.
 
 Jobs are group-committed: one commit covers all queued jobs, including those that no caller awaits yet. A job that no
-caller awaits is queued with the next awaited job, or after 20 ms. A future of a write resolves after its commit; a
+caller awaits is queued with the next awaited job, or after 20 ms. The future of a write resolves after its commit; the
 future of a read resolves at once.
 
 The thread and the event loop compete for the interpreter lock. For short statements the handover takes longer than the
@@ -31,9 +31,7 @@ _MOST_HERE: Final = 32
 _PATIENCE_MS: Final = 5000
 """How long the writer thread waits for a lock that another process holds."""
 _LINGER: Final = 0.02
-"""Seconds that an unawaited job waits before it is queued, and the longest time that an open transaction waits for its
-commit.
-"""
+"""Seconds until an unawaited job is queued, and the longest time until an open transaction commits."""
 
 
 class _Over(Exception):  # noqa: N818 - states what became of the writer
@@ -54,9 +52,7 @@ class Committer(ABC):
         """The writer thread's open transaction."""
         self._due = 0.0
         self._handed = 0
-        """The number of jobs handed over, counted on the event loop only. No transaction is open when `_over` equals
-        it.
-        """
+        """The number of jobs handed over, counted on the event loop only. The file is idle when `_over` equals it."""
         self._over = 0
         """The number of finished jobs, counted by the side that executes them."""
         self._about_to: asyncio.AbstractEventLoop | None = None
@@ -282,9 +278,7 @@ class Committer(ABC):
         return transaction
 
     def _lose(self, transaction: Transaction, error: Exception) -> None:
-        """Fail all jobs of the transaction. An exception must not end the thread, or later callers would wait
-        forever.
-        """
+        """Fail all jobs of the transaction. An exception must not end the thread, because later callers would hang."""
         transaction.lose(error)
         self._ended(transaction.jobs)
 

@@ -31,7 +31,7 @@ Place = tuple[str, str]
 async def conversations(database: Database, owner: str = "") -> list[Conversation]:
     """Return all conversations, or those of one owner; the least recently used first."""
     condition = f" WHERE {threads.BELOW}" if owner else ""
-    query = f"SELECT thread, at FROM checkpoints{condition}"  # noqa: S608 - names are ours
+    query = f"SELECT thread, at FROM checkpoints{condition}"  # noqa: S608 - interpolates only constants
     rows = await database.run(lambda db: db.execute(query, threads.below(owner)).fetchall())
     used: dict[Place, float] = {}
     for thread, at in rows:

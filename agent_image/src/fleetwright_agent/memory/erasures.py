@@ -70,7 +70,7 @@ class Erasures:
         return receipt
 
     async def _set(self, column: str, begun: Begun, value: Mapping[str, Any]) -> None:
-        update = f"UPDATE erasures SET {column} = ? WHERE number = ?"  # noqa: S608 - names are ours
+        update = f"UPDATE erasures SET {column} = ? WHERE number = ?"  # noqa: S608 - interpolates only constants
         await self._database.run(lambda db: _execute(db, update, (json.dumps(value), begun.number)))
 
 

@@ -18,8 +18,8 @@ def forget_hearsay(db: sqlite3.Connection, owner: str) -> None:
     """Remove the summaries from all conversations of the owner, because no record says which one mentions which."""
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)
     values = threads.below(owner)
-    db.execute(f"DELETE FROM writes WHERE channel = :channel AND {threads.BELOW}", values | {"channel": CHANNEL})  # noqa: S608 - names are ours
-    places = db.execute(f"SELECT thread, ns FROM checkpoints WHERE {threads.BELOW}", values).fetchall()  # noqa: S608 - names are ours
+    db.execute(f"DELETE FROM writes WHERE channel = :channel AND {threads.BELOW}", values | {"channel": CHANNEL})  # noqa: S608 - interpolates only constants
+    places = db.execute(f"SELECT thread, ns FROM checkpoints WHERE {threads.BELOW}", values).fetchall()  # noqa: S608 - interpolates only constants
     for place in places:
         kind, body = db.execute("SELECT kind, body FROM checkpoints WHERE thread = ? AND ns = ?", place).fetchone()
         checkpoint = serde.loads_typed((kind, body))

@@ -29,9 +29,7 @@ class Known:
 
 class Histories:
     def __init__(self, *, most: int = _MOST, most_of_one: int = _MOST_OF_ONE) -> None:
-        """Args: the limits in bytes for all histories together and for one. A longer history is decoded at each
-        read.
-        """
+        """Args: the limits in bytes for all histories and for one. A longer history is decoded at each read."""
         self._most = most
         self._most_of_one = most_of_one
         self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
@@ -51,9 +49,7 @@ class Histories:
         self._known.clear()
 
     def begun(self, thread: str, ns: str, history: Sequence[Any]) -> Known:
-        """Return the cached part of a new history; if the new one begins differently, drop it and return an empty
-        one.
-        """
+        """Return the cached part of a new history. If the new one begins differently, drop the cached one."""
         known = self.get(thread, ns)
         count = len(known.messages)
         # They are usually the same objects, and the identity check takes a tenth of the time.

@@ -1,8 +1,9 @@
 """The journal of tool calls: a call happens at most once, even if the process crashes.
 
 The start of a call is on disk before the call starts, together with the message that requested it. Its result is queued
-in order and is on disk before the caller sees any effect of it; the model may see it some tens of milliseconds earlier.
-A call that started and has no result on disk is never repeated. The journal only keeps the calls of the current turn.
+in order and is on disk before the caller sees any effect of it. The model may see the result some tens of milliseconds
+earlier. A call that started and has no result on disk is never repeated. The journal only keeps the calls of the
+current turn.
 """
 
 import asyncio
@@ -64,15 +65,13 @@ class Journal:
         return None if found is None else Entry(CallState(found[0]), json.loads(found[1]))
 
     async def settle(self, thread: str, call: str, body: Any) -> None:
-        """Store the result of a sub-agent's call, and delete the calls in it that started and never returned a
-        result.
-        """
+        """Store the result of a sub-agent's call, and delete its calls that started and never returned."""
         row = (thread, call, CallState.DONE.value, json.dumps(body))
         await self._database.run(lambda db: _settle(db, row))
 
     async def begun(self, thread: str, *, below: str) -> list[Begun]:
         """Return the calls without a result, in the thread and in those of the sub-agents below `below`."""
-        query = f"SELECT body FROM calls WHERE (thread = :thread OR {threads.BELOW}) AND state = :state ORDER BY body"  # noqa: S608 - names are ours
+        query = f"SELECT body FROM calls WHERE (thread = :thread OR {threads.BELOW}) AND state = :state ORDER BY body"  # noqa: S608 - interpolates only constants
         values = {"thread": thread, "state": CallState.BEGUN.value, **threads.below(below)}
         rows = await self._database.read(lambda db: db.execute(query, values).fetchall())
         return [_begun(json.loads(body)) for (body,) in rows]

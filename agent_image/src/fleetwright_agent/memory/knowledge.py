@@ -116,7 +116,7 @@ class Knowledge:
 _SELECT: Final = "SELECT n, text, hot, said_by, context, task, at FROM facts"
 _HOT: Final = f"{_SELECT} WHERE hot = 1 ORDER BY at DESC, n DESC LIMIT ?"
 _RANKED: Final = (
-    f"{_SELECT} JOIN (SELECT rowid AS found, bm25(words) AS rank FROM words WHERE words MATCH ?"  # noqa: S608 - a constant
+    f"{_SELECT} JOIN (SELECT rowid AS found, bm25(words) AS rank FROM words WHERE words MATCH ?"  # noqa: S608 - interpolates only constants
     " ORDER BY rank LIMIT ?) ON n = found ORDER BY rank, n DESC"
 )
 _NEWEST: Final = (

@@ -115,7 +115,7 @@ class LearnedSkills:
 _SELECT: Final = "SELECT n, name, description, template, tools, said_by, context, task, at, used, uses FROM skills"
 _OF: Final = f"{_SELECT} WHERE :context IN ('', context) AND :task IN ('', task) ORDER BY n"
 _RANKED: Final = (
-    f"{_SELECT} JOIN (SELECT rowid AS found, bm25(words) AS rank FROM words WHERE words MATCH ?"  # noqa: S608 - a constant
+    f"{_SELECT} JOIN (SELECT rowid AS found, bm25(words) AS rank FROM words WHERE words MATCH ?"  # noqa: S608 - interpolates only constants
     " ORDER BY rank LIMIT ?) ON n = found ORDER BY rank, n DESC"
 )
 

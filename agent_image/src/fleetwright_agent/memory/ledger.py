@@ -103,13 +103,13 @@ class Ledger:
 
     async def since(self, seconds: float) -> Sum:
         """Return the sum over all processes, from the hour that contains this time."""
-        query = f"SELECT {_SUMS} FROM ledger WHERE hour >= ?"  # noqa: S608 - names are ours
+        query = f"SELECT {_SUMS} FROM ledger WHERE hour >= ?"  # noqa: S608 - interpolates only constants
         row = await self._database.run(lambda db: db.execute(query, (int(seconds) // _HOUR,)).fetchone())
         return _sum(row)
 
     async def of_this_life(self) -> dict[str, Sum]:
         """Return the sums of this process by model."""
-        query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - names are ours
+        query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - interpolates only constants
         rows = await self._database.run(lambda db: db.execute(query, (self._life,)).fetchall())
         return {row[0]: _sum(row[1:]) for row in rows}
 
@@ -148,7 +148,7 @@ _SUMMED: Final = (
     f" DO UPDATE SET {', '.join(f'{each} = {each} + excluded.{each}' for each in _AMOUNTS)}"
 )
 _ADD: Final = (
-    f"INSERT INTO ledger ({', '.join((*_COLUMNS, *_AMOUNTS))})"  # noqa: S608 - names are ours
+    f"INSERT INTO ledger ({', '.join((*_COLUMNS, *_AMOUNTS))})"  # noqa: S608 - interpolates only constants
     f" VALUES ({', '.join('?' * len((*_COLUMNS, *_AMOUNTS)))}) {_SUMMED}"
 )
 
@@ -160,7 +160,7 @@ def _sum(row: tuple[int, ...]) -> Sum:
 
 async def costs_of(database: Database, caller: str) -> list[Costs]:
     """Return the stored rows, the oldest first; each process has its own."""
-    query = f"SELECT hour, model, purpose, {', '.join(_AMOUNTS)} FROM ledger WHERE caller = ? ORDER BY hour, life"  # noqa: S608 - names are ours
+    query = f"SELECT hour, model, purpose, {', '.join(_AMOUNTS)} FROM ledger WHERE caller = ? ORDER BY hour, life"  # noqa: S608 - interpolates only constants
     rows = await database.read(lambda db: db.execute(query, (caller,)).fetchall())
     return [Costs(float(hour * _HOUR), model, purpose, _sum(tuple(row))) for hour, model, purpose, *row in rows]
 
@@ -172,6 +172,6 @@ def disown(db: sqlite3.Connection, caller: str) -> None:
     """Replace the caller's name in its rows; the sums stay."""
     rest = "life, hour, model, purpose"
     amounts = ", ".join(_AMOUNTS)
-    move = f"INSERT INTO ledger ({rest}, caller, {amounts}) SELECT {rest}, ?, {amounts} FROM ledger WHERE caller = ?"  # noqa: S608 - names are ours
+    move = f"INSERT INTO ledger ({rest}, caller, {amounts}) SELECT {rest}, ?, {amounts} FROM ledger WHERE caller = ?"  # noqa: S608 - interpolates only constants
     db.execute(f"{move} {_SUMMED}", (NOBODY, caller))
     db.execute("DELETE FROM ledger WHERE caller = ?", (caller,))

@@ -1,6 +1,4 @@
-"""The file of conversations and its tables. It is separate from the saver, so that opening it does not import
-LangGraph.
-"""
+"""The database of conversations and its tables. Opening it does not import LangGraph, unlike the saver."""
 
 from typing import Final
 

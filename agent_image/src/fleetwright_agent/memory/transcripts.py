@@ -23,7 +23,7 @@ async def transcript(database: Database, owner: str, context_id: str) -> list[Tr
     values = threads.below(threads.conversation(owner, context_id))
 
     def read(db: sqlite3.Connection) -> list[Transcript]:
-        names = db.execute(f"SELECT thread FROM checkpoints WHERE {threads.BELOW} ORDER BY thread", values).fetchall()  # noqa: S608 - names are ours
+        names = db.execute(f"SELECT thread FROM checkpoints WHERE {threads.BELOW} ORDER BY thread", values).fetchall()  # noqa: S608 - interpolates only constants
         return [_read(db, serde, name) for (name,) in names]
 
     return await database.run(read)

@@ -29,9 +29,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginTool:
-    """A tool of a plugin. `run` returns text or raises `ToolError` with text for the model; cancelling `run` ends its
-    work.
-    """
+    """A tool of a plugin. `run` returns text or raises `ToolError` with text for the model, and is cancellable."""
 
     name: str
     """Letters, digits, `_` and `-`; the model sees it as `<plugin>__<name>`."""

@@ -60,9 +60,7 @@ class Plugins:
             threading.Thread(target=self.load, name="plugins", daemon=True).start()
 
     def load(self) -> None:
-        """Load the plugins and block until each has loaded or failed. Repeated and concurrent calls load nothing
-        twice.
-        """
+        """Load the plugins and block until each has loaded or failed. Later and concurrent calls reuse the result."""
         with self._loading:
             if self._loaded is None:
                 self._loaded = {declared.name: self._load(declared) for declared in self._declared}

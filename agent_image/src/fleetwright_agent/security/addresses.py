@@ -59,9 +59,7 @@ _PRIVATE: Final = _networks(
 
 
 def local_block(ip: Ip) -> Network | None:
-    """Return the narrowest local range with this address. An IPv6 address that maps to a local IPv4 one is its own
-    range.
-    """
+    """Return the narrowest local range with this address; for one that maps to a local IPv4 address, itself."""
     carried = carried_by(ip)
     if carried is not None:
         return None if local_block(carried) is None else ipaddress.ip_network(ip)

@@ -88,9 +88,7 @@ class AuditTrail:
 
     @property
     def head(self) -> Head | None:
-        """The end of the trail; `None` before the first line of this process. Lines of other processes appear after a
-        look.
-        """
+        """The end of the trail; `None` before the first line of this process."""
         return self._head
 
     @property
@@ -160,9 +158,7 @@ class AuditTrail:
         await asyncio.to_thread(self._thread.shutdown)
 
     def _write_here(self, event: str, about: Mapping[str, Any]) -> bool:
-        """Append the line, unless that requires waiting or reading other processes' lines. Return whether it is
-        written.
-        """
+        """Append the line unless it has to wait or to read other processes' lines. Return whether it is written."""
         if self._head is None:
             return False
         try:

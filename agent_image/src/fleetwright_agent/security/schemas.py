@@ -144,7 +144,7 @@ def _unique(
     validator: Any,
     wanted: Any,
     instance: Any,
-    schema: Mapping[str, Any],  # noqa: ARG001 - what every keyword is given
+    schema: Mapping[str, Any],  # noqa: ARG001 - the signature of a keyword
 ) -> Iterator[jsonschema.ValidationError]:
     """Find duplicates by canonical JSON; the library compares each pair of items, which takes quadratic time."""
     if not wanted or not validator.is_type(instance, "array"):

@@ -149,9 +149,7 @@ class OtlpTracing:
         await self._collector.aclose()
 
     def _begin(self) -> None:
-        """Start the exporter with the first span; it needs the running event loop, which does not exist at
-        construction.
-        """
+        """Start the exporter with the first span, because it needs the running event loop."""
         if self._sends:
             return
         self._sends = True

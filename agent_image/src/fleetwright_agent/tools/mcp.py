@@ -1,7 +1,7 @@
 """The tools of one MCP server, over reconnecting sessions.
 
 With the stock adapters, a dying server cancels the caller's task, and one dead server hides the tools of all. Here a
-broken session is reopened. A list of tools is requested again; a tool call is repeated only if the first one cannot
+broken session is reopened, and a list of tools is requested again. A tool call is repeated only if the first one cannot
 have reached the server, because its effect must not happen twice. Results are truncated, and they are data, not
 instructions.
 """
@@ -57,9 +57,7 @@ class McpConnection:
         pauses: Sequence[float] = _PAUSES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Args: `offers` receives every list of tools; `guarded` are the server's tools that the agent's policy
-        names.
-        """
+        """Args: `offers` receives every tool list; `guarded` are the server's tools that the agent's policy names."""
         self._server = server
         self._layout = layout
         self._denied = denied
@@ -82,9 +80,7 @@ class McpConnection:
 
     @property
     def is_uncertain(self) -> bool:
-        """A tool with an approval or a rule is missing from the newest list, so another tool may be the intended
-        one.
-        """
+        """True if the newest list lacks a tool with an approval or a rule: another tool may be the intended one."""
         return self._uncertain
 
     async def tools(self) -> tuple[Tool, ...]:

@@ -123,9 +123,7 @@ class SessionActor:
         return self._task.done()
 
     async def request(self, work: Work[T]) -> T:
-        """Raises: McpUnreachable: the session broke; `arrival` tells whether the server may have processed the
-        request.
-        """
+        """Raises: McpUnreachable: the session broke; `arrival` tells whether the request may have been processed."""
         job = _Job(work)
         self._inbox.put_nowait(job)
         waiting: set[asyncio.Future[Any]] = {job.answer, self._task}
@@ -159,7 +157,7 @@ class SessionActor:
                     task.add_done_callback(running.discard)
         except McpUnreachable as error:
             self._reason = error
-        except Exception:  # noqa: S110 - any other break of the session means the same: callers see it end
+        except Exception:  # noqa: S110 - after any other failure, callers see that the session ended
             pass
         finally:
             for task in running:

@@ -24,9 +24,7 @@ from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport
 
 CALL_SECONDS = 300.0
 MOST_BYTES = 8 * 1024 * 1024
-"""The limit for one answer, or one event of an endless stream, as received. The agent uses far less of a tool's
-answer.
-"""
+"""The limit in bytes for one answer, or one event of an endless stream, as received."""
 _FLOODED = "sends more than this agent reads"
 _CONNECT_SECONDS = 10.0
 _ANSWER_GRACE_SECONDS = 1.0

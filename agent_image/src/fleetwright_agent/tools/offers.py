@@ -50,9 +50,7 @@ class Offers:
 
 
 def unmatched(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
-    """Return the tools with an approval or a rule that the server does not offer; it may offer them under another
-    name.
-    """
+    """Return the tools with an approval or a rule that the server does not offer, at least under this name."""
     known = {_as_called(server, tool) for tool in (*offered, *server.deny)}
     named = {*server.require_approval, *guarded}
     return frozenset(tool for tool in named if _as_called(server, tool) not in known)

@@ -25,9 +25,7 @@ class Questions:
         outlived: bool = True,
         most: int = _MOST,
     ) -> None:
-        """Args: `give_up` notifies the peer, if possible; `outlived` tells whether stored questions survive a
-        restart.
-        """
+        """Args: `give_up` notifies the peer, if possible; `outlived` tells whether questions survive a restart."""
         self._outlived = outlived
         self._kept = kept
         self._give_up = give_up
@@ -35,9 +33,7 @@ class Questions:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def put(self, question: Question) -> None:
-        """Store a question; it replaces an earlier one of the same slot. Above the limit, the oldest question is
-        closed.
-        """
+        """Store a question, replacing an earlier one of its slot. Above the limit, the oldest question is closed."""
         await self.end(question.place, answered=question.task_id)
         await self._kept.put(question)
         others = [each for each in await self._kept.all() if each.place != question.place]

@@ -1,6 +1,6 @@
 """Tools for mounted skills: read a skill's instructions, then the other files of its folder.
 
-The folder is read-only. A path that leaves it through `..` or links is rejected; the links that the kubelet creates
+The folder is read-only. A path that leaves it through `..` or links is rejected. The links that the kubelet creates
 inside a mounted folder stay inside it and work. `read_skill_file` does not read the instructions, because loading a
 skill also applies the skill's tool restrictions.
 """
@@ -85,9 +85,7 @@ def _object(optional: Mapping[str, object], **required: object) -> dict[str, obj
 
 
 def _files(folder: Path) -> list[str]:
-    """Return the paths of the files. The kubelet links folders, so links are followed; its hidden versions are
-    skipped.
-    """
+    """Return the paths of the files. Links are followed, as the kubelet links folders; hidden versions are skipped."""
     found: list[str] = []
     for place, folders, files in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith(".."))
