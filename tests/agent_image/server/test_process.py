@@ -448,7 +448,7 @@ async def test_the_example_of_a_foreign_executor_is_served(start: Start, how: di
         pytest.param("dice:Cards", "AttributeError", id="a name that is not in the module"),
         pytest.param("dice.Dice", "executor: String should match pattern", id="no name of that shape"),
         pytest.param("cards:Cards", "No module named 'cards'", id="a module that is not there"),
-        pytest.param("collections:OrderedDict", "is no AgentExecutor", id="something else"),
+        pytest.param("collections:OrderedDict", "is not an AgentExecutor", id="something else"),
     ],
 )
 async def test_an_executor_that_cannot_be_made_is_named(
