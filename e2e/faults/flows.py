@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.plane.client import Client, Object
+from e2e.control_plane.client import Client, Object
 
 from fleetwright_operator.api import names
 

@@ -183,8 +183,8 @@ def _is_refused(stand, space: str, kind: str, name: str, spec: object) -> bool:
     """By a condition; or by the runtime, which its preflight shows, and a pod that does not start."""
     if stand.is_told(kind, space, name):
         return True
-    revision = stand.mirror.find(kind, space, name)["status"].get("revision", "")
-    config = stand.mirror.find("ConfigMap", space, names.agent_config(name, revision))
+    revision = stand.cache.find(kind, space, name)["status"].get("revision", "")
+    config = stand.cache.find("ConfigMap", space, names.agent_config(name, revision))
     try:
         AgentConfig.model_validate_json(config["data"][names.CONFIG_KEY] if config else "{}")
     except ValidationError:

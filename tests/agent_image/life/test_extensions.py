@@ -233,7 +233,7 @@ async def test_a_turn_in_which_nothing_happens_fails_and_says_what_happened_last
     assert states(stuck) == "failed"
     assert stuck["status"]["message"]["metadata"]["reason"] == "stall"
     text = stuck["status"]["message"]["parts"][0]["text"]
-    assert text == "Nothing happened for 1 seconds; the last was that house__cook_dish was called."
+    assert text == "Nothing happened for 1 seconds; the last activity was: house__cook_dish was called."
 
 
 async def test_the_end_of_a_task_is_logged_with_the_trace_of_its_request(agent, message, caplog):

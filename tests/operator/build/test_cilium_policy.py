@@ -137,7 +137,7 @@ async def test_a_missing_right_is_told_with_the_policy_it_is_missing_for(api, ob
     api.fault = lambda _, what: ForbiddenError("no such right") if what.startswith("apply Cilium") else None
     api.put(objects.agent())
     world = await start(Cilium.ON, comes_to_rest=False)
-    wanted = ("False", "Forbidden", "CiliumNetworkPolicy 'poet' may not be written: no such right")
+    wanted = ("False", "Forbidden", "CiliumNetworkPolicy 'poet' was forbidden by the API server: no such right")
     await world.until(lambda: world.conditions("Agent", "poet").get("Programmed") == wanted)
     assert not api.has("NetworkPolicy", "poet")
 

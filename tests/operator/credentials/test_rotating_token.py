@@ -441,11 +441,17 @@ async def test_an_agent_without_clients_and_peers_has_no_credentials_to_speak_of
 
 
 BAD = [
-    pytest.param({"tokenTTL": "soon"}, "spec.auth.tokenTTL: 'soon' is no duration", id="a life that is no duration"),
-    pytest.param({"tokenTTL": "5s"}, "spec.auth.tokenTTL is 5s and must be at least 60s", id="a life too short"),
-    pytest.param({"overlap": "1000h"}, "spec.auth.overlap must not be longer than tokenTTL", id="an endless overlap"),
     pytest.param(
-        {"tokenTTL": "1h", "overlap": "2h"}, "spec.auth.overlap must not be longer than tokenTTL", id="a longer overlap"
+        {"tokenTTL": "soon"}, "spec.auth.tokenTTL: 'soon' is not a duration", id="a life that is not a duration"
+    ),
+    pytest.param({"tokenTTL": "5s"}, "spec.auth.tokenTTL is 5s and must be at least 60s", id="a life too short"),
+    pytest.param(
+        {"overlap": "1000h"}, "spec.auth.overlap must not be longer than spec.auth.tokenTTL", id="an endless overlap"
+    ),
+    pytest.param(
+        {"tokenTTL": "1h", "overlap": "2h"},
+        "spec.auth.overlap must not be longer than spec.auth.tokenTTL",
+        id="a longer overlap",
     ),
 ]
 

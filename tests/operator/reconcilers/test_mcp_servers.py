@@ -116,15 +116,15 @@ DRIFTS = [
     pytest.param(
         {"pin": PIN},
         {**report(OTHER, a="1")},
-        "the tools have another digest than toolPolicy.pin, whose list was never seen here: "
-        f"set toolPolicy.pin to {OTHER} if that is right",
+        "the digest of the tools differs from toolPolicy.pin, and the pinned list was never observed; "
+        f"set toolPolicy.pin to {OTHER} if the change is intended",
         id="another list, and the pinned one was never seen",
     ),
     pytest.param(
         {"pin": PIN},
         {**SEEN, **report(OTHER, same="1", other="9", new="4")},
-        "the tools are not those that were pinned: added new; removed gone; changed other; "
-        f"set toolPolicy.pin to {OTHER} if that is right",
+        "the tools differ from the pinned ones: added new; removed gone; changed other; "
+        f"set toolPolicy.pin to {OTHER} if the change is intended",
         id="another list, tool by tool",
     ),
 ]
@@ -144,7 +144,7 @@ def test_a_long_list_of_differences_is_told_in_part(remote):
 
 
 MANY = {f"tool-{number}": "1" for number in range(256)}
-TOO_MANY = "and at most 256 are kept: offer fewer, or divide them among several servers"
+TOO_MANY = "and at most 256 are supported; offer fewer tools, or divide them among several servers"
 ANSWERS = [
     pytest.param(ProbeReport(report(a="1")), WorkloadHealth(True, "Discovered", "1 tools"), id="a report"),
     pytest.param(
@@ -154,12 +154,16 @@ ANSWERS = [
     ),
     pytest.param(
         ProbeFailure("ImagePull", "no such image"),
-        WorkloadHealth(None, "ProbeFailed", "its tools could not be looked at: no such image"),
+        WorkloadHealth(None, "ProbeFailed", "its tools could not be discovered: no such image"),
         id="a probe that failed itself",
     ),
     pytest.param(
         ProbeReport({"tools": "many"}),
-        WorkloadHealth(None, "ProbeFailed", "its tools could not be looked at: the probe's report is of another shape"),
+        WorkloadHealth(
+            None,
+            "ProbeFailed",
+            "its tools could not be discovered: the probe's report does not have the expected format",
+        ),
         id="a report of another shape",
     ),
     pytest.param(

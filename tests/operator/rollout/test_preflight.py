@@ -69,7 +69,7 @@ async def test_the_next_revision_is_proven_and_then_takes_over(world, api, objec
     assert api.find("NetworkPolicy", "poet")["spec"] == policy, "what serves keeps its ways out"
     status, reason, message = world.conditions("Agent", "poet")["Programmed"]
     assert (status, reason) == ("False", "Preflight")
-    assert message.endswith(f"revision {serving} goes on serving")
+    assert message.endswith(f"revision {serving} keeps serving")
 
     ended(api, pod, 0)
     await world.settle()
@@ -157,7 +157,7 @@ async def test_a_program_that_ended_by_itself_is_held_and_not_started_again(worl
     told = world.conditions("Agent", "poet")["Programmed"]
     assert told[:2] == ("False", "PreflightFailed")
     assert says in told[2]
-    assert told[2].endswith(f"revision {serving} goes on serving")
+    assert told[2].endswith(f"revision {serving} keeps serving")
     assert [each["metadata"]["uid"] for each in preflights(api)] == [pod["metadata"]["uid"]]
     writes = [what for what in api.writes[before[0] :] if "Secret" not in what]
     assert sorted(writes) == [f"delete NetworkPolicy {pod['metadata']['name']}", "status Agent poet"]
@@ -203,7 +203,7 @@ async def test_a_preflight_that_the_cluster_lost_is_made_again_after_pauses_that
         await world.settle()
         status, reason, message = world.conditions("Agent", "poet")["Programmed"]
         assert (status, reason) == ("False", "Preflight")
-        assert f"lost, Evicted: disk; it is tried again at {written(since + pause)}" in message
+        assert f"failed, Evicted: disk; it is tried again at {written(since + pause)}" in message
         await world.later(pause - 1)
         assert starts(api) == count, "it pauses"
         await world.later(1)
@@ -256,7 +256,7 @@ async def test_a_preflight_that_somebody_deletes_is_made_again(world, api, objec
     await world.settle()
     api.remove("Pod", pod["metadata"]["name"])
     await world.settle()
-    assert "its pod was taken away" in world.conditions("Agent", "poet")["Programmed"][2]
+    assert "its pod was deleted" in world.conditions("Agent", "poet")["Programmed"][2]
     await world.later(10)
     (again,) = preflights(api)
     ended(api, again, 0)
@@ -470,17 +470,17 @@ VERDICTS = [
     ),
     pytest.param(
         {"phase": "Failed", "reason": "Evicted", "containerStatuses": [container(137)]},
-        PreflightInterrupted("its pod was lost, Evicted"),
+        PreflightInterrupted("its pod failed, Evicted"),
         id="the node put it out",
     ),
     pytest.param(
         {"phase": "Failed", "reason": "Terminated", "containerStatuses": [container(0)]},
-        PreflightInterrupted("its pod was lost, Terminated"),
+        PreflightInterrupted("its pod failed, Terminated"),
         id="its node was shut down and it took leave politely",
     ),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [container(137, "ContainerStatusUnknown")]},
-        PreflightInterrupted("its node lost the container"),
+        PreflightInterrupted("its node lost track of the container"),
         id="nobody knows how it ended",
     ),
     pytest.param({"phase": "Failed"}, PreflightInterrupted("its pod failed"), id="the pod failed and nothing says why"),
@@ -509,7 +509,7 @@ VERDICTS = [
 def test_what_a_preflight_shows(facts, wanted):
     told = {"kind": "Pod", "namespace": "shop", "name": "p", "uid": "u", "resource_version": "1", "created": NOW}
     assert verdict(CachedObject(**told, facts=facts)) == wanted
-    assert verdict(CachedObject(**told, facts=facts, deleting=True)) == PreflightInterrupted("its pod was taken away")
+    assert verdict(CachedObject(**told, facts=facts, deleting=True)) == PreflightInterrupted("its pod was deleted")
 
 
 EQUIPPED = {

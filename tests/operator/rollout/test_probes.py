@@ -110,7 +110,7 @@ PODS = [
     ),
     pytest.param(
         {"phase": "Failed", "reason": "DeadlineExceeded"},
-        ProbeFailure("DeadlineExceeded", "the probe did not end in its time"),
+        ProbeFailure("DeadlineExceeded", "the probe did not end within its deadline"),
         id="a pod that took too long says so",
     ),
     pytest.param(
@@ -213,7 +213,7 @@ async def test_a_log_that_cannot_be_read_is_no_report_and_a_vanished_pod_is_aske
 async def test_a_pod_that_may_not_be_written_is_a_failure_in_words(api, cluster, probe):
     api.fault = lambda number, what: api_error(403, "exceeded quota") if " Pod " in what else None
     answer = await ask(cluster, probe)
-    assert answer == ProbeFailure("Forbidden", f"Pod '{probe.name}' may not be written: exceeded quota")
+    assert answer == ProbeFailure("Forbidden", f"Pod '{probe.name}' was forbidden by the API server: exceeded quota")
 
 
 async def test_no_fault_at_any_write_leaves_a_pod_without_its_policy(api, cluster, probe, owner):

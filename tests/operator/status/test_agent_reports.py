@@ -75,7 +75,7 @@ SAID = [
                 7,
             ]
         },
-        AgentReport(failed_plugins={"units": "x" * 300, "mute": "it says nothing"}),
+        AgentReport(failed_plugins={"units": "x" * 300, "mute": "no reason given"}),
         id="plugins that are not loaded",
     ),
     pytest.param(
@@ -176,7 +176,7 @@ def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered
     short = degraded(None, both, servers=["a"])
     assert (short.reason, short.message) == (
         "ToolsMissing",
-        "McpServer 'a' does not offer what the spec allows or has approved: x, y",
+        "McpServer 'a' does not offer tools that the spec names: x, y",
     )
     large = AgentReport(servers={"a": ServerReport(tools=1, oversized=("x", "y"))})
     found = degraded(large, [], servers=["a"])

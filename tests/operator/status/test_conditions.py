@@ -51,12 +51,12 @@ OUTCOMES = [
         id="a spec that is not valid",
     ),
     pytest.param(
-        StageOutcomes(resolved=[BAD, Violation("PeerNotFound", "no peer")], serving="; revision 1 goes on serving"),
+        StageOutcomes(resolved=[BAD, Violation("PeerNotFound", "no peer")], serving="; revision 1 keeps serving"),
         {
             "Accepted": ("True", "Valid", ""),
             "ReferencesResolved": ("False", "SecretNotFound", "Secret 'key' does not exist; no peer"),
-            "Programmed": ("False", "Blocked", "blocked by ReferencesResolved; revision 1 goes on serving"),
-            "Available": ("False", "Blocked", "blocked by ReferencesResolved; revision 1 goes on serving"),
+            "Programmed": ("False", "Blocked", "blocked by ReferencesResolved; revision 1 keeps serving"),
+            "Available": ("False", "Blocked", "blocked by ReferencesResolved; revision 1 keeps serving"),
             "Ready": ("False", "SecretNotFound", "Secret 'key' does not exist; no peer"),
         },
         id="references that dangle, all named",

@@ -1,9 +1,9 @@
-"""Which part of the address space is the outside, and what no wide range may hold. Pure.
+"""The ranges of public addresses, and the addresses that no wide range may include. Pure.
 
-The outside is what the Internet routes: all of IPv4 and the global unicast of IPv6, less everything that has a
-special purpose. Sources: the IPv4 and IPv6 Special-Purpose Address Registries and the IPv6 Address Space registry of
-IANA (what is not globally reachable, and what carries an IPv4 address of any kind inside), and the clouds' own
-documents for the addresses of their metadata services.
+"Outside" means what the Internet routes: all of IPv4 and the global unicast range of IPv6, without the ranges that
+have a special purpose. Sources: IANA's IPv4 and IPv6 Special-Purpose Address Registries and its IPv6 Address Space
+registry, and the clouds' documentation of their metadata services. The exceptions are the ranges that are not globally
+reachable, and the IPv6 ranges that embed an IPv4 address.
 """
 
 import ipaddress
@@ -26,9 +26,9 @@ METADATA = _networks(
     "fe80::/10",  # link-local
     "fd00:ec2::254/128",  # AWS
     "fd20:ce::254/128",  # Google
-    "64:ff9b::a9fe:0/112",  # the first of these, through NAT64
+    "64:ff9b::a9fe:0/112",  # 169.254.0.0/16 through NAT64
 )
-"""Where clouds tell a machine its credentials."""
+"""The addresses at which clouds hand out the credentials of a machine."""
 
 _OUTSIDE = {
     ipaddress.ip_network("0.0.0.0/0"): _networks(
@@ -48,10 +48,10 @@ _OUTSIDE = {
         "224.0.0.0/4",
         "240.0.0.0/4",
     ),
-    # All that is global unicast today. So loopback, private, link-local, multicast, mapped and NAT64 addresses need no
-    # exception, and neither will a purpose that somebody finds for the rest.
+    # All of today's global unicast. Loopback, private, link-local, multicast, mapped and NAT64 addresses are outside of
+    # it and need no exception.
     ipaddress.ip_network("2000::/3"): _networks(
-        "2001::/23",  # protocol assignments, Teredo among them, which leads to IPv4
+        "2001::/23",  # protocol assignments, including Teredo, which leads to IPv4
         "2001:db8::/32",
         "2002::/16",  # 6to4, which leads to IPv4
         "3fff::/20",
@@ -67,7 +67,10 @@ _BOTH = frozenset({4, 6})
 def outside(
     families: frozenset[int], denied: tuple[Network, ...] = ()
 ) -> tuple[tuple[Network, tuple[Network, ...]], ...]:
-    """(range, exceptions) of each of these families. Every pass asks, and an installation has one answer."""
+    """Return a pair of range and exceptions for each of these IP families.
+
+    The result is cached, because every reconcile asks and an installation has one answer.
+    """
     wanted = {whole: special for whole, special in _OUTSIDE.items() if whole.version in families}
     unwanted = (*METADATA, *denied)
     return tuple((whole, (*special, *missing(whole, special, unwanted))) for whole, special in wanted.items())
@@ -78,12 +81,12 @@ def is_outside(ip: Ip) -> bool:
 
 
 def covers_the_outside(network: Network) -> bool:
-    """Whether it holds all that is public of its family."""
+    """Return whether the network contains all public addresses of its family."""
     return any(contains(network, whole) for whole in _OUTSIDE)
 
 
 def missing(whole: Network, excepted: Sequence[Network], unwanted: Iterable[Network]) -> list[Network]:
-    """What a range must lose besides its exceptions so as to hold nothing unwanted."""
+    """Return the unwanted networks inside `whole` that its exceptions do not cover yet."""
     lost: list[Network] = []
     for network in unwanted:
         known = any(contains(each, network) for each in (*excepted, *lost))
@@ -93,7 +96,7 @@ def missing(whole: Network, excepted: Sequence[Network], unwanted: Iterable[Netw
 
 
 def is_inside(part: Network, whole: Network) -> bool:
-    """Strictly, as a policy asks of its exceptions."""
+    """Return whether `part` is a strict subset of `whole`, as a NetworkPolicy requires of its exceptions."""
     return contains(whole, part) and part != whole
 
 
@@ -106,18 +109,18 @@ def contains(whole: Network, part: Network) -> bool:
 
 
 def holds(networks: Iterable[Network], ip: Ip) -> Network | None:
-    """The first of the networks that leads to this address, also through an IPv4 address inside it."""
+    """Return the first network that contains the address, or the IPv4 address that is embedded in it."""
     addresses = {ip, embedded(ip)}
     return next((network for network in networks if any(address in network for address in addresses)), None)
 
 
 def listening(endpoints: Iterable[Endpoint], ports: Container[int]) -> frozenset[Ip]:
-    """The addresses of those endpoints that have one of these ports."""
+    """Return the addresses of the endpoints that have one of these ports."""
     return frozenset(ip for ip, port in endpoints if port in ports)
 
 
 def embedded(ip: Ip) -> Ip:
-    """The IPv4 address that an IPv6 address stands for, if it stands for one."""
+    """Return the IPv4 address that an IPv6 address embeds, or the address itself."""
     if isinstance(ip, ipaddress.IPv4Address):
         return ip
     if any(ip in each for each in _NAT64):

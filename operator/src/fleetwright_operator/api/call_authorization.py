@@ -1,7 +1,7 @@
-"""Who may call whom: pure questions about Agents, within a namespace and across.
+"""The rules for which agent may call which, within a namespace and across namespaces. Pure.
 
-An edge needs both ends: the caller names the callee as peer, and the callee allows the caller. Unset
-`allowedCallers` allows the callee's own namespace. Both ends decide by this file, so they cannot disagree.
+A call needs both sides: the caller names the callee as a peer, and the callee allows the caller. Without
+`allowedCallers`, an agent allows its own namespace. Both sides are evaluated by this module, so they cannot disagree.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ Agent = Mapping[str, Any]
 Identity = tuple[str, str]
 """(namespace, name)"""
 NamespaceLabels = Mapping[str, Mapping[str, str]]
-"""By namespace; one whose labels nobody could look at is missing, and matches no selector."""
+"""Labels by namespace. A namespace whose labels could not be read is missing, and matches no selector."""
 
 
 def identity_of(agent: Agent) -> Identity:
@@ -20,7 +20,7 @@ def identity_of(agent: Agent) -> Identity:
 
 
 def peers_of(agent: Agent) -> tuple[Identity, ...]:
-    """The agents that it names as peers, sorted."""
+    """Return the agents that the agent names as peers, sorted."""
     own, _ = identity_of(agent)
     return tuple(sorted({_named(peer, own) for peer in agent["spec"].get("peers", ())}))
 
@@ -36,7 +36,7 @@ def allows(callee: Agent, caller: Identity, labels: NamespaceLabels) -> bool:
 
 
 def consent(callee: Agent, caller: Identity) -> str:
-    """What lets in a caller that is allowed."""
+    """Explain why an allowed caller is allowed."""
     own, _ = identity_of(callee)
     allowed = callee["spec"].get("allowedCallers")
     if allowed is None:
@@ -47,19 +47,19 @@ def consent(callee: Agent, caller: Identity) -> str:
 
 
 def selects_namespaces(callee: Agent) -> bool:
-    """Whether its callers depend on the labels of namespaces."""
+    """Return whether the allowed callers depend on the labels of namespaces."""
     return bool(callee["spec"].get("allowedCallers", {}).get("namespaces", {}).get("from") == "Selector")
 
 
 def callers_of(callee: Agent, agents: Iterable[Agent], labels: NamespaceLabels) -> tuple[Identity, ...]:
-    """Those of `agents` that name `callee` as peer and that it allows, sorted."""
+    """Return the agents that name `callee` as a peer and that it allows, sorted."""
     me = identity_of(callee)
     found = {identity_of(agent) for agent in agents if me in peers_of(agent)}
     return tuple(sorted(caller for caller in found if caller != me and allows(callee, caller, labels)))
 
 
 def allowed_peers(caller: Agent, agents: Mapping[Identity, Agent], labels: NamespaceLabels) -> tuple[Identity, ...]:
-    """The peers of `caller` that exist and allow it, sorted."""
+    """Return the peers of `caller` that exist and allow it, sorted."""
     me = identity_of(caller)
     return tuple(
         peer for peer in peers_of(caller) if peer != me and peer in agents and allows(agents[peer], me, labels)

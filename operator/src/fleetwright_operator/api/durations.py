@@ -1,4 +1,4 @@
-"""Durations of the API: a whole number and one unit, `90s`, `5m`, `2h`."""
+"""Durations of the API: a whole number and one unit, such as `90s`, `5m` or `2h`."""
 
 import re
 
@@ -7,12 +7,12 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def seconds(text: str) -> int:
-    """Seconds of a duration.
+    """Return the seconds of a duration.
 
     Raises:
-        ValueError: The text is no duration; the message says how to write one.
+        ValueError: The text is not a duration; the message says how to write one.
     """
     match = PATTERN.match(text)
     if match is None:
-        raise ValueError(f"{text!r} is no duration: write a whole number and a unit, such as 90s, 5m or 2h")
+        raise ValueError(f"{text!r} is not a duration; write a whole number and a unit, such as 90s, 5m or 2h")
     return int(match[1]) * _UNITS[match[2]]

@@ -1,4 +1,4 @@
-"""Where agents, MCP servers and models are reached: by cluster DNS, or wherever somebody runs them instead."""
+"""The addresses of agents and MCP servers: by cluster DNS, or at overridden addresses outside of the cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ DEFAULT_MCP_PATH = "/mcp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """Keys of the mappings are `<namespace>/<name>`; what they do not hold has its address in the cluster."""
+    """Overridden addresses by `<namespace>/<name>`. Agents and servers without one use cluster DNS."""
 
     cluster_domain: str = "cluster.local"
     agents: Mapping[str, str] = field(default_factory=dict)
     servers: Mapping[str, str] = field(default_factory=dict)
 
     def agent(self, namespace: str, name: str) -> str:
-        """The address of an agent, without a path."""
+        """Return the address of an agent, without a path."""
         elsewhere = self.agents.get(names.qualified(namespace, name))
         return elsewhere or names.agent_url(namespace, name, cluster_domain=self.cluster_domain)
 
     def server(self, server: Mapping[str, Any]) -> str:
-        """The streamable-HTTP address of an McpServer object."""
+        """Return the streamable-HTTP address of an McpServer object."""
         namespace, name = server["metadata"]["namespace"], server["metadata"]["name"]
         if elsewhere := self.servers.get(names.qualified(namespace, name)):
             return elsewhere

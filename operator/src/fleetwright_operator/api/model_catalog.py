@@ -1,7 +1,7 @@
-"""What is known of models by name: window, output limit, price, address. A YAML file that the chart mounts.
+"""The model catalog: context window, output limit, price and address by model name. A YAML file that the chart mounts.
 
-An Agent's own fields win over the catalog, and the catalog over the fallback. Refuses entries it does not
-understand, so that a misspelt price is an error at start and not a wrong bill.
+An Agent's own fields take precedence over the catalog, and the catalog over the defaults. Unknown keys are an error, so
+that a misspelt price fails at start instead of producing wrong costs.
 """
 
 import re
@@ -12,10 +12,10 @@ from typing import Any, Final
 PRICE_KEYS = {"inputPerMillion", "outputPerMillion", "cachedInputPerMillion", "cacheWritePerMillion"}
 MODEL_KEYS = {"contextWindow", "maxOutputTokens", "baseURL", "price"}
 UNKNOWN_WINDOW: Final = 16_384
-"""Tokens of a model that neither a spec nor the catalog describes.
+"""The context window, in tokens, of a model that neither a spec nor the catalog describes.
 
-Too small a window costs earlier summaries; too large a window makes calls fail. Nearly every model that is served
-today has at least this many tokens, and it leaves 12,000 for the prompt beside the default output of 4,096.
+Too small a window causes earlier summaries; too large a window makes calls fail. Nearly every model that is served
+today has at least this many tokens. It leaves 12,000 for the prompt beside the default output of 4,096.
 """
 _DATED: Final = re.compile(
     r"(?P<family>.+?)[-@](?:20\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))"
@@ -28,7 +28,7 @@ class ModelDefaults:
     context_window: int = UNKNOWN_WINDOW
     max_output_tokens: int = 4096
     base_url: str = ""
-    """Empty is the provider's own."""
+    """An empty string means the provider's own address."""
     price: Mapping[str, str] | None = None
 
 
@@ -37,13 +37,13 @@ class Catalog:
     models: Mapping[str, ModelDefaults] = field(default_factory=dict)
 
     def lookup(self, model: str) -> ModelDefaults:
-        """Return what is known of the model, or of its family where only its date is unknown."""
+        """Return the defaults of the model, or those of its family if only the date differs."""
         return self.models.get(self.entry(model), ModelDefaults())
 
     def entry(self, model: str) -> str:
-        """Return the name of the entry for the model or for its family, or an empty text.
+        """Return the name of the catalog entry for the model or its family, or an empty string.
 
-        A family is the whole name without a date at its end, so that `gpt-4o-audio` never counts as `gpt-4o`.
+        A family is the whole name without a date at its end, so `gpt-4o-audio` never counts as `gpt-4o`.
         """
         if model in self.models:
             return model
@@ -53,14 +53,14 @@ class Catalog:
 
 
 def parse_catalog(document: Any) -> Catalog:
-    """The catalog of a parsed YAML document: `{models: {<name>: {contextWindow, maxOutputTokens, baseURL, price}}}`.
+    """Parse a YAML document of the form `{models: {<name>: {contextWindow, maxOutputTokens, baseURL, price}}}`.
 
     Raises:
         ValueError: The document has another shape; the message names the place.
     """
     models = (document or {}).get("models", {})
     if not isinstance(models, Mapping):
-        raise ValueError("catalog: models must be a mapping of model name to its facts")
+        raise ValueError("catalog: models must be a mapping from model names to properties")
     return Catalog({str(name): _model(str(name), facts) for name, facts in models.items()})
 
 

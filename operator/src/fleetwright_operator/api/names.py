@@ -1,7 +1,7 @@
-"""Every name, label, annotation and path that the operator gives to things, and nothing else.
+"""All names, labels, annotations and paths that the operator assigns.
 
-Two children never share a name by accident: each ends with what it is. Where an object of somebody else
-already has the name, the operator says `Conflict`; it never looks for another name.
+Every child's name ends with its role, so two children never share a name by accident. If a name is already taken by an
+object that is not managed by Fleetwright, the operator reports `Conflict` and never picks another name.
 """
 
 GROUP = "fleetwright.dev"
@@ -13,7 +13,7 @@ AGENT = "Agent"
 SKILL = "Skill"
 MCP_SERVER = "McpServer"
 CARD_KEYS = "CardKeys"
-"""The one Secret with the keys that sign cards, as the cache calls it; `KEY_SET` is the ConfigMap of that name."""
+"""The cache's kind of the Secret with the keys that sign cards. `KEY_SET` is the kind of the ConfigMap of that name."""
 KEY_SET = "KeySet"
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -26,34 +26,34 @@ MAY_CALL_LABEL = f"{GROUP}/may-call"
 """On a pod: the agent of the same namespace whose A2A port this pod may reach."""
 
 PROBE_LABEL = f"{GROUP}/probe"
-"""On a probe's pod: the question it was started for, by which its own policy finds it."""
+"""On a probe's pod: the question it was started for. Its own NetworkPolicy selects the pod by this label."""
 PROBE = "probe"
-"""The component of pods that look at one thing and end; no Service and no other policy selects them."""
+"""The component label of pods that examine one thing and exit. No Service and no other NetworkPolicy selects them."""
 
 OWN_OBJECTS = f"{MANAGED_BY}={FIELD_MANAGER}"
-"""The selector of every list and watch of children: foreign objects never enter memory."""
+"""The selector of every list and watch of children. Objects of other owners never enter memory."""
 
 HASH_ANNOTATION = f"{GROUP}/desired-hash"
 REVISION_ANNOTATION = f"{GROUP}/revision"
 TEMPLATE_ANNOTATION = f"{GROUP}/template-hash"
-"""On a Deployment: the hash of its pod template, so that another one is told from another number of replicas."""
+"""On a Deployment: the hash of its pod template, to tell a new template from a new number of replicas."""
 RECORDS_ANNOTATION = f"{GROUP}/credentials"
-"""On Secrets with tokens: what is known of each beside its text, see `rotating_token`."""
+"""On Secrets with tokens: the record of each token, without its text; see `rotating_token`."""
 EXPIRES_ANNOTATION = f"{GROUP}/expires"
 PENDING_ANNOTATION = f"{GROUP}/pending"
-"""On the Secret with an agent's list of callers: since when it has known each token that is not in use yet."""
+"""On the Secret with an agent's callers: for each token that is not in use yet, the time since which it is accepted."""
 ROTATE_ANNOTATION = f"{GROUP}/rotate"
-"""Set on a Secret with tokens by whoever wants others there soon; every new value is one wish."""
+"""On a Secret with tokens: set by a user to request a rotation. Every new value is one request."""
 AUDIT_ACKNOWLEDGED_ANNOTATION = f"{GROUP}/audit-acknowledged"
-"""Set on an Agent by a person who has looked into a trail that lost its end."""
+"""On an Agent: set by a user who has examined an audit trail that lost its end."""
 SKILL_DIGEST_ANNOTATION = f"{GROUP}/skill-digest"
 HISTORICAL = frozenset({REVISION_ANNOTATION, SKILL_DIGEST_ANNOTATION})
-"""Whatever carries one of them is one version among others, and a former one may go."""
+"""An object with one of these annotations is one version among others, and former versions may be deleted."""
 REFRESH_ANNOTATION = f"{GROUP}/refresh"
-"""On agents' pods: changing it makes the kubelet re-read mounted Secrets at once instead of within a minute."""
+"""On agents' pods: a change makes the kubelet re-read mounted Secrets at once instead of within a minute."""
 
 ENVIRONMENT_ANNOTATION = f"{GROUP}/environment"
-"""On a workload's template: the versions of what its environment comes from."""
+"""On a workload's template: the versions of the objects that its environment comes from."""
 
 A2A_PORT = 7870
 OPS_PORT = 7871
@@ -78,7 +78,7 @@ def labels(kind: str, name: str) -> dict[str, str]:
 
 
 def probed_label(kind: str) -> str:
-    """On probes: whose they are. Not the label that finds the object's own pods."""
+    """Return the label of a probe that names its owner. It differs from the label that selects the owner's own pods."""
     return f"{GROUP}/probed-{kind.lower()}"
 
 
@@ -123,12 +123,12 @@ def mcp_workload(server: str) -> str:
 
 
 def skill_snapshot(skill: str, digest: str) -> str:
-    """`digest` is `sha256:<hex>`."""
+    """Return the name of a snapshot. `digest` is `sha256:<hex>`."""
     return f"{skill}-skill-{digest.removeprefix('sha256:')[:10]}"
 
 
 def peer_token_key(namespace: str, name: str) -> str:
-    """The file below the auth folder, as the runtime's Layout.peer_token_file expects it."""
+    """Return the file name below the auth folder, as the runtime's Layout.peer_token_file expects it."""
     return f"peer.{namespace}.{name}"
 
 
@@ -137,7 +137,7 @@ def next_token_key(namespace: str, name: str) -> str:
 
 
 def peer_of_token_key(key: str) -> tuple[str, str] | None:
-    """The inverse of `peer_token_key`: (namespace, name), or None for another key."""
+    """The inverse of `peer_token_key`: return (namespace, name), or None for another key."""
     parts = key.split(".")
     return (parts[1], parts[2]) if len(parts) == 3 and parts[0] == "peer" else None
 
@@ -146,7 +146,7 @@ _FOLDERS = {"Secret": "secrets", "ConfigMap": "configmaps"}
 
 
 def mounted_folder(kind: str, name: str) -> str:
-    """Below the configuration folder: where a Secret or a ConfigMap of somebody else is mounted."""
+    """Return the folder below the configuration folder at which a user's Secret or ConfigMap is mounted."""
     return f"{_FOLDERS[kind]}/{name}"
 
 

@@ -1,4 +1,4 @@
-"""Amounts of CPU and memory as Kubernetes writes them, to be compared. Pure."""
+"""Kubernetes quantities of CPU and memory as comparable numbers. Pure."""
 
 _FACTORS = {
     **{unit: 1000.0**power for power, unit in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), start=-3)},
@@ -7,10 +7,10 @@ _FACTORS = {
 
 
 def amount(quantity: str | float) -> float:
-    """`100m` is 0.1 and `64Mi` is 67108864.
+    """Return the number of a quantity: `100m` is 0.1 and `64Mi` is 67108864.
 
     Raises:
-        ValueError: It is no quantity.
+        ValueError: The text is not a quantity.
     """
     text = str(quantity)
     unit = next((unit for unit in (text[-2:], text[-1:]) if unit in _FACTORS), "")

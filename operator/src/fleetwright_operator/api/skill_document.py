@@ -1,7 +1,9 @@
-"""A Skill's files, read by the Agent Skills rules: SKILL.md with front matter, and beside it what it refers to.
+"""Reads a Skill's files by the Agent Skills specification:
 
-Pure. Refuses what an agent could not load, with the rule that was broken: the operator says so in a condition
-and `fleetwright dev` on the terminal.
+SKILL.md with front matter, and the files it refers to. Pure.
+
+Raises an error for files that an agent could not load, which names the broken rule. The operator reports it in a
+condition, and `fleetwright dev` on the terminal.
 """
 
 import re
@@ -17,11 +19,11 @@ from fleetwright_operator.encoding.untrusted_json import HALF
 DOCUMENT = "SKILL.md"
 MAX_FILES = 200
 LONGEST_HEAD = 8192
-"""Of the document, up to the line that closes its fields; as `fetch/folder.py` of the runtime has it."""
+"""The largest front matter, in characters up to its closing line; as in the runtime's `fetch/folder.py`."""
 _DEEPEST = 16
 _MOST_OPEN = 64
-"""Brackets in a text are no parts, so there may be more of them."""
-_TOO_DEEP = f"{DOCUMENT}: the fields between the '---' lines go more than {_DEEPEST} parts deep: write them flat"
+"""Brackets inside texts do not nest, so more of them are allowed."""
+_TOO_DEEP = f"{DOCUMENT}: the fields between the '---' lines are nested more than {_DEEPEST} deep; use fewer levels"
 _BRACKETS = re.compile(r"[\[\]{}]")
 _NAME = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
 _SEGMENT = re.compile(r"^[A-Za-z0-9._-]*[A-Za-z0-9_-]$")
@@ -29,23 +31,23 @@ _FRONT_MATTER = re.compile(r"\A---\r?\n(.*?)\r?\n---[ \t]*(\r?\n|\Z)", re.DOTALL
 
 
 class InvalidSkill(ValueError):  # noqa: N818 - the condition's reason has this name
-    """The files are no skill; the message names the file or field and the rule."""
+    """The files are not a valid skill; the message names the file or field and the rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillContent:
-    """A valid skill. `files` is empty where only its facts are known, as for a snapshot that is not read back."""
+    """A valid skill. `files` is empty if only its metadata is known, as for a snapshot that was not read."""
 
     name: str
     description: str
     digest: str
     files: Mapping[str, str] = field(default_factory=dict)
     permissions: Mapping[str, Any] = field(default_factory=dict)
-    """What the Skill says it needs of its agents."""
+    """The permissions that the Skill needs."""
 
 
 def read_skill(name: str, files: Mapping[str, str], *, permissions: Mapping[str, Any] | None = None) -> SkillContent:
-    """Checks the files of the Skill object `name`.
+    """Check the files of the Skill object `name`.
 
     Raises:
         InvalidSkill: A rule is broken.
@@ -61,7 +63,7 @@ def read_skill(name: str, files: Mapping[str, str], *, permissions: Mapping[str,
 
 def _check(files: Mapping[str, str], name: str) -> str:
     if DOCUMENT not in files:
-        raise InvalidSkill(f"{DOCUMENT} is missing: a skill needs one at its top")
+        raise InvalidSkill(f"{DOCUMENT} is missing; add it to the top folder of the skill")
     if len(files) > MAX_FILES:
         raise InvalidSkill(f"a skill has at most {MAX_FILES} files, this one has {len(files)}")
     for path in files:
@@ -77,9 +79,9 @@ def _check(files: Mapping[str, str], name: str) -> str:
 
 
 def read_head(name: str, head: str, paths: Sequence[str]) -> str:
-    """Checks what is known of files that lie elsewhere, `head` being SKILL.md up to the end of its fields.
+    """Check files that are stored elsewhere, given SKILL.md up to the end of its front matter and the paths.
 
-    Returns: the description.
+    Returns: The description.
 
     Raises:
         InvalidSkill: A rule is broken.
@@ -88,10 +90,10 @@ def read_head(name: str, head: str, paths: Sequence[str]) -> str:
 
 
 def files_of(config_map: Mapping[str, Any]) -> dict[str, str]:
-    """What a ConfigMap holds as files.
+    """Return the files in a ConfigMap.
 
     Raises:
-        InvalidSkill: Not all of it is text.
+        InvalidSkill: Some of its data is binary.
     """
     if binary := sorted(config_map.get("binaryData") or ()):
         remedy = "files from a ConfigMap are UTF-8 text; keep others in git or in an image"
@@ -100,7 +102,10 @@ def files_of(config_map: Mapping[str, Any]) -> dict[str, str]:
 
 
 def path_to_key(path: str) -> str:
-    """A ConfigMap key cannot hold a slash; two dots stand for it, which no valid path contains."""
+    """Return the ConfigMap key of a path: a key cannot contain a slash, so `..` replaces it.
+
+    No valid path contains `..`.
+    """
     return path.replace("/", "..")
 
 
@@ -109,10 +114,10 @@ def key_to_path(key: str) -> str:
 
 
 def _check_path(path: str) -> None:
-    """Also what keeps `path_to_key` reversible: no empty segment, none that ends with a dot, no two dots together."""
+    """Check a path. The rules also keep `path_to_key` reversible: no empty segment, no `..`, no trailing dot."""
     if len(path) > 200 or ".." in path or not all(_SEGMENT.match(segment) for segment in path.split("/")):
         raise InvalidSkill(
-            f"{path!r} is no usable path: write folders and a file name of letters, digits, '.', '_' and '-', "
+            f"{path!r} is not a valid path; use letters, digits, '.', '_' and '-' in folders and file names, "
             "relative, without '..' and at most 200 characters long"
         )
 
@@ -122,7 +127,9 @@ def _front_matter(text: str) -> Mapping[str, Any]:
     if match is None:
         raise InvalidSkill(f"{DOCUMENT} must start with a line '---', YAML fields, and a closing line '---'")
     if len(match[0].rstrip()) > LONGEST_HEAD:
-        raise InvalidSkill(f"{DOCUMENT}: the fields between the '---' lines have more than {LONGEST_HEAD} letters")
+        raise InvalidSkill(
+            f"{DOCUMENT}: the fields between the '---' lines exceed {LONGEST_HEAD} characters; shorten them"
+        )
     _check_brackets(match[1])
     try:
         reader = _Fields(match[1])
@@ -132,14 +139,12 @@ def _front_matter(text: str) -> Mapping[str, Any]:
         place = f" at line {mark.line + 2}" if mark else ""
         raise InvalidSkill(f"{DOCUMENT}: the fields between the '---' lines are not valid YAML{place}") from None
     if not isinstance(node, yaml.MappingNode):
-        raise InvalidSkill(f"{DOCUMENT}: between the '---' lines stand fields such as 'name: {{…}}'")
+        raise InvalidSkill(f"{DOCUMENT}: the text between the '---' lines must be YAML fields")
     return {str(key.value): _value(reader, str(key.value), value) for key, value in node.value}
 
 
 class _Fields(yaml.SafeLoader):
-    """Reads no more than fields need, so that a short text is never a long work: a name for a part may be used again
-    and again, and a part within a part has no end.
-    """
+    """A YAML reader without aliases and deep nesting, so that a short text never takes long to parse."""
 
     _depth = 0
 
@@ -147,14 +152,14 @@ class _Fields(yaml.SafeLoader):
         node = super().compose_scalar_node(anchor)
         if half := HALF.search(node.value):
             written = f"\\u{ord(half[0]):04x}"
-            remedy = "write the letter itself"
-            raise InvalidSkill(f"{DOCUMENT}: {written} between the '---' lines is half a letter: {remedy}")
+            remedy = "write the character itself"
+            raise InvalidSkill(f"{DOCUMENT}: {written} between the '---' lines is half of a surrogate pair; {remedy}")
         return node
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             raise InvalidSkill(
-                f"{DOCUMENT}: a value that begins with '*' stands for another: write it out, or in quotes"
+                f"{DOCUMENT}: a value that begins with '*' is a YAML alias; write the value out, or quote it"
             )
         if self._depth == _DEEPEST:
             raise InvalidSkill(_TOO_DEEP)
@@ -165,7 +170,7 @@ class _Fields(yaml.SafeLoader):
 
 
 def _check_brackets(text: str) -> None:
-    """Of a line with many that are open, the parser looks at all for each word, before it says a thing."""
+    """Limit the open brackets of a text before parsing. The parser's time per token grows with the open brackets."""
     depth = 0
     for bracket in _BRACKETS.findall(text):
         depth = depth + 1 if bracket in "[{" else max(0, depth - 1)
@@ -176,15 +181,17 @@ def _check_brackets(text: str) -> None:
 def _value(reader: yaml.SafeLoader, field: str, node: yaml.Node) -> Any:
     try:
         return reader.construct_object(node, deep=True)
-    except Exception:  # it raises whatever it meets: a day that no month has, a type that the text is not of
-        remedy = "write texts, dates and numbers in quotes, and no type such as '!!bool' before them"
-        raise InvalidSkill(f"{DOCUMENT}: {field} has a value that cannot be read: {remedy}") from None
+    except Exception:  # the constructors raise many types, such as for an impossible date or a wrong tag
+        remedy = "quote texts, dates and numbers, and remove tags such as '!!bool'"
+        raise InvalidSkill(f"{DOCUMENT}: {field} has a value that cannot be read; {remedy}") from None
 
 
 def _check_name(front: Mapping[str, Any], *, expected: str) -> None:
     name = _text(front, "name", limit=64, required=True)
     if not _NAME.match(name):
-        raise InvalidSkill(f"{DOCUMENT}: name {name!r} may hold lower-case letters, digits and single hyphens inside")
+        raise InvalidSkill(
+            f"{DOCUMENT}: name {name!r} may have only lower-case letters, digits and single hyphens inside"
+        )
     if name != expected:
         raise InvalidSkill(f"{DOCUMENT}: name is {name!r} and must equal the name of the Skill object, {expected!r}")
 
@@ -194,7 +201,7 @@ def _text(front: Mapping[str, Any], key: str, *, limit: int, required: bool) -> 
     if value is None and not required:
         return ""
     if not isinstance(value, str) or not value.strip():
-        raise InvalidSkill(f"{DOCUMENT}: {key} must be a text of 1 to {limit} characters")
+        raise InvalidSkill(f"{DOCUMENT}: {key} must be a string of 1 to {limit} characters")
     if len(value) > limit:
         raise InvalidSkill(f"{DOCUMENT}: {key} has {len(value)} characters, at most {limit} are allowed")
     return value.strip()
@@ -206,4 +213,4 @@ def _check_metadata(metadata: Any) -> None:
     if not isinstance(metadata, Mapping) or not all(
         isinstance(key, str) and isinstance(value, str) for key, value in metadata.items()
     ):
-        raise InvalidSkill(f"{DOCUMENT}: metadata must map texts to texts; write numbers and dates in quotes")
+        raise InvalidSkill(f"{DOCUMENT}: metadata must map strings to strings; quote numbers and dates")

@@ -1,4 +1,4 @@
-"""What a check finds: a reason for programs and a sentence for people, with the name of the thing and the remedy."""
+"""The result of a check: a reason for programs, and a message for users that names the object and the remedy."""
 
 from dataclasses import dataclass
 

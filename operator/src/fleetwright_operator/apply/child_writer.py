@@ -1,4 +1,4 @@
-"""Writes the children of one object and takes away those it no longer has. Says what stopped it, as a violation."""
+"""Writes the children of one object and prunes those it no longer has. Returns what stopped it as a violation."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -20,16 +20,16 @@ from fleetwright_operator.kube.port import RESOURCES
 from fleetwright_operator.status.conditions import CONFLICT
 
 _PRUNED = {"CiliumNetworkPolicy", "Deployment", "NetworkPolicy", "Secret", "Service", "ServiceAccount"}
-"""Not ConfigMaps, which have a history, nor volumes, which hold memory, nor pods, which are a Deployment's."""
+"""Excludes ConfigMaps, which have a history, volumes, which hold memory, and pods, which belong to a Deployment."""
 HISTORY = 3
 _REFUSALS = {"Rejected", "Forbidden"}
 _RUNS_PODS = {"Deployment", "Pod"}
-"""Kinds that are written after the others: a pod mounts those and runs under their policies."""
+"""Kinds that are written last: a pod mounts the other children and runs under their policies."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """Children that are written one after another, beside other lanes."""
+    """Children that are written in order, concurrently with other lanes."""
 
     manifests: list[Manifest] = field(default_factory=list)
     stopped: Violation | None = None
@@ -45,10 +45,10 @@ async def write_children(
 
     Args:
         following: Manifests that the caller writes later. After a conflict their names are checked too, so that one
-            condition tells of every conflict.
+            condition reports every conflict.
 
     Raises:
-        RetryLaterError: A Secret was deleted meanwhile. The next pass decides whether it needs another token.
+        RetryLaterError: A Secret was deleted meanwhile. The next reconcile decides whether it needs another token.
     """
     seen = {_place(manifest) for manifest in manifests if manifest["kind"] == "Secret" and _is_seen(cluster, manifest)}
     outdated = [wanted for manifest in manifests if (wanted := cluster.outdated(manifest)) is not None]
@@ -72,8 +72,9 @@ async def write_children(
 def _is_last(cluster: Cluster, wanted: Manifest) -> bool:
     """Return whether the child is written after the others.
 
-    A pod mounts no Service, and the API server takes longer to create one than anything else. So it is written beside
-    the Deployment, unless the cache has a foreign Service of that name.
+    A pod mounts no Service, and creating a Service takes the API server longer than anything else. So the Service is
+    written concurrently with the Deployment, unless the cache has a Service of that name which is not managed by
+    Fleetwright.
     """
     metadata = wanted["metadata"]
     if wanted["kind"] != "Service":
@@ -96,7 +97,7 @@ def _lanes(outdated: Sequence[Manifest], lane: Callable[[Manifest], str]) -> lis
 
 
 def _one_lane(_: Manifest) -> str:
-    """After a failure one write is tried at a time: a pass that fails again costs the API server one request."""
+    """Use one lane after a failure, so that a reconcile which fails again costs the API server one request."""
     return "all"
 
 
@@ -123,11 +124,11 @@ async def _write_beside(cluster: Cluster, lanes: Sequence[_Lane], seen: set[tupl
 
 
 async def _write_lane(cluster: Cluster, lane: _Lane, seen: set[tuple[str, str]]) -> None:
-    """Write until a child cannot be: those after it may depend on it, and stay in the lane."""
+    """Write until a child fails. The children after it may depend on it, and stay in the lane."""
     while lane.manifests and lane.stopped is None:
         wanted = lane.manifests.pop(0)
         if _place(wanted) in seen and not _is_seen(cluster, wanted):
-            raise RetryLaterError(0.1, f"{_named(wanted)} was deleted during this pass; the next one decides")
+            raise RetryLaterError(0.1, f"{_named(wanted)} was deleted during this reconcile; the next one decides")
         lane.stopped = await _write(cluster, wanted)
 
 
@@ -137,9 +138,9 @@ async def _write(cluster: Cluster, wanted: Manifest) -> Violation | None:
     except TerminalError as stalled:
         return Violation(stalled.reason, stalled.message)
     except InvalidRequestError as refused:
-        return Violation("Rejected", f"{_named(wanted)} is refused by the API server: {refused.message}")
+        return Violation("Rejected", f"{_named(wanted)} was rejected by the API server: {refused.message}")
     except ForbiddenError as refused:
-        return Violation("Forbidden", f"{_named(wanted)} may not be written: {refused.message}")
+        return Violation("Forbidden", f"{_named(wanted)} was forbidden by the API server: {refused.message}")
     except NotFoundError:
         remedy = RESOURCES[wanted["kind"]].if_unserved
         if not remedy:
@@ -157,14 +158,18 @@ def _place(manifest: Manifest) -> tuple[str, str]:
 
 
 def is_refusal(stopped: Violation | None) -> bool:
-    """Whether the API server stopped the writing, by a rule or for want of a right, which no event takes away."""
+    """Return whether the API server rejected a write by a rule or a missing permission.
+
+    No event reports when that ends.
+    """
     return stopped is not None and stopped.reason in _REFUSALS
 
 
 def unseen_secrets_first(cluster: Cluster, manifests: Sequence[Manifest]) -> list[Manifest]:
-    """In their order, but for Secrets that were not seen: who looked too early learns of them before writing others.
+    """Sort Secrets that are not in the cache before all other manifests, and keep the order otherwise.
 
-    A token that exists must never be missing from a list that was made without knowing of it.
+    If the cache was stale, the write finds the existing Secret first. A list of tokens is then never written without
+    it.
     """
 
     return sorted(manifests, key=lambda manifest: manifest["kind"] != "Secret" or _is_seen(cluster, manifest))
@@ -176,7 +181,7 @@ def _is_seen(cluster: Cluster, manifest: Manifest) -> bool:
 
 
 async def prune(cluster: Cluster, owner: CachedObject, manifests: Sequence[Manifest]) -> None:
-    """Deletes what the owner controls and no longer wants."""
+    """Delete the children that the owner controls and no longer wants."""
     wanted = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
     for child in cluster.cache.find("child-of", *owner.id):
         controlled = child.controller is not None and child.controller.uid == owner.uid
@@ -185,7 +190,7 @@ async def prune(cluster: Cluster, owner: CachedObject, manifests: Sequence[Manif
 
 
 async def prune_released(cluster: Cluster, holder: CachedObject) -> None:
-    """Deletes what the holder kept from a Skill that is no more, once no Deployment mounts it."""
+    """Delete the snapshots of a deleted Skill that the holder kept, once no Deployment mounts them."""
     cache = cluster.cache
     for held in cache.find("held-by", *holder.id):
         if held.kind != "ConfigMap" or names.SKILL_LABEL not in held.labels:
@@ -197,7 +202,7 @@ async def prune_released(cluster: Cluster, holder: CachedObject) -> None:
 
 
 async def prune_history(cluster: Cluster, owner: CachedObject, *, current: str) -> None:
-    """Keeps the current ConfigMap, the last of those before it, and every one that a Deployment still mounts."""
+    """Keep the current ConfigMap, the last ones before it, and every one that a Deployment still mounts."""
     cache = cluster.cache
     history = [
         child

@@ -31,7 +31,7 @@ from fleetwright_operator.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentParts:
-    """An Agent and everything it refers to, found and checked. Mappings are by name; peers differ in theirs."""
+    """An Agent and everything it refers to, found and checked. Mappings are by name; peers have different names."""
 
     agent: Agent
     skills: Mapping[str, SkillContent] = field(default_factory=dict)
@@ -43,16 +43,16 @@ class AgentParts:
     tokens: Tokens = field(default_factory=Tokens)
     pending: Mapping[str, str] = field(default_factory=dict)
     environment: Sequence[str] = ()
-    """The versions of what the environment comes from that a `podTemplate` gives."""
+    """The versions of the objects in the environment of a `podTemplate`."""
     sign: Sign = unsigned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChildren:
     mounted: list[Manifest]
-    """What a pod mounts; may be written while another revision serves."""
+    """The objects that a pod mounts. They may be written while another revision serves."""
     serving: list[Manifest]
-    """Card, ways out, Service and, last, the Deployment: what puts a revision in the place of another."""
+    """Card, egress policies, Service and, last, the Deployment. Writing them replaces the serving revision."""
     rendered: AgentDocuments
     card: ServedCard
     routes: list[EgressRule]
@@ -63,7 +63,7 @@ class AgentChildren:
 
     @property
     def template(self) -> Mapping[str, Any]:
-        """Of the pod that serves."""
+        """The pod template of the Deployment."""
         template: Mapping[str, Any] = self.serving[-1]["spec"]["template"]
         return template
 
@@ -94,7 +94,7 @@ def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
     ]
     serving = [
         card_config_map(owner, parts.agent, card),
-        # Before the Deployment: no pod of ours ever runs without its policy.
+        # The policies come before the Deployment, so that no pod runs without its policy.
         *_ways_out(owner, parts.agent, routes, settings),
         _service(owner),
         agent_deployment(
@@ -124,7 +124,7 @@ def _routes(parts: AgentParts, settings: Settings) -> Iterator[EgressRule]:
 
 def _ways_out(owner: Owner, agent: Agent, routes: list[EgressRule], settings: Settings) -> Iterator[Manifest]:
     if is_managed(agent):
-        # Names first: the plain policy no longer has what stands there.
+        # The Cilium policy comes first, because the plain policy no longer contains its routes.
         yield from names_policies(owner, routes, settings)
         yield egress_policy(owner, plain_routes(routes, settings))
 
@@ -132,10 +132,10 @@ def _ways_out(owner: Owner, agent: Agent, routes: list[EgressRule], settings: Se
 def agent_access(
     agent: Agent, tokens: Tokens, *, pending: Mapping[str, str], callers: Sequence[Identity], settings: Settings
 ) -> list[Manifest]:
-    """Who may call, also written while the rest is held: a caller has and loses its right at once.
+    """Return what decides who may call. It is also written while the rest is blocked, so changes take effect at once.
 
-    The list of those who may call comes first: nobody is given a token that is not in it. The network comes last,
-    for a rule in it is the spec's own and may be refused.
+    The list of accepted callers comes first, so that no caller gets a token that is not accepted yet. The NetworkPolicy
+    comes last, because it contains rules from the spec that the API server may reject.
     """
     owner = owner_of(agent)
     clients = [client_secret(owner, client=name, bearer=bearer) for name, bearer in sorted(tokens.clients.items())]
@@ -146,7 +146,10 @@ def agent_access(
 
 
 def ways_in(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[IngressPeer]:
-    """None where there is to be no policy of ours, or where the spec's ranges cannot be read and all stays as it is."""
+    """Return the ingress peers. An empty list means that no policy is to be written.
+
+    That is so if the policy is unmanaged, or if a range of the spec is invalid and the existing policy must stay.
+    """
     if not is_managed(agent) or list(ingress_problems(agent)):
         return []
     first, *rest = entrances(agent, callers=callers, settings=settings)

@@ -1,6 +1,6 @@
-"""`agent.json`: the runtime's whole configuration, compiled from the Agent, its references and the catalog.
+"""`agent.json`, the runtime's whole configuration, compiled from the Agent, its references and the catalog.
 
-The runtime owns the shape (fleetwright_agent.config); a contract test validates what comes out of here.
+The runtime defines the schema (fleetwright_agent.config); a contract test validates this output.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def agent_config(
     endpoints: Endpoints,
     settings: Settings,
 ) -> dict[str, Any]:
-    """The document without its revision, which is a hash over it."""
+    """Return the document without its revision, which is a hash of the document."""
     namespace, name = agent["metadata"]["namespace"], agent["metadata"]["name"]
     spec = agent["spec"]
     needs = {skill.name: skill.permissions for skill in skills}
@@ -85,7 +85,7 @@ def agent_config(
 
 
 def _asked_for(agent: Agent) -> dict[str, Any]:
-    """Only what is asked for: what nobody uses must not be another revision."""
+    """Return only the fields that the spec sets, so that unused features do not change the revision."""
     memory, auth = agent["spec"].get("memory", {}), agent["spec"].get("auth", {})
     retention, origins = memory.get("taskRetention"), auth.get("allowedOrigins")
     remembered = memory_config(agent)
@@ -135,7 +135,7 @@ def _peer(peer: Agent, endpoints: Endpoints) -> dict[str, Any]:
 
 
 def _results(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The shapes of answers to skills that declare one."""
+    """Return the output schemas of the declared skills."""
     return [
         {"skill": skill["id"], "outputSchema": skill["outputSchema"], "mediaType": media_type(skill)}
         for skill in declared_skills(spec)
@@ -144,7 +144,7 @@ def _results(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _people(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Who is asked, and what needs a yes; defaults are the runtime's own."""
+    """Return the settings for questions and approvals. The runtime has the defaults."""
     approvals = {key: value for key, value in spec.get("approvals", {}).items() if key != "expiry"}
     if "expiry" in spec.get("approvals", {}):
         approvals["expirySeconds"] = durations.seconds(spec["approvals"]["expiry"])
@@ -160,7 +160,7 @@ def _budget(budget: Mapping[str, Any], spec: Mapping[str, Any], catalog: Catalog
 
 
 def _enforcement(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fields; only the windows are spelt as numbers."""
+    """Return the same fields, with windows as seconds."""
     limits = [
         {"tool": limit["tool"], "max": limit["max"], "windowSeconds": durations.seconds(limit["window"])}
         for limit in policy.get("limits", ())
@@ -169,12 +169,12 @@ def _enforcement(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _given(spec: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """The field where it says something: what nobody uses must not be another revision."""
+    """Return the field if it is not empty, so that unused features do not change the revision."""
     return {field: spec[field]} if spec.get(field) else {}
 
 
 def _compaction(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fields; only durations are spelt as numbers. Defaults are the runtime's own."""
+    """Return the same fields, with durations as seconds. The runtime has the defaults."""
     groups = ("trigger", "keep", "prune", "summary", "pin", "archive", "guard")
     policy = {key: dict(spec[key]) for key in groups if key in spec}
     for group, field in (("summary", "timeout"), ("prune", "idleAfter"), ("archive", "retain")):

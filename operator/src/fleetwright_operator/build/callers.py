@@ -1,7 +1,7 @@
-"""`callers.json` and the outgoing tokens: the two halves of every authenticated edge.
+"""`callers.json` and the outgoing tokens: both sides of each authenticated caller and callee pair.
 
-Takes credentials, never makes them: minting is not pure. What a callee holds is a digest, so a pod never has
-a token that opens itself.
+This module takes credentials and never mints them, because minting is not pure. A callee stores only a digest, so a
+pod never has a token that grants access to itself.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,16 +18,16 @@ DEFAULT_CLIENTS = ("default",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """The credentials around one agent. Their texts are never logged: the representation hides them."""
+    """The credentials of one agent. Their texts are never logged, because the representation hides them."""
 
     clients: Mapping[str, RotatingToken] = field(default_factory=dict)
-    """By client name: what people and gateways use to call this agent."""
+    """By client name: the token with which users and gateways call this agent."""
     callers: Mapping[str, RotatingToken] = field(default_factory=dict)
-    """By `<namespace>/<name>` of an allowed caller: what that agent uses to call this one."""
+    """By `<namespace>/<name>` of an allowed caller: the token with which that agent calls this one."""
     peers: Mapping[str, RotatingToken] = field(default_factory=dict)
-    """By `<namespace>/<name>` of a peer: what this agent uses to call it."""
+    """By `<namespace>/<name>` of a peer: the token with which this agent calls it."""
     push: PushKeys | None = None
-    """Where the agent offers push notifications."""
+    """Set if the agent offers push notifications."""
 
 
 def client_names(agent: Mapping[str, Any]) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def callers_document(tokens: Tokens) -> dict[str, Any]:
 
 
 def peer_token_files(tokens: Tokens) -> dict[str, str]:
-    """File name below the auth folder to token. The next one waits under a name that the runtime does not look at."""
+    """Return the tokens by file name below the auth folder. The runtime does not read the next token."""
     files = {}
     for peer, bearer in sorted(tokens.peers.items()):
         place = peer.split("/", 1)

@@ -1,8 +1,8 @@
-"""The agent card, A2A 1.0: compiled from the same inputs as `agent.json`, so it says what is true.
+"""The agent card, A2A 1.0, compiled from the same inputs as `agent.json`, so that it matches the runtime.
 
-Interfaces are the dialects that are spoken; skills are the mounted and the declared ones; the security scheme is the
-enforced one; the extensions are the emitted ones. What is served has signatures besides: they lie in a ConfigMap of
-their own, so that another key is not another revision.
+Interfaces are the supported protocol versions, skills are the mounted and the declared ones, and the security schemes
+and the extensions are those in use. The served card also has signatures. It is stored in its own ConfigMap, so that a
+new key does not create a new revision.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,25 +50,25 @@ _API_KEY = {
 
 
 Sign = Callable[[Mapping[str, Any]], Sequence[Mapping[str, str]]]
-"""The signatures of a card, the same for the same card."""
+"""Signs a card. Equal cards get equal signatures."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedCard:
-    """What the agent serves, byte for byte."""
+    """The card that the agent serves, byte for byte."""
 
     text: str
     extended: str | None = None
-    """To callers; nothing where everybody reads the whole card."""
+    """The card for authenticated callers; None if the public card is complete."""
 
     @property
     def digest(self) -> str:
-        """As the runtime reports it."""
+        """The digest that the runtime reports."""
         return f"sha256:{sha256_hex(self.text)}"
 
 
 def unsigned(_: Mapping[str, Any]) -> list[Mapping[str, str]]:
-    """Where there is no key."""
+    """Return no signatures, for installations without a key."""
     return []
 
 
@@ -84,12 +84,12 @@ def _signed(card: Mapping[str, Any], sign: Sign) -> str:
 
 
 def _minimal(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the agent is and how it is called, and nothing of what it can do."""
+    """Return the card with the address and the security schemes, but without the skills."""
     return {**card, "skills": [_chat(card["description"])]}
 
 
 def card_config_map(owner: Owner, agent: Agent, card: ServedCard) -> Manifest:
-    """The ConfigMap that a running agent watches: its cards, and the level of its log."""
+    """Return the ConfigMap that a running agent watches, with its cards and its log level."""
     head = manifest("v1", "ConfigMap", name=names.agent_card(owner.name), owner=owner)
     extended = {names.EXTENDED_CARD_KEY: card.extended} if card.extended else {}
     level = agent["spec"].get("logging", {}).get("level")
@@ -117,7 +117,7 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
             **({"extendedAgentCard": True} if keeps_skills_from_strangers(agent) else {}),
         },
         "securitySchemes": schemes,
-        # One of them is enough.
+        # One of the schemes is enough.
         "securityRequirements": [{"schemes": {scheme: {}}} for scheme in schemes],
         "defaultInputModes": input_modes(spec),
         "defaultOutputModes": list(_OUTPUT_MODES),
@@ -126,13 +126,13 @@ def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dic
 
 
 def _skills(spec: Mapping[str, Any], mounted: Sequence[SkillContent]) -> list[dict[str, Any]]:
-    """The mounted ones and those that are declared; one that is both is shown as it is mounted."""
+    """Return the mounted and the declared skills. A skill that is both is shown as mounted."""
     declared = {entry["id"]: entry for entry in declared_skills(spec)}
     shown = {skill.name: _skill(skill) for skill in mounted}
     shown = {**shown, **{key: _declared(entry) for key, entry in declared.items() if key not in shown}}
     for key, entry in declared.items():
         if "outputSchema" in entry:
-            # The text comes with it in any case.
+            # Text always comes with the data.
             shown[key]["outputModes"] = [media_type(entry), *_OUTPUT_MODES]
     return list(shown.values())
 
@@ -144,7 +144,7 @@ def _declared(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _interfaces(agent: Agent, url: str) -> list[dict[str, str]]:
-    """Clients take the first that they know, so the newest comes first."""
+    """Return the interfaces, newest first, because clients take the first one that they support."""
     address = f"{agent['spec'].get('a2a', {}).get('publicURL', url).rstrip('/')}/a2a"
     return [
         {"url": address, "protocolBinding": binding, "protocolVersion": version}
@@ -162,7 +162,7 @@ def _chat(description: str) -> dict[str, Any]:
 
 
 def input_modes(spec: Mapping[str, Any]) -> list[str]:
-    """What an executor says that it takes; of the model loop text, and pictures where its model sees."""
+    """Return an executor's declared input modes, or text, and images if the model supports vision."""
     given = spec.get("executor", {}).get("inputModes")
     sees = "executor" not in spec and spec.get("model", {}).get("vision", False)
     return list(given or (*_INPUT_MODES, *(_PICTURES if sees else ())))

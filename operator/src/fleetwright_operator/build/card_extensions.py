@@ -1,7 +1,7 @@
-"""The extensions of the protocol that an agent speaks, as its card declares them: exactly those that its spec makes
-possible, for a client must be able to tell from the card what it may come to see.
+"""The A2A extensions that an agent's card declares: exactly those that its spec enables.
 
-What has no URI cannot be declared. The runtime says the same of its own configuration; a contract test compares both.
+A client can tell from the card which extensions it may see. An extension without a URI cannot be declared. The runtime
+derives the same list from its configuration; a contract test compares both.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _OF_THE_EDGE = {
     f"{_OURS}/goes-on/v1": "Marks a task or status in an interrupted state whose work goes on, in its metadata.",
     f"{_OURS}/direct-reply/v1": "Marks the status message of a task that was answered by a message alone.",
 }
-"""Of an agent whose own code does the work: what that says besides is not ours to know."""
+"""For an agent with a custom executor, whose own extensions are unknown here."""
 _TOLD = {_TOOL_CALL: "Calls of tools while a task works, in the metadata of its status messages."}
 _LEARNED = {
     "https://proto-labs.ai/a2a/ext/skill-v1": "A skill that was learned in a task, as an artifact of its own beside the"
@@ -59,18 +59,18 @@ def _of_the_loop(spec: Mapping[str, Any]) -> dict[str, str]:
 
 
 def learns(spec: Mapping[str, Any]) -> bool:
-    """Whether any task may come to teach the agent something."""
+    """Return whether a task may teach the agent a skill."""
     return bool(spec.get("subAgents")) and bool(spec.get("memory", {}).get("skills", {}).get("enabled"))
 
 
 def may_ask(spec: Mapping[str, Any]) -> bool:
-    """Whether any task may come to wait for a person."""
+    """Return whether a task may wait for a person."""
     uses = spec.get("mcpServers", ())
     approvals = spec.get("approvals", {}).get("tools") or any(
         use.get("tools", {}).get("requireApproval") for use in uses
     )
     pauses = any(budget.get("onExceeded") == "Pause" for budget in spec.get("budgets", ()))
-    # A rule for a tool that its server or plugin does not offer puts all of that behind a person.
+    # If a rule names a tool that its server or plugin does not offer, all tools of that server need approval.
     servers = tuple(f"{each['name']}__" for each in (*uses, *spec.get("plugins", ())))
     guarded = bool(servers) and any(name.startswith(servers) for name in _ruled(spec.get("enforcement", {})))
     return bool(spec.get("askHuman") or approvals or pauses or guarded)

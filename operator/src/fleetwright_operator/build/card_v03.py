@@ -1,7 +1,8 @@
-"""The served card as clients of A2A 0.3 and 0.1 read it too: the keys they look for, beside those of 1.0.
+"""The served card with the additional keys that clients of A2A 0.3 and 0.1 look for.
 
-One document for everybody. A signature covers the card of 1.0, which verifiers of 1.0 find again in it; 0.3 signed
-other bytes, and finds none that it could verify. Refuses: saying anything that the card does not say.
+All clients get one document. The signature covers the 1.0 card, which 1.0 verifiers extract from it. A2A 0.3 signed
+other
+bytes, so its clients find no signature that they could verify. This module adds no information to the card.
 """
 
 from collections.abc import Mapping
@@ -38,9 +39,9 @@ def _v03(card: Card) -> Older:
 
 
 def _v03_scheme(scheme: Mapping[str, Any]) -> Older:
-    """In 1.0 a scheme's kind is a key around it, in 0.3 a word in it.
+    """Return a security scheme for 0.3. In 1.0 its type is the key around it; in 0.3 it is a field.
 
-    The values must be the same: readers of 1.0 that know older cards take these, and then verify the signature.
+    The values must be equal: 1.0 clients that support older cards read these, and then verify the signature.
     """
     if "apiKeySecurityScheme" in scheme:
         key = scheme["apiKeySecurityScheme"]
@@ -50,7 +51,7 @@ def _v03_scheme(scheme: Mapping[str, Any]) -> Older:
 
 
 def _v01(card: Card, served: Older) -> Older:
-    """It was before cards said which protocol they are of: an address is all it needs."""
+    """Return the keys for 0.1. Its cards have no protocol version, so an address is enough."""
     interface = next(each for each in card["supportedInterfaces"] if each["protocolVersion"] == "0.1")
     return {
         "url": served.get("url", interface["url"]),

@@ -1,8 +1,8 @@
-"""The ways out that a plain network policy cannot say: names, as a CiliumNetworkPolicy. Pure.
+"""Egress to host names, as a CiliumNetworkPolicy, because a plain NetworkPolicy cannot express names. Pure.
 
-Policies add up. So what stands here must not stand in the plain policy as well: a range there would open what a name
-here narrows, and a plain way to DNS would let lookups pass unseen by the proxy that learns a name's addresses.
-A name leads wherever its owner says, so what no name may lead to is denied here, and a denial wins over every policy.
+Policies add up, so these routes must not be in the plain policy as well. A range there would allow more than the name
+here, and a plain route to DNS would bypass the proxy that learns the addresses of a name. The owner of a name decides
+where it resolves to, so this policy denies the forbidden ranges. A deny rule takes precedence over every allow rule.
 """
 
 import ipaddress
@@ -16,14 +16,14 @@ from fleetwright_operator.settings import Dns, Settings
 
 
 def plain_routes(routes: Sequence[EgressRule], settings: Settings) -> list[EgressRule]:
-    """Those that the plain policy says."""
+    """Return the routes of the plain NetworkPolicy."""
     if not any(is_by_name(route, settings) for route in routes):
         return list(routes)
     return [route for route in routes if not is_by_name(route, settings) and route != dns_route(settings)]
 
 
 def names_policies(owner: Owner, routes: Sequence[EgressRule], settings: Settings) -> Iterator[Manifest]:
-    """One, if there is a name."""
+    """Yield one policy if there is a route by name."""
     named = [route for route in routes if is_by_name(route, settings)]
     if not named:
         return
@@ -42,7 +42,7 @@ def _dns(dns: Dns) -> Iterator[dict[str, Any]]:
     labels = {f"k8s:{key}": value for key, value in dns.pods.labels.items()}
     lookups = {
         "ports": [{"port": str(port), "protocol": "ANY"} for port in dns.ports],
-        # Every lookup: those of Services too, and those that a resolver tries with its search domains.
+        # Allow every lookup, including those of Services and those with the resolver's search domains.
         "rules": {"dns": [{"matchPattern": "*"}]},
     }
     pods = {"matchLabels": {"k8s:io.kubernetes.pod.namespace": dns.pods.namespace, **labels}}
@@ -57,7 +57,7 @@ def _to_name(route: EgressRule) -> dict[str, Any]:
 
 
 def _denied(plain: Sequence[EgressRule], settings: Settings) -> Iterator[dict[str, Any]]:
-    """Less what the spec names on purpose, and DNS; of what the installation denies, no spec names anything."""
+    """Yield the denied ranges, without ranges that the spec or DNS explicitly allows."""
     opened = [*_ranges(plain), *settings.dns.ranges]
     for network in (*METADATA, *settings.denied_ranges):
         if network.version in settings.ip_families and network not in opened:

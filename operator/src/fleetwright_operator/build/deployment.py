@@ -1,4 +1,4 @@
-"""The Deployment of one agent: one pod, one writer of its memory."""
+"""The Deployment of one agent: one pod, the single writer of its memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,19 +38,19 @@ Servers = Mapping[str, Mapping[str, Any]]
 CONTAINER = "agent"
 _MEMORY = "/var/lib/fleetwright"
 _CLOSING_SECONDS = 15
-"""After the drain: the rest is ended, readers are told, files are closed."""
+"""Seconds after the drain for ending tasks, closing streams and closing files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillSnapshot:
-    """The immutable ConfigMap that holds a skill's files, and its keys."""
+    """The immutable ConfigMap with a skill's files, and its keys."""
 
     name: str
     keys: tuple[str, ...]
 
 
 Skills = Mapping[str, SkillSnapshot | RemoteSkill]
-"""By name: where a skill's files come from."""
+"""By skill name: the source of its files."""
 
 
 def is_suspended(agent: Agent) -> bool:
@@ -67,7 +67,7 @@ def agent_deployment(
     environment: Sequence[str] = (),
     settings: Settings,
 ) -> Manifest:
-    """`environment` are the versions of what the patch's environment comes from: another one is another pod."""
+    """Return the Deployment. `environment` are versions of the patch's environment; a change creates a new pod."""
     sealed = agent_template(owner, agent, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
     patch = agent["spec"].get("podTemplate")
     template = patched(sealed, patch, settings.agent_resources) if patch else sealed
@@ -77,7 +77,7 @@ def agent_deployment(
     return {
         **manifest("apps/v1", "Deployment", name=owner.name, owner=owner, annotations=annotations),
         "spec": {
-            # One writer of the memory: never two pods, also when somebody scales by hand.
+            # The memory has a single writer, so there are never two pods, even if a user scales the Deployment.
             "replicas": 0 if is_suspended(agent) else 1,
             "strategy": {"type": "Recreate"},
             "revisionHistoryLimit": 3,
@@ -138,14 +138,14 @@ def _container(
 
 
 def _program(agent: Agent, settings: Settings) -> dict[str, Any]:
-    """Somebody else's image starts in its own way, and by the runtime contract from there on."""
+    """A custom image runs its own command, which must follow the runtime contract."""
     own = agent["spec"].get("image")
     return {"image": own} if own else {"image": settings.agent_image, "command": ["fleetwright-agent", "serve"]}
 
 
 def _pull_secrets(agent: Agent, skills: Skills, settings: Settings) -> dict[str, Any]:
     own = [secret["name"] for secret in agent["spec"].get("imagePullSecrets", ())]
-    # What fetches a skill is our image, whichever the agent's own is.
+    # A skill is fetched with the installation's agent image, even if the agent has a custom one.
     usual = settings.pull_secrets if not own or _fetching(skills, settings) else ()
     return pull_secrets([*own, *usual, *image_pull_secrets(list(_foreign(skills).values()))])
 
@@ -193,7 +193,7 @@ def _volumes(
 
 
 def _files(agent: Agent, servers: Servers) -> list[File]:
-    """What it reads from Secrets and ConfigMaps of others, by key: the rest of them is not its business."""
+    """Return the Secret and ConfigMap keys that the pod mounts. Other keys of these objects are not mounted."""
     own = [(reference.kind, reference.name, reference.key) for reference in file_references(agent)]
     return own + [(SECRET, *key) for server in servers.values() for key in credential_keys(server)]
 
@@ -206,7 +206,7 @@ def _skill(name: str, skill: SkillSnapshot | RemoteSkill) -> list[dict[str, Any]
 
 
 def skill_volume(name: str) -> str:
-    """Of the files of that skill, wherever they come from."""
-    # A volume's name has at most 63 characters, and a skill's alone may have as many.
+    """Return the name of the volume with the files of a skill, whatever their source."""
+    # A volume's name has at most 63 characters, and the skill's name alone may be as long.
     volume = f"skill-{name}"
     return volume if len(volume) <= 63 else f"skill-{short_hash(name)}"

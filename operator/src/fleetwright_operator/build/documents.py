@@ -1,8 +1,8 @@
-"""One agent's documents, as the operator and `fleetwright dev` both make them. Pure; needs no cluster.
+"""Renders the documents of one agent, for the operator and for `fleetwright dev`. Pure; needs no cluster.
 
-A caller brings parsed manifests: `read_skill` turns a Skill's files into `SkillContent`, `call_authorization` says
-who may call whom, `mint_token` (in `tokens`) makes missing tokens. A caller that runs agents outside a cluster
-passes their addresses as `Endpoints`.
+The caller brings parsed manifests. `read_skill` turns a Skill's files into `SkillContent`, `call_authorization`
+decides who may call whom, and `mint_token` (in `tokens`) creates missing tokens. A caller that runs agents outside a
+cluster passes their addresses in `Endpoints`.
 """
 
 from collections.abc import Mapping
@@ -21,19 +21,19 @@ from fleetwright_operator.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDocuments:
-    """What the runtime reads: file contents as documents; only `callers` and `peer_tokens` are secret."""
+    """The files that the runtime reads, as documents. Only `callers` and `peer_tokens` are secret."""
 
     revision: str
     config: dict[str, Any]
     """`/etc/fleetwright/agent.json`"""
     card: dict[str, Any]
-    """`/etc/fleetwright/card/agent-card.json`, before anybody signed it"""
+    """`/etc/fleetwright/card/agent-card.json`, without signatures"""
     callers: dict[str, Any] = field(repr=False)
     """`/etc/fleetwright/auth/callers.json`"""
     peer_tokens: dict[str, str] = field(repr=False)
     """`/etc/fleetwright/auth/<key>`"""
     skill_files: dict[str, Mapping[str, str]] = field(repr=False)
-    """`/etc/fleetwright/skills/<skill>/<path>`; empty where the skill's files were not read."""
+    """`/etc/fleetwright/skills/<skill>/<path>`; empty if the skill's files were not read."""
 
 
 def render_agent(
@@ -46,16 +46,16 @@ def render_agent(
     settings: Settings,
     tokens: Tokens,
 ) -> AgentDocuments:
-    """The documents of one agent whose references all exist (`validate/` finds those that do not).
+    """Return the documents of one agent. All its references must exist; the checks report missing ones.
 
     Args:
         agent: The Agent object, with metadata.name, metadata.namespace and a valid spec.
-        skills: By name: exactly those that the agent has, in their order.
-        servers: McpServer objects by name; must hold every one that the agent names.
-        peers: Agent objects by name; must hold every peer that the agent names.
-        endpoints: Where agents, servers and models are reached.
+        skills: Exactly the skills that the agent has, by name and in their order.
+        servers: McpServer objects by name, with every one that the agent names.
+        peers: Agent objects by name, with every peer that the agent names.
+        endpoints: The addresses of agents, servers and models.
         settings: The catalog and the drain time.
-        tokens: Credentials of this agent's edges.
+        tokens: The credentials of this agent's callers and peers.
     """
     mounted = list(skills.values())
     config = agent_config(

@@ -1,4 +1,4 @@
-"""The shape that all children share: identity, labels, owner."""
+"""The parts that all children share: identity, labels, owner."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The object that children belong to and go with."""
+    """The object that owns children, which are deleted with it."""
 
     kind: str
     namespace: str
@@ -24,7 +24,10 @@ class Owner:
 
     @property
     def selector(self) -> dict[str, str]:
-        """What finds this object's pods; never the whole label set, because a selector cannot change."""
+        """Return the labels that select this object's pods.
+
+        It is a subset of all labels, because a selector is immutable.
+        """
         return {key: value for key, value in self.labels.items() if key.startswith(names.GROUP)}
 
     @property
@@ -40,7 +43,7 @@ class Owner:
 
     @property
     def hold(self) -> dict[str, Any]:
-        """Of an object that belongs to another one and must stay while this one needs it."""
+        """Return an owner reference that keeps an object of another owner while this one needs it."""
         return {"apiVersion": names.API_VERSION, "kind": self.kind, "name": self.name, "uid": self.uid}
 
 
@@ -60,7 +63,7 @@ def manifest(
     annotations: Mapping[str, str] | None = None,
     owned: bool = True,
 ) -> Manifest:
-    """The head of a child; `owned=False` is for what outlives its owner and keeps only the labels."""
+    """Return the metadata of a child. `owned=False` is for objects that outlive their owner."""
     metadata: dict[str, Any] = {"name": name, "namespace": owner.namespace, "labels": owner.labels}
     if annotations:
         metadata["annotations"] = dict(annotations)

@@ -1,4 +1,4 @@
-"""The children of an McpServer that runs here, restricted like an agent's, and the probe that looks at any of them."""
+"""The children of an McpServer with a workload, as restricted as an agent's, and the probe of any McpServer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def is_stdio(workload: Mapping[str, Any]) -> bool:
 
 
 def environment_sources(server: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(kind, name) of everything that the workload's environment comes from."""
+    """Return (kind, name) of every object in the workload's environment."""
     sources = server["spec"].get("workload", {}).get("envFrom", ())
     return [(kind, source[key]["name"]) for source in sources for key, kind in _SOURCES.items() if key in source]
 
@@ -34,10 +34,10 @@ def environment_sources(server: Mapping[str, Any]) -> list[tuple[str, str]]:
 def server_children(
     server: Mapping[str, Any], *, users: Sequence[str], environment: Sequence[str] = (), settings: Settings
 ) -> list[Manifest]:
-    """`users` are the agents that name this server; only their pods, and its probes, may reach it.
+    """Return the children. `users` are the agents that name this server; only they and its probes may reach it.
 
-    `environment` are the versions of what the environment comes from: a process reads it once, so another version
-    is another pod.
+    `environment` are the versions of the environment's objects. A process reads its environment once, so a new version
+    creates a new pod.
     """
     workload = server["spec"].get("workload")
     if workload is None:
@@ -52,13 +52,13 @@ def server_children(
 
 
 def server_probe(server: Mapping[str, Any], *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
-    """Looks at the server as agents will, with the same credentials. Its address must resolve; `validate/` checks it.
+    """Return a probe that lists the server's tools with the agents' credentials. The server's address must resolve.
 
-    `about` names what the answer depends on: the pod that serves, the versions of the credentials.
+    Args: `about` names what the answer depends on: the serving pod and the versions of the credentials.
     """
     endpoints = Endpoints(cluster_domain=settings.cluster_domain)
     files = [(SECRET, *key) for key in credential_keys(server)]
-    # What agents are told of: a look must not reach what none of them may.
+    # The probe is denied the same ranges as agents.
     denied = [word for each in settings.stated_ranges for word in ("--denied", str(each))]
     arguments = ["mcp", *denied, canonical_json(server_entry(server, endpoints))]
     return Probe(
@@ -93,7 +93,7 @@ def _service(owner: Owner, port: int) -> Manifest:
 def server_template(
     server: Mapping[str, Any], *, environment: Sequence[str] = (), settings: Settings
 ) -> dict[str, Any]:
-    """The pod of a workload before anybody's patch."""
+    """Return the pod template of a workload before its `podTemplate` is applied."""
     owner, workload = owner_of(server), server["spec"]["workload"]
     labels = {**owner.labels, names.COMPONENT: "mcpserver"}
     annotations = {names.ENVIRONMENT_ANNOTATION: short_hash(list(environment))} if environment else {}
@@ -114,7 +114,7 @@ def _deployment(server: Mapping[str, Any], environment: Sequence[str], settings:
     return {
         **manifest("apps/v1", "Deployment", name=names.mcp_workload(owner.name), owner=owner),
         "spec": {
-            # Streamable HTTP keeps sessions in the server's memory: a second pod would not know them.
+            # Streamable HTTP keeps sessions in the server's memory, so a second pod would not know them.
             "replicas": 1,
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": owner.selector},
@@ -143,7 +143,7 @@ def _container(workload: Mapping[str, Any], *, settings: Settings) -> dict[str, 
 
 
 def _program(workload: Mapping[str, Any]) -> dict[str, Any]:
-    """A stdio server runs behind the bridge, which its image has from ours."""
+    """A stdio server runs behind the bridge, which its image copies from the agent image."""
     given = {key: list(workload[key]) for key in ("command", "args") if workload.get(key)}
     if not is_stdio(workload):
         return given

@@ -1,4 +1,4 @@
-"""NetworkPolicies: nothing in or out but what a reference, a label or the installation asks for."""
+"""NetworkPolicies that deny everything except what a reference, a label or the installation requires."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from fleetwright_operator.build.network.ingress import IngressPeer, agents, ingr
 
 
 def ingress_policy(owner: Owner, ways: Sequence[IngressPeer]) -> Manifest:
-    """Apart from the ways out: who may call follows at once, where a revision may go comes with the revision."""
+    """Return the ingress policy. It is separate because callers change at once, and egress with a revision."""
     return _policy(owner, name=names.agent_ingress(owner.name), ingress=ingress_rules(ways))
 
 
@@ -19,9 +19,9 @@ def egress_policy(owner: Owner, routes: list[EgressRule]) -> Manifest:
 
 
 def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: EgressRule) -> Manifest:
-    """A tool server is reached by the agents that name it and by its own probes, and reaches nothing but DNS.
+    """Return the policy of an MCP server: agents that name it and its probes may reach it, and it may reach only DNS.
 
-    Policies add up: who wants a server to reach more writes a policy for its label.
+    Policies add up. To let a server reach more, a user writes a policy for its label.
     """
     probes = {"podSelector": {"matchLabels": {names.probed_label(owner.kind): owner.name}}}
     rule = {
@@ -32,14 +32,14 @@ def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: EgressR
 
 
 def _policy(owner: Owner, *, name: str, ingress: list[Any] | None = None, egress: list[Any] | None = None) -> Manifest:
-    """Says nothing of a direction that is None."""
+    """Return a policy. A direction that is None is left out."""
     ways = {"Ingress": ingress, "Egress": egress}
     return {
         **manifest("networking.k8s.io/v1", "NetworkPolicy", name=name, owner=owner),
         "spec": {
             "podSelector": {"matchLabels": owner.selector},
             "policyTypes": [way for way, rules in ways.items() if rules is not None],
-            # The API server does not keep an empty list; none at all closes as well.
+            # The API server drops an empty list; a missing list denies everything as well.
             **{way.lower(): rules for way, rules in ways.items() if rules},
         },
     }

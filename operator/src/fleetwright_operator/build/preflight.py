@@ -1,8 +1,8 @@
-"""The pod that shows whether the next revision can start, before it takes the place of the one that serves. Pure.
+"""The preflight pod, which shows whether the next revision can start before it replaces the serving one. Pure.
 
-It is the very pod of the Deployment, with a memory of its own, a small claim on the node, and an end: an agent's memory
-has one writer, so two revisions can never run side by side. What somebody put beside the agent runs here too, in the
-form that ends with the pod, and what was said of the pod's neighbours is left out: one of them is about to go.
+It is the pod of the Deployment with its own empty memory, small requests and a deadline: an agent's memory has a single
+writer, so two revisions can never run side by side. Added containers run here as sidecars that end with the pod.
+Pod anti-affinity and topology spread are removed, because the serving pod will be replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,15 +22,15 @@ _ARGUMENTS = ["probe", "agent"]
 _REQUESTS = {"cpu": "20m", "memory": "96Mi", RESOURCE: "16Mi"}
 _PROBES = {"livenessProbe", "readinessProbe", "startupProbe"}
 _NEVER = f"{names.GROUP}/serves"
-"""A condition that nobody sets: by whatever labels a Service finds the pod, it sends it nothing."""
+"""A readiness gate that is never set, so that no Service sends traffic to the pod, whatever its labels."""
 
 
 def preflight(
     owner: Owner, template: Mapping[str, Any], *, routes: Sequence[EgressRule] | None, referenced: Sequence[str]
 ) -> Probe:
-    """`routes` are None where the agent's policies are somebody else's, as those of the pod that will serve are.
+    """Return the preflight probe. `routes` is None if the agent's policies are not managed.
 
-    `referenced` are the versions of the files that it mounts: a mended one is another question.
+    `referenced` are the versions of the mounted files, so a repaired file is a new question.
     """
     return Probe(
         owner=owner,
@@ -62,12 +62,19 @@ def _pod(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sidecar(container: Mapping[str, Any]) -> dict[str, Any]:
-    """It starts before the agent and ends after it. It is not asked how it is: that may depend on the agent."""
+    """Return a sidecar, which starts before the agent and ends after it.
+
+    Its probes are removed; they may need the agent.
+    """
     return {**{key: value for key, value in container.items() if key not in _PROBES}, "restartPolicy": "Always"}
 
 
 def _container(main: Mapping[str, Any]) -> dict[str, Any]:
-    """Our program looks and ends. Somebody else's is told to, and may as well serve: then it is proven by that."""
+    """Return the agent's container with the preflight command.
+
+    The agent image's program runs its checks and exits. A custom program gets the same arguments and may serve instead;
+    then readiness counts as success.
+    """
     command = main.get("command", [])[:1]
     resources = {**main.get("resources", {}), "requests": _requests(main.get("resources", {}).get("limits", {}))}
     kept = {key: value for key, value in main.items() if key not in {"command", "livenessProbe", "startupProbe"}}
@@ -75,7 +82,7 @@ def _container(main: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _requests(limits: Mapping[str, Any]) -> dict[str, Any]:
-    """The pod that serves holds its own until it goes, so this one asks for little; never for more than it may use."""
+    """Return small requests, never above the limits, because the serving pod holds its own until it is replaced."""
     return {
         name: limits[name] if name in limits and amount(limits[name]) < amount(little) else little
         for name, little in _REQUESTS.items()

@@ -1,8 +1,8 @@
-"""The pod that looks at one thing from inside the network and ends, with the policy around it. Pure.
+"""A pod that examines one thing from inside the network and exits, with its NetworkPolicy. Pure.
 
-Whatever must be looked at outside the cluster's API is looked at by such a pod, never by the operator. Its report
-is the last line of its log, one JSON document. A probe is named by its question, so an equal question is never
-asked twice at a time. Its labels are not those of its owner's own pods: no Service sends it traffic.
+Everything outside the Kubernetes API is examined by such a pod, never by the operator. Its report is the last line of
+its log, one JSON document. A probe's name contains a hash of its question, so an equal question is never asked twice at
+a time. It does not have the labels of its owner's own pods, so no Service sends it traffic.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,18 +27,18 @@ CONTAINER = "probe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One question. `pod` is a pod's spec; what makes it a probe (it ends, and is not started again) is added."""
+    """One question. `pod` is a pod's spec; the fields that make it run once are added."""
 
     owner: Owner
     pod: Mapping[str, Any]
     routes: Sequence[EgressRule] | None
-    """All that it may reach; None where that is a matter of other policies."""
+    """All that the pod may reach; None if other policies decide that."""
     seconds: int = 60
-    """Its life; then it has failed."""
+    """The deadline; after it the probe has failed."""
     about: Sequence[str] = ()
-    """What the answer depends on beside all this, such as the uid of the pod that is looked at."""
+    """Other facts that the answer depends on, such as the uid of the examined pod."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Of somebody else; ours are added."""
+    """Labels of a user's `podTemplate`; the operator's own are added."""
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -46,7 +46,7 @@ class Probe:
         rules = policy_rules(list(self.routes or ()))
         asked = [self.owner.kind, self.owner.uid, dict(self.pod), rules, self.seconds, list(self.about)]
         metadata = [dict(self.labels), dict(self.annotations)]
-        # Without metadata the question is the one that was asked before there was any: its answer stands.
+        # Without metadata the hash equals that of older versions, so that their answers stay valid.
         return short_hash([*asked, metadata] if any(metadata) else asked)
 
     @property
@@ -62,9 +62,9 @@ def runtime_pod(
     volumes: Sequence[Mapping[str, Any]] = (),
     pull: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The spec of a small restricted pod that runs `fleetwright-agent probe <arguments>`.
+    """Return the spec of a small restricted pod that runs `fleetwright-agent probe <arguments>`.
 
-    `pull` names Secrets for images among its volumes.
+    Args: `pull` names pull Secrets for image volumes.
     """
     container = {
         "name": CONTAINER,
@@ -85,7 +85,7 @@ def runtime_pod(
 
 
 def probe_manifests(probe: Probe) -> list[Manifest]:
-    """The policy comes first: no probe ever runs without it."""
+    """Return the policy before the pod, so that no probe runs without it."""
     return [_policy(probe), _pod(probe)]
 
 
@@ -107,14 +107,17 @@ def _pod(probe: Probe) -> Manifest:
 
 
 def _policy(probe: Probe) -> Manifest:
-    """Nobody comes in, and it goes where its routes lead. There is one in any case: it stands for the turn."""
+    """Return a policy that denies ingress and allows the routes.
+
+    It always exists, because it represents a rollout slot.
+    """
     rules = policy_rules(list(probe.routes or ()))
     return {
         **_head("networking.k8s.io/v1", "NetworkPolicy", probe),
         "spec": {
             "podSelector": {"matchLabels": _own_labels(probe)},
             "policyTypes": ["Ingress", *([] if probe.routes is None else ["Egress"])],
-            # The API server does not keep an empty list; none at all closes as well.
+            # The API server drops an empty list; a missing list denies everything as well.
             **({"egress": rules} if rules else {}),
         },
     }

@@ -1,6 +1,6 @@
-"""The Secrets of one agent: one per client for whoever calls it, and the folder that its pod reads.
+"""The Secrets of one agent: one per client, with its token, and one with the files that the pod reads.
 
-Each carries the records of its credentials as an annotation, so that nothing about them is kept anywhere else.
+Each Secret carries the records of its credentials as an annotation, so that they are stored nowhere else.
 """
 
 import base64
@@ -28,7 +28,7 @@ def client_secret(owner: Owner, *, client: str, bearer: RotatingToken) -> Manife
 
 
 def auth_secret(owner: Owner, tokens: Tokens, *, pending: Mapping[str, str]) -> Manifest:
-    """`pending` says of each token that is not in use yet, by its digest, since when it is listed."""
+    """Args: `pending` maps the digest of each token that is not in use yet to the time since which it is accepted."""
     waiting = {names.PENDING_ANNOTATION: canonical_json(pending)} if pending else {}
     annotations = {**_records(tokens.peers), **waiting}
     files = {names.CALLERS_KEY: canonical_json(callers_document(tokens)), **peer_token_files(tokens)}
@@ -45,7 +45,7 @@ def _records(bearers: Mapping[str, RotatingToken]) -> dict[str, str]:
 
 
 def _secret(owner: Owner, name: str, files: dict[str, str], annotations: dict[str, str]) -> Manifest:
-    # `data`, never `stringData`: the server keeps a key that a later stringData no longer names.
+    # `data` instead of `stringData`: the server keeps a key that a later stringData no longer contains.
     data: dict[str, Any] = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}
     return {
         **manifest("v1", "Secret", name=name, owner=owner, annotations=annotations),

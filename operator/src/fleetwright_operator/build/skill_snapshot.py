@@ -1,6 +1,6 @@
-"""The snapshot of one Skill: immutable, named by its content, so that a rollout never sees half an edit.
+"""The snapshot of one Skill: immutable and named by its content, so that a rollout never sees half an edit.
 
-It belongs to its Skill, and is held by the agents that mount it: they outlive a Skill that is deleted.
+The Skill owns it, and the agents that mount it are additional owners, because agents outlive a deleted Skill.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Keys and signatures as JOSE has them: ES256 on P-256, key ids by RFC 7638, payloads by RFC 8785.
+"""JOSE keys and signatures: ES256 on P-256, key ids by RFC 7638, payloads by RFC 8785.
 
-The only file that knows the cryptography. Signing is deterministic (RFC 6979): a signature is a function of key
-and payload, so it needs no store, and signing again changes no byte.
+Only this module imports the cryptography package. Signing is deterministic (RFC 6979): a signature depends on the key
+and the payload only, so it needs no store, and signing again changes no byte.
 """
 
 import base64
@@ -20,23 +20,23 @@ _ES256 = ec.ECDSA(SHA256(), deterministic_signing=True)
 _BYTES = 32
 
 Signature = dict[str, str]
-"""`protected` and `signature` of a flattened JWS; the payload is not in it."""
+"""The `protected` and `signature` members of a flattened JWS, without the payload."""
 
 
 class DamagedKey(ValueError):  # noqa: N818 - named by what it is
-    """No private key that could sign. The message never repeats what was given."""
+    """The text is not a private key. The message never repeats the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
     kid: str
-    """Follows from the key, so it stands for it in comparisons."""
+    """Derived from the key, so comparing it compares the keys."""
     public: Mapping[str, str] = field(compare=False)
-    """The JWK that may be shown to everybody."""
+    """The public JWK."""
     _private: ec.EllipticCurvePrivateKey = field(repr=False, compare=False)
 
     def sign(self, payload: bytes, *, jku: str = "") -> Signature:
-        """`jku` is where the key set is published; left out when empty."""
+        """Sign a payload. `jku` is the URL of the key set; it is left out when empty."""
         header = {"alg": "ES256", "kid": self.kid, "typ": "JOSE", **({"jku": jku} if jku else {})}
         protected = _text(canonical(header))
         r, s = utils.decode_dss_signature(self._private.sign(f"{protected}.{_text(payload)}".encode(), _ES256))
@@ -44,20 +44,20 @@ class SigningKey:
 
 
 def canonical(value: Any) -> bytes:
-    """RFC 8785."""
+    """Return the canonical JSON of RFC 8785."""
     return rfc8785.dumps(value)
 
 
 def new_secret() -> str:
-    """The secret number of a fresh key, as a JWK's `d`."""
+    """Return the secret number of a new key, as the `d` member of a JWK."""
     return _text(ec.generate_private_key(_CURVE).private_numbers().private_value.to_bytes(_BYTES, "big"))
 
 
 def signing_key(secret: str) -> SigningKey:
-    """The key of a JWK's `d`; everything else about a key follows from it.
+    """Return the key for the `d` member of a JWK. Everything else about a key is derived from it.
 
     Raises:
-        DamagedKey: It is none.
+        DamagedKey: The text is not a private key.
     """
     try:
         raw = base64.urlsafe_b64decode(secret + "=" * (-len(secret) % 4))

@@ -1,7 +1,7 @@
-"""The keys that sign this installation's cards: how they are written down, when one follows another. Pure.
+"""The keys that sign this installation's cards: how they are stored, and when they rotate. Pure.
 
-The newest signs; the one before it signs as well until the overlap is over, so that whoever knows only the old
-key set goes on verifying. What is damaged is left out, and an empty ring gets a key.
+The newest key signs. The one before it signs as well until the overlap ends, so clients with the old key set can still
+verify. Damaged keys are dropped, and an empty ring gets a new key.
 """
 
 import json
@@ -28,12 +28,12 @@ class CardKey:
 
 
 Ring = tuple[CardKey, ...]
-"""Newest first."""
+"""Keys, newest first."""
 
 
 @lru_cache(maxsize=4)
 def read_ring(text: str) -> Ring:
-    """The usable keys of a stored ring."""
+    """Return the usable keys of a stored ring."""
     try:
         stored = json.loads(text)["keys"]
         found = [_read(entry) for entry in stored]
@@ -43,18 +43,18 @@ def read_ring(text: str) -> Ring:
 
 
 def ring_text(ring: Ring) -> str:
-    """A private JWK set, each key with its time of birth."""
+    """Return a private JWK set; `iat` is the creation time of each key."""
     return canonical_json({"keys": [{**key.key.public, "d": key.secret, "iat": key.created} for key in ring]})
 
 
 def key_set(ring: Ring) -> str:
-    """The JWK set for everybody."""
+    """Return the public JWK set."""
     return canonical_json({"keys": [dict(key.key.public) for key in ring]})
 
 
 def renewed(ring: Ring, *, now: int, rotation: Rotation, new_secret: Callable[[], str]) -> Ring:
-    """The ring as it should be now; the same one most of the time."""
-    # A key from the future would never grow old.
+    """Return the ring as it should be now; usually that is the same one."""
+    # A key that was created in the future would never be rotated.
     keys = tuple(CardKey(key.key, key.secret, min(key.created, now)) for key in ring)
     if not keys or now >= keys[0].created + rotation.ttl:
         secret = new_secret()
@@ -63,19 +63,19 @@ def renewed(ring: Ring, *, now: int, rotation: Rotation, new_secret: Callable[[]
 
 
 def next_change(ring: Ring, *, rotation: Rotation) -> int:
-    """The moment at which `renewed` gives another answer; the ring is not empty."""
+    """Return the time at which `renewed` next changes the ring, which must not be empty."""
     ends = ring[0].created + rotation.ttl
     return min(ends, ring[0].created + rotation.overlap) if len(ring) > 1 else ends
 
 
 def card_signatures(card: Mapping[str, Any], *, ring: Ring, jku: str = "") -> list[Signature]:
-    """One for each key, over the canonical form as both A2A SDKs have it: RFC 8785 of the card without its empties."""
+    """Return one signature per key over the canonical form that both A2A SDKs use: RFC 8785, without empty values."""
     return list(_signatures(canonical_json(card), ring, jku))
 
 
 @lru_cache(maxsize=1024)
 def _signatures(card: str, ring: Ring, jku: str) -> tuple[Signature, ...]:
-    """Remembered, for passes are many and cards change rarely; what falls out is signed again, alike."""
+    """Return cached signatures: reconciles are frequent and cards rarely change. Signing again gives equal bytes."""
     payload = canonical(_without_empties(json.loads(card)))
     return tuple(key.key.sign(payload, jku=jku) for key in ring)
 
@@ -88,7 +88,7 @@ def _read(entry: Mapping[str, Any]) -> CardKey | None:
 
 
 def _without_empties(value: Any) -> Any:
-    """Empty texts, lists and objects say as little as absent ones, and both SDKs drop them before they verify."""
+    """Remove empty strings, lists and objects. Both SDKs remove them before they verify."""
     if isinstance(value, Mapping):
         cleaned = {key: _without_empties(below) for key, below in value.items()}
         return {key: below for key, below in cleaned.items() if below is not None} or None

@@ -1,7 +1,7 @@
-"""The keys with which one agent seals the credentials of receivers in its task log. Pure.
+"""The keys with which one agent encrypts the credentials of webhook receivers in its task log. Pure.
 
-A key follows another when somebody wishes it, by the annotation that turns tokens too. Former keys stay for a while,
-because what they sealed is still there; damaged ones are left out, and an agent without any gets one.
+A new key is added when a user requests it, by the annotation that also rotates tokens. Former keys stay for a while,
+because they are needed to decrypt older entries. Damaged keys are dropped, and an agent without any gets a new one.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ _MOST_KEYS = 8
 @dataclass(frozen=True, slots=True)
 class PushKeys:
     texts: tuple[str, ...] = field(default=(), repr=False)
-    """Newest first; each 32 bytes as base64url."""
+    """Newest first; each is 32 bytes as base64url."""
     asked: str = ""
-    """The last wish for another key that was granted."""
+    """The last rotation request that was granted."""
 
     @property
     def file(self) -> str:
-        """As the runtime reads it."""
+        """Return the keys in the format that the runtime reads."""
         return "".join(f"{text}\n" for text in self.texts)
 
 
@@ -30,7 +30,7 @@ def read_keys(text: str, *, asked: str) -> PushKeys:
 
 
 def renewed(stored: PushKeys, *, asked: str, mint: Callable[[], str]) -> PushKeys:
-    """The keys as they should be now; the same ones most of the time."""
+    """Return the keys as they should be now; usually those are the same ones."""
     if not stored.texts:
         return PushKeys((mint(),), asked)
     if asked in ("", stored.asked):

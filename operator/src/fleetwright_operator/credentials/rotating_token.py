@@ -1,9 +1,9 @@
-"""The life of one credential: in use, followed by a next one, good for a while after that. Pure.
+"""The life cycle of one bearer token: a next token is minted, comes into use, and the previous one expires. Pure.
 
-    mint next ─▶ whoever is called lists it ─▶ `lead` seconds ─▶ in use, the former one good until the overlap ends
+    mint next ─▶ the callee accepts it ─▶ `lead` seconds ─▶ in use; the previous one is valid until the overlap ends
 
-So a caller that reads its token before each call never holds one that is not known yet. Every token has an end of
-its own that the called agent enforces by its clock: without an operator, credentials run out.
+A caller that reads its token before each call therefore never holds one that the callee does not accept yet. Every
+token expires, and the called agent enforces that by its own clock: without an operator, credentials run out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,14 +15,17 @@ from fleetwright_operator.encoding.canonical_json import sha256_hex
 from fleetwright_operator.encoding.timestamps import moment, written
 
 LEAD = 15
-"""Seconds between a list's change and the use of what is new in it: a pod that was told re-reads within one or two."""
+"""Seconds between a change of the list and the use of a token in it.
+
+A pod re-reads its files within one or two seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     text: str = field(repr=False)
     issued: int | None = None
-    """With `expires`; neither where nobody rotates it, as on a developer's machine."""
+    """Set together with `expires`. Both are unset if tokens are not rotated, as on a developer's machine."""
     expires: int | None = None
 
     @property
@@ -32,7 +35,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class RetiredToken:
-    """A former token: nobody needs its text any more."""
+    """A former token. Its text is not needed any more."""
 
     sha256: str
     expires: int
@@ -44,11 +47,11 @@ class RotatingToken:
     next: Token | None = None
     previous: RetiredToken | None = None
     asked: str = ""
-    """The last wish for a rotation that was granted."""
+    """The last rotation request that was granted."""
 
     @property
     def accepted(self) -> Iterator[tuple[str, int | None]]:
-        """Digest and end of every token that opens."""
+        """Yield the digest and the expiry of every token that grants access."""
         yield self.current.sha256, self.current.expires
         if self.next:
             yield self.next.sha256, self.next.expires
@@ -66,13 +69,13 @@ def turned(
     asked: str = "",
     lead: int = LEAD,
 ) -> RotatingToken:
-    """The credential as it should be now; the same one most of the time.
+    """Return the credential as it should be now; usually that is the same one.
 
     Args:
-        stored: As it was found; None where there is none or it was tampered with.
-        listed: Since when whoever is called has known the next token.
-        asked: The wish for a rotation that stands now; another one than was granted last is granted.
-        lead: For how long the next token is listed before it is used.
+        stored: The stored credential; None if there is none or it was tampered with.
+        listed: The time since which the callee has accepted the next token.
+        asked: The current rotation request. It is granted if it differs from the last granted one.
+        lead: For how many seconds the callee accepts the next token before the caller uses it.
     """
 
     def fresh() -> Token:
@@ -94,7 +97,10 @@ def turned(
 
 
 def next_turn(bearer: RotatingToken, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
-    """The moment at which `turned` gives another answer. A next token that nobody lists yet waits for an event."""
+    """Return the time at which `turned` next changes the credential.
+
+    A next token that the callee does not accept yet waits for an event instead.
+    """
     ends = [bearer.previous.expires] if bearer.previous else []
     if bearer.next is None:
         ends.append(_due(bearer.current, rotation))
@@ -104,7 +110,7 @@ def next_turn(bearer: RotatingToken, *, rotation: Rotation, listed: int | None =
 
 
 def record(bearer: RotatingToken) -> dict[str, Any]:
-    """What is known of a credential beside its tokens: dates, digests, nothing that opens."""
+    """Return the metadata of a credential: dates and digests, but no secret text."""
     parts: dict[str, Any] = {"current": _dated(bearer.current), "asked": bearer.asked}
     if bearer.next:
         parts["next"] = _dated(bearer.next)
@@ -114,9 +120,9 @@ def record(bearer: RotatingToken) -> dict[str, Any]:
 
 
 def recorded(document: Any, *, current: str, following: str) -> RotatingToken | None:
-    """The credential of which this is the record, or None where record and tokens do not belong together.
+    """Return the credential that this record describes, or None if the record and the tokens do not match.
 
-    A token without any record was made before there were records, and its life begins when it is found.
+    A token without a record dates from before records existed. Its lifetime starts when it is found.
     """
     if document is None:
         return RotatingToken(Token(current))
@@ -140,12 +146,15 @@ def _dated(token: Token) -> dict[str, str]:
 def _undated(document: Mapping[str, str], text: str) -> Token:
     token = Token(text, moment(document["issued"]), moment(document["expires"]))
     if token.sha256 != document["sha256"]:
-        raise ValueError("another token lies there")
+        raise ValueError("the stored token does not match its record")
     return token
 
 
 def _bounded(bearer: RotatingToken, *, now: int, rotation: Rotation) -> RotatingToken:
-    """Without what is over, and with no date later than this rotation gives: not from a clock, not from a hand."""
+    """Drop expired tokens, and limit all dates to what this rotation allows.
+
+    A wrong clock or a manual edit can produce later dates.
+    """
     longest = now + rotation.ttl + rotation.overlap
 
     def bounded(token: Token) -> Token:
@@ -169,5 +178,9 @@ def _over(token: Token, now: int) -> bool:
 
 
 def _due(token: Token, rotation: Rotation) -> int:
-    """Where the times were changed meanwhile, the earlier of both: no token runs out before it is followed."""
+    """Return when the next token is due.
+
+    If the rotation settings changed, the earlier of the two times counts, so that no token expires before its
+    successor.
+    """
     return min((token.issued or 0) + rotation.ttl, (token.expires or 0) - rotation.overlap)

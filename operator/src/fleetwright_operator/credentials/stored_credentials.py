@@ -1,6 +1,6 @@
-"""What lies in our Secrets: tokens, their records, whether those who are called know the next ones, and card keys.
+"""Reads credentials from the operator's Secrets: tokens and their records, push keys and card keys.
 
-Reads the cache only. What was damaged or tampered with is no credential: the next step makes another.
+This reads the cache only. A damaged or tampered credential counts as absent, and the next step mints a new one.
 """
 
 import base64
@@ -24,25 +24,25 @@ from fleetwright_operator.kube.cached_object import CachedObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredToken:
-    """A credential as it lies in its Secret."""
+    """A credential as its Secret stores it."""
 
     bearer: RotatingToken | None = None
-    """None where there is none that can be used."""
+    """None if there is no usable credential."""
     listed: int | None = None
-    """Since when whoever is called with it has known its next token."""
+    """The time since which the callee has accepted the next token."""
     asked: str = ""
-    """The wish for a rotation that stands on the Secret."""
+    """The rotation request on the Secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallersList:
-    """An agent's callers.json, and what is known of the tokens in it that are not in use yet."""
+    """An agent's callers.json, and the record of its tokens that are not in use yet."""
 
     text: str = ""
     pending: Mapping[str, Any] = field(default_factory=dict)
 
     def since(self, sha256: str) -> int | None:
-        """The moment from which such a token has been in the list."""
+        """Return the time since which such a token has been in the list."""
         try:
             return moment(self.pending[sha256]) if sha256 in self.text else None
         except (KeyError, TypeError, ValueError):
@@ -72,7 +72,7 @@ def caller_tokens(cache: Cache, callee: CachedObject, callers: tuple[Identity, .
 
 
 def push_keys(cache: Cache, entry: CachedObject) -> tuple[PushKeys, str]:
-    """The keys that lie in the agent's Secret, and the wish for another one that stands on it."""
+    """Return the keys in the agent's Secret, and the rotation request on it."""
     secret = cache.get("Secret", entry.namespace, names.agent_push(entry.name))
     if secret is None or not secret.is_ours:
         return PushKeys(), ""
@@ -109,7 +109,7 @@ def _wish(secret: CachedObject) -> str:
 
 
 def stored_ring(entry: CachedObject | None) -> Ring:
-    """The card keys that a Secret holds; none where there is no Secret or it is damaged."""
+    """Return the card keys in a Secret, or none if there is no Secret or it is damaged."""
     return read_ring(decoded(entry, names.RING_KEY)) if entry is not None else ()
 
 
@@ -129,7 +129,7 @@ def _mapping(secret: CachedObject, annotation: str) -> Mapping[str, Any]:
 
 
 def decoded(secret: CachedObject, key: str) -> str:
-    """The text of a key, or nothing that anybody would take for a token."""
+    """Return the text of a key, or an empty string if it cannot be decoded."""
     data: Mapping[str, Any] = secret.facts["data"]
     try:
         return base64.b64decode(data.get(key, "")).decode()

@@ -1,10 +1,10 @@
-"""One way to write JSON and to hash it, so that equal content has equal bytes in every pass and version."""
+"""Canonical JSON and its hashes: equal content has equal bytes in every reconcile and version."""
 
 import hashlib
 import json
 from typing import Any
 
-# `json.dumps` makes an encoder for each call, which takes longer than to encode a small object.
+# `json.dumps` creates an encoder for each call, which takes longer than encoding a small object.
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -17,10 +17,10 @@ def sha256_hex(text: str) -> str:
 
 
 def digest(value: Any) -> str:
-    """`sha256:<hex>` of the canonical JSON."""
+    """Return `sha256:<hex>` of the canonical JSON."""
     return f"sha256:{sha256_hex(canonical_json(value))}"
 
 
 def short_hash(value: Any) -> str:
-    """The first ten hexadecimal digits: what object names end with."""
+    """Return the first ten hexadecimal digits of the hash, which object names end with."""
     return sha256_hex(canonical_json(value))[:10]

@@ -1,4 +1,4 @@
-"""Moments as the API writes them, `2026-03-01T12:00:00Z`, and as whole seconds that can be counted."""
+"""Timestamps: as the API writes them, `2026-03-01T12:00:00Z`, and as whole seconds since the epoch."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -13,10 +13,10 @@ def time_of_day() -> datetime:
 
 @lru_cache(maxsize=4096)
 def moment(text: str) -> int:
-    """Seconds since the epoch.
+    """Return seconds since the epoch.
 
     Raises:
-        ValueError: The text is no moment.
+        ValueError: The text is not a timestamp.
     """
     return int(datetime.strptime(text, _FORM).replace(tzinfo=UTC).timestamp())
 
@@ -26,10 +26,10 @@ def written(seconds: int) -> str:
 
 
 def to_the_second(when: datetime) -> str:
-    """As conditions write it."""
+    """Format a time as conditions have it."""
     return when.strftime(_FORM)
 
 
 def to_the_microsecond(when: datetime) -> str:
-    """As Leases write it."""
+    """Format a time as Leases have it."""
     return when.strftime(_FINE)

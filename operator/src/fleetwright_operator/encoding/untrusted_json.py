@@ -1,7 +1,7 @@
-"""JSON that others wrote, as text that can be written again.
+"""Parses untrusted JSON into values that can be encoded again.
 
-JSON can escape half a surrogate pair, which no encoding has: whoever kept one could not write a status with it. It
-becomes U+FFFD here, so that what was read and what is stored are the same at each pass.
+JSON can escape a lone surrogate, which UTF-8 cannot encode, so a status that contains one could not be written. Lone
+surrogates become U+FFFD here, and what was read equals what is stored in every reconcile.
 """
 
 import json
@@ -9,19 +9,19 @@ import re
 from typing import Any
 
 HALF = re.compile("[\ud800-\udfff]")
-"""Pairs are one letter in a Python text."""
+"""Python joins surrogate pairs to one character, so only lone surrogates match."""
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value.
+    """Parse JSON and replace lone surrogates.
 
     Raises:
-        ValueError: It is no JSON, or its parts lie too deep in each other.
+        ValueError: The text is not JSON, or it is nested too deeply.
     """
     try:
         return _whole(json.loads(text))
     except RecursionError:
-        raise ValueError("its parts lie too deep in each other") from None
+        raise ValueError("the JSON is nested too deeply") from None
 
 
 def _whole(value: Any) -> Any:

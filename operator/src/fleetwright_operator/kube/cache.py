@@ -1,8 +1,8 @@
-"""Everything seen of the cluster, newest version only, found by identity or by what it relates to.
+"""Every observed object of the cluster, in its newest version, indexed by identity and by index keys.
 
-Which relations there are, the maker of the cache says; this file only keeps them in step. Refuses older
-versions of an object than it has: a late event must not undo an answer that was newer. Nor does a list that was
-read before an object went bring it back, be its name free or another's by then.
+The creator of the cache defines the index keys; this module keeps the index up to date. It ignores versions that are
+older than the cached one, because a late event must not undo a newer answer. A list that was read before an object was
+deleted does not bring it back, even if its name was reused.
 """
 
 from collections import defaultdict
@@ -15,12 +15,12 @@ from fleetwright_operator.kube.port import Listing, Object, Resource
 IndexKey = tuple[Hashable, ...]
 Id = tuple[str, str, str]
 _REMEMBERED = 2048
-"""Objects that went, so many of the last: far more than there are answers on their way."""
+"""How many deleted objects are remembered: far more than there are responses under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an object was and is; None for not there."""
+    """An object before and after; None if it did not exist."""
 
     before: CachedObject | None
     after: CachedObject | None
@@ -36,27 +36,27 @@ class Cache:
     def __init__(self, *, terms: Callable[[CachedObject], Iterable[IndexKey]]) -> None:
         self._terms = terms
         self._entries: defaultdict[str, dict[Id, CachedObject]] = defaultdict(dict)
-        """By kind: whoever wants all of one must not walk through the others."""
+        """By kind, so that reading all objects of one kind does not walk through the others."""
         self._by_term: defaultdict[IndexKey, set[Id]] = defaultdict(set)
         self._gone: dict[tuple[str, str], int] = {}
-        """By kind and uid, the version at which it went, or left what is looked at."""
+        """By kind and uid: the version at which the object was deleted, or stopped matching the selector."""
 
     def get(self, kind: str, namespace: str, name: str) -> CachedObject | None:
         return self._entries[kind].get((kind, namespace, name))
 
     def find(self, *term: Hashable) -> list[CachedObject]:
-        """Entries with that term, by name."""
+        """Return the objects with this index key, sorted by name."""
         return [self._entries[key[0]][key] for key in sorted(self._by_term.get(term, ()))]
 
     def all(self, kind: str) -> Iterator[CachedObject]:
         return iter(list(self._entries[kind].values()))
 
     def put(self, kind: str, body: Object) -> Change | None:
-        """Keeps the object; None when it is known already or older than what is known."""
+        """Store an object. Return None if this version, or a newer one, is already known."""
         return None if self._is_known(kind, body) else self._keep(cached_object(kind, body))
 
     def _is_known(self, kind: str, body: Object) -> bool:
-        """Return whether this version was kept before. Watches repeat the answer of every write of ours."""
+        """Return whether this version is already cached. Watches repeat the response of every own write."""
         metadata = body["metadata"]
         known = self._entries[kind].get((kind, metadata.get("namespace", ""), metadata["name"]))
         return known is not None and known.resource_version == metadata["resourceVersion"]
@@ -72,7 +72,10 @@ class Cache:
         return Change(before, entry)
 
     def drop(self, kind: str, namespace: str, name: str, *, uid: str, version: str | None = None) -> Change | None:
-        """`version` is that of the news that it went; without one it was asked to go, and may be heard of again."""
+        """Remove an object. `version` is that of the deletion event.
+
+        Without a version only a deletion was requested, and the object may appear again.
+        """
         if version is not None:
             self._remember_gone(kind, uid, int(version))
         before = self._entries[kind].get((kind, namespace, name))
@@ -82,15 +85,16 @@ class Cache:
         return Change(before, None)
 
     def recall(self, kind: str, uid: str) -> None:
-        """For an object that is there, though it was heard that it went: it only left what is looked at.
+        """Forget the deletion of an object that still exists: it only stopped matching the selector.
 
-        Both are told alike, with the version of the edit or of the list that missed it, which the object has not
-        passed. Whoever reads it afterwards may keep what he reads.
+        Both cases send the same event, with the version of the edit or of the list without it. The object itself has
+        not passed
+        that version, so the cache would refuse it.
         """
         self._gone.pop((kind, uid), None)
 
     def replace(self, resource: Resource, listing: Listing[CachedObject], *, namespace: str | None) -> list[Change]:
-        """Takes in a whole list and says what it changed; finds what a watch missed, deletions included."""
+        """Store a whole list and return the changes, including deletions that a watch missed."""
         changes = [self._keep(entry) for entry in listing.items]
         listed = {entry.id for entry in listing.items}
         gone = [
@@ -98,7 +102,7 @@ class Cache:
             for entry in self.all(resource.kind)
             if (namespace is None or entry.namespace == namespace)
             and entry.id not in listed
-            # What is younger than the list is missing from it for that reason.
+            # An object that is newer than the list is missing from it for that reason.
             and int(entry.resource_version) <= int(listing.resource_version)
         ]
         version = listing.resource_version
@@ -123,8 +127,8 @@ class Cache:
 
 
 def _newer(entry: CachedObject, than: CachedObject) -> bool:
-    """Resource versions grow; Kubernetes documents them as comparable since 1.35.
+    """Compare resource versions, which Kubernetes documents as comparable since 1.35.
 
-    Also those of two objects that had one name: it was free before it was taken again.
+    This also holds for two objects with the same name, because the first was deleted before the second was created.
     """
     return int(entry.resource_version) > int(than.resource_version)

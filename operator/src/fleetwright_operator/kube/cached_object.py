@@ -1,6 +1,6 @@
-"""What is kept of an object: identity, owner, our fields, and the few facts that somebody decides by.
+"""The cached projection of an object: identity, owner, our fields, and the few facts that decisions need.
 
-A cache of whole objects would be mostly `managedFields` and specs nobody reads.
+A cache of whole objects would consist mostly of `managedFields` and of specs that are never read.
 """
 
 import json
@@ -44,10 +44,10 @@ class CachedObject:
     deleting: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Only ours."""
+    """Only annotations of the group fleetwright.dev."""
     controller: OwnedBy | None = None
     holders: frozenset[OwnedBy] = frozenset()
-    """The owners beside the controller: while one of them is there, the object stays."""
+    """The owners besides the controller. The object is kept while one of them exists."""
     owned: Fields = field(default_factory=dict)
     """The `fieldsV1` of what we applied and still own."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class CachedObject:
 
 
 def cached_object(kind: str, body: Object) -> CachedObject:
-    """`kind` is the cache's name of it, which a metadata-only object does not say itself."""
+    """Return the projection. `kind` is the kind in the cache, which a metadata-only object does not contain."""
     metadata = body["metadata"]
     return CachedObject(
         kind=kind,
@@ -99,7 +99,7 @@ def _owned(metadata: Mapping[str, Any]) -> Fields:
         applied = manager.get("operation") == "Apply" and not manager.get("subresource")
         if manager.get("manager") == names.FIELD_MANAGER and applied:
             fields = {**manager.get("fieldsV1", {})}
-            # They hold the owner's uid, which would make every set of fields a different one.
+            # Owner references contain the owner's uid, so with them no two sets of fields would be equal.
             fields["f:metadata"] = {
                 key: value for key, value in fields.get("f:metadata", {}).items() if key != "f:ownerReferences"
             }
@@ -123,7 +123,7 @@ def _fields(text: str) -> Fields:
 
 
 def _digest(text: str) -> bytes:
-    """Stands for a text that nobody needs to keep."""
+    """Return a short key for a text that need not be stored."""
     return sha256(text.encode()).digest()
 
 
@@ -135,7 +135,7 @@ def _custom(kind: str, body: Object) -> dict[str, Any]:
 
 
 def _lean(value: Any) -> Any:
-    """The same, of texts that are kept once: thousands of specs and conditions are made of the same words."""
+    """Return the same value with interned strings, because thousands of specs and conditions share the same words."""
     if isinstance(value, str):
         return intern(value)
     if isinstance(value, dict):
@@ -181,7 +181,7 @@ def _data(body: Object) -> dict[str, Any]:
 
 def _service(body: Object) -> dict[str, Any]:
     spec = body.get("spec", {})
-    # HTTP is TCP, and a number may stand for a UDP port as well.
+    # HTTP uses TCP, and the same number may also be a UDP port.
     tcp = [port for port in spec.get("ports", ()) if port.get("protocol", "TCP") == "TCP"]
     ports = {port["port"]: port.get("targetPort", port["port"]) for port in tcp}
     return {"selector": spec.get("selector", {}), "ports": ports, "headless": spec.get("clusterIP") == "None"}
@@ -192,11 +192,11 @@ def _claim(body: Object) -> dict[str, Any]:
 
 
 def _key_names(body: Object) -> dict[str, Any]:
-    """The names of the data keys, as far as `managedFields` tell; None where they do not."""
+    """Return the names of the data keys, as far as `managedFields` shows them; None if it does not."""
     managers = [manager.get("fieldsV1", {}) for manager in body["metadata"].get("managedFields", ())]
     if not any(managers):
         return {"keys": None}
-    # A server-side apply of stringData is recorded under that name only, though it becomes data.
+    # A server-side apply of stringData is recorded under that name only, although the server stores it as data.
     parts = ("f:data", "f:binaryData", "f:stringData")
     fields = {key for manager in managers for part in parts for key in manager.get(part, {})}
     return {"keys": frozenset(key.removeprefix("f:") for key in fields if key.startswith("f:"))}

@@ -1,4 +1,4 @@
-"""The cluster as a pass sees it: reads from the cache, writes through the API, every answer back into the cache."""
+"""Reads from the cache, and writes through the API. Every response updates the cache."""
 
 import logging
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from fleetwright_operator.kube.port import RESOURCES, Api, Object, Resource
 logger = logging.getLogger(__name__)
 
 _ABSENT = "1"
-"""As resourceVersion of an apply: create, or fail with ConflictError. A contract test pins this."""
+"""The resourceVersion of an apply that creates or fails with ConflictError. A contract test verifies this."""
 
 
 class Action(StrEnum):
@@ -42,10 +42,10 @@ class Cluster:
         on_status: Callable[[CachedObject, Object], None],
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`on_change` hears of every answer that taught the cache something; `on_write` counts (verb, kind).
+        """Args: `on_change` is called for every response that changed the cache; `on_write` counts (verb, kind).
 
-        `on_status` hears of every status that was written, with the object as it was before.
-        `may_write` is asked before every write: a process that slept may have lost the right to.
+        `on_status` is called for every status that was written, with the object as it was before.
+        `may_write` is called before every write, because a process that was paused may have lost the Lease.
         """
         self._api = api
         self.cache = cache
@@ -54,9 +54,9 @@ class Cluster:
         self._on_status = on_status
         self._may_write = may_write
         self.failing: set[str] = set()
-        """Uids of owners whose children could not all be written by the last pass."""
+        """Uids of owners whose children could not all be written by the last reconcile."""
         self._provided: set[str] = set()
-        """Uids of owners whose children were written since their status was looked at."""
+        """Uids of owners whose children were written since their status was last written."""
 
     def outdated(self, manifest: Object) -> Object | None:
         """Return the manifest with its hash when the child must be written; None when it is as the manifest says."""
@@ -65,12 +65,12 @@ class Cluster:
         return None if entry is not None and entry.is_ours and _is_current(entry, wanted) else wanted
 
     async def ensure(self, wanted: Object) -> Action:
-        """Make the child be as a manifest of `outdated` says, and do nothing when it already is.
+        """Make the child match a manifest of `outdated`, and do nothing if it already does.
 
         Raises:
-            OwnershipConflictError: An object of somebody else has the name. It was not touched.
+            OwnershipConflictError: An object that is not managed by Fleetwright has the name. It was not changed.
             RetryLaterError: The child of a former owner is still being deleted.
-            ApiError: The write failed; InvalidRequestError when the same write will always fail.
+            ApiError: The write failed; InvalidRequestError if the same write will always fail.
         """
         entry = self._entry(wanted)
         if entry is None or not entry.is_ours:
@@ -79,9 +79,9 @@ class Cluster:
                 self._note_owners(wanted)
                 return Action.CREATED
             if entry is None:
-                # The manifest was made without knowing of it: what it holds (a token) may have to stay.
+                # The manifest was made without knowing this object, whose content (a token) may have to stay.
                 await self._mark(found, wanted)
-                raise RetryLaterError(0.1, f"{wanted['kind']} {found.name} was there already: decided anew")
+                raise RetryLaterError(0.1, f"{wanted['kind']} {found.name} already exists; the next reconcile decides")
             entry = found
         check_ours(entry, wanted)
         if _is_current(entry, wanted):
@@ -91,7 +91,7 @@ class Cluster:
         return Action.CONFIGURED
 
     async def conflict(self, manifest: Object) -> OwnershipConflictError | None:
-        """Return why the child cannot be written when an object of somebody else has its name. Write nothing."""
+        """Return why the child cannot be written if an object that is not ours has its name. Write nothing."""
         entry = self._entry(manifest)
         try:
             if entry is None or not entry.is_ours:
@@ -104,10 +104,10 @@ class Cluster:
         return None
 
     async def keep(self, resource: Resource, body: Object) -> Action:
-        """Makes data that belongs to no object be as `body` says, and never overwrites what was not seen.
+        """Apply data that belongs to no owner, without overwriting changes that are not in the cache.
 
         Raises:
-            ApiError: The write failed; ConflictError when the cache is older than what is there.
+            ApiError: The write failed; ConflictError if the object differs from the cached version.
         """
         metadata = body["metadata"]
         entry = self.cache.get(resource.kind, metadata["namespace"], metadata["name"])
@@ -117,24 +117,26 @@ class Cluster:
         try:
             answer = await self._api.apply(resource, {**body, "metadata": {**metadata, "resourceVersion": version}})
         except ConflictError:
-            # A list that lagged: what is there is known now, not only when a watch tells of it.
+            # The cached list was stale. Read the object now instead of waiting for the watch.
             self._learn(resource.kind, await self._api.get(resource, metadata["namespace"], metadata["name"]))
             raise
         self._wrote("create" if entry is None else "update", resource.kind, answer)
         return Action.CREATED if entry is None else Action.CONFIGURED
 
     async def write_status(self, entry: CachedObject, status: Object) -> None:
-        """Writes the status of one of our own objects, if it differs. A ConflictError means that it must be read again.
+        """Write the status of an object, if it differs. A ConflictError means that the object must be reconciled again.
 
-        It is written as well where children were: of one that is gone the answer says so, and it is forgotten. The news
-        may come late or never, and what was made for it is collected as garbage, missed, and made again.
+        The status is also written after children were written. If the owner was deleted, the response reports that at
+        once. The
+        event may come late, and until then its children would be garbage collected and created again.
         """
         if entry.facts["status"] == status and entry.uid not in self._provided:
             return
         metadata = {"name": entry.name, "namespace": entry.namespace, "resourceVersion": entry.resource_version}
         body = {"apiVersion": names.API_VERSION, "kind": entry.kind, "metadata": metadata, "status": status}
         self._guard()
-        self._provided.discard(entry.uid)  # now: a child that is written meanwhile is asked about again
+        # before the request: a child that is written meanwhile needs another status write
+        self._provided.discard(entry.uid)
         try:
             answer = await self._api.apply(RESOURCES[entry.kind], body, subresource="status")
         except NotFoundError:
@@ -153,7 +155,7 @@ class Cluster:
         try:
             answer = await self._api.merge(RESOURCES[entry.kind], entry.namespace, entry.name, patch)
         except NotFoundError:
-            return  # the pod went, and its successor reads fresh files
+            return  # the pod is gone, and its successor reads the current files
         self._wrote("annotate", entry.kind, answer)
 
     async def delete(self, entry: CachedObject) -> None:
@@ -165,7 +167,7 @@ class Cluster:
         self._forget(entry)
 
     async def dismiss(self, pod: CachedObject) -> None:
-        """Asks a pod to go. While it ends it stays known: whoever guards it must stay as long."""
+        """Delete a pod. It stays in the cache while it terminates, because its NetworkPolicy must exist as long."""
         self._guard()
         ending = await self._api.delete(
             RESOURCES[pod.kind], pod.namespace, pod.name, uid=pod.uid, version=pod.resource_version
@@ -177,15 +179,15 @@ class Cluster:
             self._forget(pod)
 
     async def read_log(self, pod: CachedObject, *, limit: int) -> str:
-        """The last line that a pod wrote."""
+        """Return the last line that a pod logged."""
         return await self._api.read_log(pod.namespace, pod.name, limit=limit)
 
     async def read(self, kind: str, namespace: str, name: str) -> Object:
-        """One GET of a whole object, for what the cache does not keep."""
+        """Read a whole object with one GET, for content that the cache does not keep."""
         return await self._api.get(RESOURCES[kind], namespace, name)
 
     async def _create(self, wanted: Object) -> CachedObject | None:
-        """None when it was created; otherwise the one that was there and is ours."""
+        """Create the child. Return None, or the existing object if it is ours."""
         kind, metadata = wanted["kind"], wanted["metadata"]
         body = {**wanted, "metadata": {**metadata, "resourceVersion": _ABSENT}}
         self._guard()
@@ -197,12 +199,12 @@ class Cluster:
         return None
 
     async def _existing(self, wanted: Object) -> CachedObject:
-        """What stands in the way, if it is ours. Only metadata is fetched before that is known."""
+        """Return the existing object if it is ours. Until that is known, only its metadata is read."""
         kind, metadata = wanted["kind"], wanted["metadata"]
         place = (metadata["namespace"], metadata["name"])
         head = await self._head(wanted)
         check_ours(head, wanted)
-        # Labels that somebody stripped look like its deletion. If it goes now, the next read or event says so.
+        # Removed labels look like a deletion. If the object is deleted now, the next read or event shows it.
         self.cache.recall(kind, head.uid)
         self._learn(kind, await self._api.get(RESOURCES[kind], *place))
         entry = self.cache.get(kind, *place)
@@ -217,7 +219,7 @@ class Cluster:
         return cached_object(f"{kind}Metadata", await self._api.get(resource, metadata["namespace"], metadata["name"]))
 
     async def _mark(self, entry: CachedObject, wanted: Object) -> None:
-        """Puts the labels back that somebody stripped: without them nothing that it holds counts as ours."""
+        """Restore removed labels: without them the content of the object does not count as ours."""
         if entry.is_ours:
             return
         self._guard()
@@ -232,18 +234,18 @@ class Cluster:
         try:
             answer = await self._api.apply(resource, body)
         except (ConflictError, InvalidRequestError) as error:
-            # Another object may have taken its place, or none: then the cache was late, not the manifest wrong.
+            # If another object or none has the name, the cache was stale and the manifest is valid.
             existing = await self._still(entry)
             if existing is None:
                 raise RetryLaterError(0.2, f"{entry.kind} {entry.name} was replaced meanwhile") from error
             if isinstance(error, ConflictError) or not is_shared(existing):
                 raise
-            # Another manager's entry in one of our lists may be what makes the apply invalid.
+            # Another manager's entry in one of our lists may make the apply invalid.
             answer = await self._api.take_over(resource, body)
         self._wrote("update", entry.kind, answer)
 
     async def _still(self, entry: CachedObject) -> Object | None:
-        """The object itself, if it is the one we know."""
+        """Return the object itself, if it still has the known uid."""
         try:
             existing = await self._api.get(RESOURCES[entry.kind], entry.namespace, entry.name)
         except NotFoundError:
@@ -282,7 +284,7 @@ def _is_current(entry: CachedObject, wanted: Object) -> bool:
 
 
 def _tell_transitions(entry: CachedObject, status: Object) -> None:
-    """One line for each condition that is another one now, so that the log tells what the objects went through."""
+    """Log one line for each changed condition, so that the log shows the history of the objects."""
     before = {condition["type"]: condition for condition in entry.facts["status"].get("conditions", ())}
     about = {"kind": entry.kind, "namespace": entry.namespace, "object": entry.name}
     for condition in status.get("conditions", ()):

@@ -1,6 +1,6 @@
-"""Whether a child still is what we applied: the hash of what we want, and a walk of the fields we own.
+"""Detects drift of a child from what was applied: by a hash of the manifest, and by the fields that we own.
 
-The hash finds our own changes of mind; the walk finds every field that somebody else has taken or removed.
+The hash finds changes of the manifest. The managed fields show every field that another manager has taken or removed.
 Comparing values would report false drift on everything the server writes differently (`1000m` and `1`).
 """
 
@@ -17,14 +17,14 @@ _IDENTITY = {"name", "namespace", "uid", "resourceVersion", "ownerReferences"}
 
 
 def stamped(manifest: Object) -> Object:
-    """The manifest with its own hash as an annotation."""
+    """Return the manifest with its own hash as an annotation."""
     metadata = manifest["metadata"]
     hashed = {names.HASH_ANNOTATION: sha256_hex(canonical_json(manifest))[:16]}
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **hashed}}}
 
 
 def owns_all(owned: Fields, manifest: Object) -> bool:
-    """Whether we still own every field of the stamped manifest."""
+    """Return whether we still own every field of the stamped manifest."""
     if not owned:
         return False
     metadata = {key: value for key, value in manifest["metadata"].items() if key not in _IDENTITY}
@@ -33,7 +33,7 @@ def owns_all(owned: Fields, manifest: Object) -> bool:
 
 
 def is_shared(body: Object) -> bool:
-    """Whether another manager too owns something of what the object is, its metadata and status aside."""
+    """Return whether another manager owns any field besides metadata and status."""
     return any(
         set(manager.get("fieldsV1", {})) - {"f:metadata", "f:status"}
         for manager in body["metadata"].get("managedFields", ())

@@ -1,22 +1,22 @@
-"""The operator's errors, by what happens next. Every other error is retried with backoff.
+"""The operator's errors, by what happens next. Every other exception is retried with backoff.
 
 OperatorError
-├── RetryLaterError                  nothing is wrong; the key is reconciled again after a pause
-├── TerminalError                    a person must act: a condition says so, retries are slow
-│   └── OwnershipConflictError       an object that is not ours has the name of a child
-└── ApiError                         the API server's answer, by status
+├── RetryLaterError                  retry after a fixed time; nothing is wrong
+├── TerminalError                    a user must act: reported in a condition, retried slowly or on a change
+│   └── OwnershipConflictError       an object with the name of a child exists and is not managed by Fleetwright
+└── ApiError                         an error response of the API server, by status
     ├── NotFoundError                404
     ├── ConflictError                409
     ├── GoneError                    410
     ├── ForbiddenError               403
-    └── InvalidRequestError          422, 400 and the 500 of a malformed body: the same request always fails
+    └── InvalidRequestError          422, 400 and the 500 of a malformed body: the same request will never succeed
 """
 
 from typing import ClassVar
 
 
 class OperatorError(Exception):
-    """Anything this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
 
 class RetryLaterError(OperatorError):
@@ -34,7 +34,7 @@ class TerminalError(OperatorError):
 
 class OwnershipConflictError(TerminalError):
     def __init__(self, kind: str, name: str, *, owner: str = "") -> None:
-        """`owner` is `<Kind> <name>` of what controls it, which then is not the thing to delete."""
+        """`owner` is `<Kind> <name>` of the controller. An object with a controller must not be deleted."""
         whose = f"belongs to {owner}. Rename one of the two" if owner else "is not managed by Fleetwright"
         remedy = "" if owner else ". Rename or delete it"
         super().__init__("Conflict", f"{kind} {name!r} already exists and {whose}{remedy}")
@@ -71,12 +71,14 @@ class InvalidRequestError(ApiError):
 
 
 _MALFORMED = ("failed to create typed patch object", "unable to convert unstructured object to")
-"""What the API server answers as an internal error, and will for ever: a duplicate list key or an unknown field in an
-apply, and a text that is no quantity."""
+"""Texts of permanent errors with status 500.
+
+They report a duplicate list key or an unknown field in an apply, or a text that is not a quantity.
+"""
 
 
 def api_error(code: int, message: str, *, retry_after: float | None = None) -> ApiError:
-    """The error of an answer."""
+    """Return the error for a response of this status."""
     kinds = {
         404: NotFoundError,
         409: ConflictError,

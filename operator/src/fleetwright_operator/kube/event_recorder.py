@@ -1,4 +1,4 @@
-"""Sends Events beside the work: never awaited by a pass, few at a time, and lost rather than in anybody's way."""
+"""Sends Events in the background, a few at a time. No reconcile waits for them, and they may be lost."""
 
 import asyncio
 import logging
@@ -16,12 +16,12 @@ _PER_SECOND = 20.0
 
 
 class EventRecorder:
-    """Events by name: the first is created, an equal one later is counted on it for as long as it is kept."""
+    """Sends Events by name: the first one is created, and equal ones later increase its count."""
 
     def __init__(
         self, api: Api, *, on_write: Callable[[str, str], None], pause: float = 1 / _PER_SECOND, waiting: int = _WAITING
     ) -> None:
-        """`on_write` counts (verb, kind); `pause` stands between two Events, so that a burst spares the API server."""
+        """Args: `on_write` counts (verb, kind); `pause` is the time between two Events, to limit the load."""
         self._api = api
         self._on_write = on_write
         self._pause = pause
@@ -29,14 +29,14 @@ class EventRecorder:
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def announce(self, event: Object) -> None:
-        """When too many wait, the newest is dropped: the conditions themselves still tell it."""
+        """Queue an Event. If the queue is full it is dropped; the condition still has the message."""
         try:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:
             logger.warning("event dropped", extra={"object": event["involvedObject"]["name"]})
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Send Events until cancelled."""
         while True:
             event = await self._queue.get()
             try:
@@ -54,13 +54,13 @@ class EventRecorder:
             try:
                 await self._create(event, place)
             except ConflictError:
-                pass  # of an earlier life of this process
+                pass  # created by an earlier process
             else:
                 return
         try:
             counted = self._counts.get(place) or await self._counted(place)
             await self._count(event, place, counted + 1)
-        except NotFoundError:  # the API server drops Events after a while, and what they told of may recur
+        except NotFoundError:  # the API server deletes Events after a while, and the same event may recur
             await self._create(event, place)
 
     async def _create(self, event: Object, place: tuple[str, str]) -> None:
@@ -69,7 +69,7 @@ class EventRecorder:
         self._remember(place, 1)
 
     async def _counted(self, place: tuple[str, str]) -> int:
-        """What stands in the Event: an empty patch is answered with it, and needs no right to read."""
+        """Return the count of an existing Event. An empty patch returns it and needs no permission to read."""
         body = await self._api.merge(EVENTS, *place, {})
         return int(body.get("count") or 1)
 

@@ -1,7 +1,7 @@
-"""The port's adapter: aiohttp against the API server, with the credentials of `login`.
+"""The HTTP client of the Kubernetes API, with aiohttp and the credentials from `login`.
 
-Every answer that is no success becomes an error of `errors.py`. A 401 means that a token on disk was rotated:
-credentials are read again and the request is made once more.
+Every error response is raised as an error of `errors.py`. A 401 means that a token on disk was rotated: the credentials
+are read again and the request is repeated once.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ _OF_LEASES = f"/apis/{LEASES.group}/"
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _KEEPALIVE_SECONDS = 75
-"""A little less than the API server keeps an idle connection. An Agent that comes alone is written over several."""
+"""A little less than the API server keeps an idle connection. Writing one Agent takes several connections."""
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
 
 class ApiCredentials(Protocol):
-    """What kopf's login handlers return; only what is used here."""
+    """The part of kopf's ConnectionInfo that is used here."""
 
     @property
     def server(self) -> str: ...
@@ -45,10 +45,11 @@ class ApiCredentials(Protocol):
 
 
 class _Write(aiohttp.payload.BytesPayload):
-    """A body that goes out, and its head with it, if this process may write at that very moment.
+    """A request body that is sent only if this process may write at that moment.
 
-    Between the decision and the socket lie a wait for a connection and a pass of the event loop, and the process may
-    have been stopped in either, for longer than its Lease lasts.
+    Between the decision and the socket, the request waits for a connection and for the event loop. The process may have
+    been
+    paused in either place for longer than its Lease lasts.
     """
 
     def __init__(self, body: bytes, may_go: Callable[[], bool]) -> None:
@@ -70,16 +71,16 @@ class KubernetesApi:
         watch_seconds: int = 300,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Args: `may_write` is asked when a request that changes something is sent, but for those of Leases."""
+        """Args: `may_write` is called when a request that changes something is sent, except for Leases."""
         self._login = login
         self._may_write = may_write
         self._request_seconds = request_seconds
         self._watch_seconds = watch_seconds
         self._credentials = login()
         self._session = self._connect(connections=_CONNECTIONS)
-        # Watches hold their connections: among the others they would leave none to write with.
+        # Watches hold their connections, so in a shared pool they would leave none for writes.
         self._watches = self._connect(connections=0)
-        # The Lease must not wait for those who wait for answers: it is lost within seconds.
+        # The Lease is lost within seconds, so its requests must not wait for a connection of the pool.
         self._leases = self._connect(connections=_CONNECTIONS_OF_LEASES)
 
     async def __aenter__(self) -> Self:
@@ -100,7 +101,7 @@ class KubernetesApi:
         while True:
             page = await self._request("GET", resource.path(namespace), query=query, accept=_accept(resource, "List"))
             kind = resource.kind if not resource.metadata_only else _METADATA
-            # Items of a list do not say what they are, and an empty list may be null.
+            # Items of a list have no apiVersion and kind, and an empty list may be null.
             items += [keep({"apiVersion": resource.api_version, "kind": kind, **item}) for item in page["items"] or ()]
             following = page["metadata"].get("continue")
             if not following:
@@ -133,7 +134,7 @@ class KubernetesApi:
         for tries_left in reversed(range(_DISOWNING_TRIES)):
             try:
                 return await self.merge(resource, namespace, name, {"metadata": _disowning(body["metadata"])})
-            except ConflictError:  # a controller wrote its status meanwhile
+            except ConflictError:  # a controller wrote the status meanwhile
                 if not tries_left:
                     raise
                 body = await self.get(resource, namespace, name)
@@ -143,7 +144,7 @@ class KubernetesApi:
         metadata = body["metadata"]
         content = {key: value for key, value in body.items() if key not in {"apiVersion", "kind", "metadata"}}
         if strategy := content.get("spec", {}).get("strategy"):
-            # Whoever chose another one has left the settings of that, which are an error beside ours.
+            # A user who chose another strategy has left its settings, which are invalid together with ours.
             content["spec"] = {**content["spec"], "strategy": {"rollingUpdate": None, **strategy}}
         patch = {**content, "metadata": {"uid": metadata["uid"]}}
         await self.merge_unowned(resource, metadata["namespace"], metadata["name"], patch)
@@ -177,7 +178,7 @@ class KubernetesApi:
         credentials = self._credentials
         url = credentials.server + resource.path(namespace)
         headers = {"Accept": _accept(resource), **credentials.as_http_headers()}
-        # Bookmarks come every minute: a stream that is silent for longer is dead.
+        # Bookmarks come every minute, so a stream that is silent for longer is dead.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=70)
         async with self._watches.get(url, params=query, headers=headers, timeout=timeout) as answer:
             if answer.status == 401:
@@ -192,7 +193,7 @@ class KubernetesApi:
                 yield event["type"], event["object"]
 
     def _connect(self, *, connections: int) -> aiohttp.ClientSession:
-        """`connections` at once; 0 is any number."""
+        """Args: `connections` is the limit of concurrent connections; 0 is no limit."""
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 ssl=self._credentials.as_ssl_context(), limit=connections, keepalive_timeout=_KEEPALIVE_SECONDS
@@ -205,7 +206,7 @@ class KubernetesApi:
         )
 
     async def _log_in_again(self, refused: ApiCredentials) -> None:
-        """Only the first of many refused requests reads the disk; the session and its connections stay."""
+        """Read the credentials again. Only the first of many rejected requests does so; the session stays."""
         if self._credentials is refused:
             self._credentials = self._login()
 
@@ -233,7 +234,7 @@ class KubernetesApi:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> bytes:
-        # Who may write is settled by writing Leases.
+        # Leases decide who may write, so writing a Lease is always allowed.
         of_lease = path.startswith(_OF_LEASES)
         session, may_go = (self._leases, lambda: True) if of_lease else (self._session, self._may_write)
         for attempt in range(2):
@@ -241,7 +242,7 @@ class KubernetesApi:
             credentials = self._credentials
             headers = {"Accept": accept, "Content-Type": content, **credentials.as_http_headers()}
             url = credentials.server + path
-            # Not by the client's own timeout, which loses a cancellation that comes together with it.
+            # The client's own timeout loses a cancellation that comes at the same time, so asyncio's is used.
             async with (
                 asyncio.timeout(self._request_seconds),
                 session.request(method, url, params=query, data=data, headers=headers) as answer,
@@ -255,7 +256,10 @@ class KubernetesApi:
 
 
 def _disowning(metadata: Object) -> Object:
-    """A merge made us an owner of another kind, which would keep fields alive that a later apply drops."""
+    """Return a patch that removes the merge's own entry from managedFields.
+
+    The entry would keep fields that a later apply drops.
+    """
     ours = (names.FIELD_MANAGER, "Update")
     owners = [owner for owner in metadata["managedFields"] if (owner["manager"], owner["operation"]) != ours]
     return {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"], "managedFields": owners}
@@ -267,10 +271,10 @@ def _chosen(resource: Resource) -> dict[str, str]:
 
 
 def _encoded(body: Object) -> bytes:
-    """JSON that means the same as YAML, which an apply is read as.
+    """Encode JSON that is valid YAML with the same meaning, because the API server reads an apply as YAML.
 
-    YAML has no surrogate pairs, so what lies beyond the first 65,536 characters stands for itself; and it takes some
-    others for the end of a line or for nothing at all, so those are escaped.
+    YAML has no surrogate pairs, so characters beyond U+FFFF are written unescaped. Characters that YAML treats as line
+    breaks or does not allow are escaped.
     """
     return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", _ENCODER.encode(body)).encode()
 

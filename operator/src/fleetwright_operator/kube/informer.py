@@ -1,10 +1,10 @@
-"""Brings lists and events into the cache: the barrier at start, the periodic re-list, and watches of our own.
+"""Brings lists and events into the cache: the list at start, the periodic list, and the operator's own watches.
 
-kopf brings the events of what people write. Children are watched here: kopf lists everything once more at its start,
-remembers every object it ever saw, and takes five times as long over an event. So is what is seen by its metadata
-only, which kopf cannot, and a kind that may not be listed, until it may be, because kopf would give up. Such a kind
-stays unknown, and the rest goes on: writing it says which right is missing. The same goes for a kind that the cluster
-does not serve, if it is one that Kubernetes does not bring itself.
+kopf watches the kinds that users write. Children are watched here: kopf lists everything once more at its start, keeps
+every object in memory, and takes five times as long per event. Metadata-only kinds are also watched here, because kopf
+does not support them. So is a kind that may not be listed, until it may be, because kopf would give up. Such a kind
+stays unknown while the rest continues, and an error on writing it names the missing permission. The same holds for a
+kind of an optional API that the cluster does not serve.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from fleetwright_operator.kube.port import Api, Object, Resource
 
 logger = logging.getLogger(__name__)
 TRANSIENT_ERRORS = (ApiError, aiohttp.ClientError, TimeoutError, OSError)
-"""What a broken connection or a refusing server looks like."""
+"""The errors of a broken connection or a failing server."""
 _FORBIDDEN_PAUSES = 10
 _LISTS_AT_ONCE = 2
-"""Of whole objects, most of which are forgotten at once: what lies in memory together bounds what the process keeps."""
+"""The limit of concurrent lists. It bounds the memory of the process, because lists hold whole objects."""
 
 
 class Informer:
@@ -47,13 +47,13 @@ class Informer:
         """By kind and namespace: the version of the last list."""
 
     async def list_all(self, resources: Sequence[Resource]) -> set[str]:
-        """Lists every resource and reports what changed since it was last seen; the kinds that may not be listed."""
+        """List every resource, and report the changes. Return the kinds that may not be listed."""
         places = self._places(resources)
         refused = await asyncio.gather(*(self._refused(resource, space) for resource, space in places))
         return {kind for kind in refused if kind}
 
     def event(self, kind: str, event_type: str | None, body: Object) -> None:
-        """One event of a watch, whoever watches."""
+        """Apply one event of a watch to the cache."""
         if event_type == "DELETED":
             metadata = body["metadata"]
             place = (kind, metadata.get("namespace", ""), metadata["name"])
@@ -64,13 +64,13 @@ class Informer:
             self._on_change(change)
 
     async def watch_all(self, resources: Sequence[Resource]) -> None:
-        """Watches until cancelled; a stream that breaks or is too old is started again from a list."""
+        """Watch until cancelled. A stream that breaks or expires is started again from a list."""
         async with asyncio.TaskGroup() as group:
             for resource, namespace in self._places(resources):
                 group.create_task(self._watch(resource, namespace))
 
     def _places(self, resources: Sequence[Resource]) -> Iterator[tuple[Resource, str | None]]:
-        """Where each resource is looked at: what has no namespace is out of reach for an operator that has some."""
+        """Yield where to list each resource. An operator limited to namespaces cannot read cluster-scoped resources."""
         for resource in resources:
             for namespace in self._namespaces:
                 if resource.namespaced or namespace is None:
@@ -80,12 +80,14 @@ class Informer:
         try:
             await self._list(resource, namespace)
         except ForbiddenError as error:
-            logger.error("may not be listed", extra={"kind": resource.kind, "why": error.message})
+            logger.error("no permission to list a kind", extra={"kind": resource.kind, "why": error.message})
             return resource.kind
         except NotFoundError:
             if not resource.if_unserved:
                 raise
-            logger.error("is not served", extra={"kind": resource.kind, "why": resource.if_unserved})
+            logger.error(
+                "the cluster does not serve a kind", extra={"kind": resource.kind, "why": resource.if_unserved}
+            )
             return resource.kind
         return ""
 
@@ -98,7 +100,7 @@ class Informer:
         return listing.resource_version
 
     async def _watch(self, resource: Resource, namespace: str | None) -> None:
-        # What was listed need not be listed again.
+        # Start from the last list instead of listing again.
         version = self._listed.get((resource.kind, namespace))
         while True:
             try:

@@ -1,7 +1,6 @@
-"""Equal values kept once, for as long as somebody has one: a cache of fixed size would keep those of objects that went.
+"""Interns equal values for as long as they are in use. A cache of fixed size would keep values of deleted objects.
 
-Thousands of children have the labels of their siblings, the owner of their siblings, and one of a handful of field
-sets.
+Thousands of children share the labels and the owner of their siblings, and one of a few sets of fields.
 """
 
 from collections.abc import Callable, Hashable
@@ -12,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class InternedDict(dict[str, Any]):
-    """A dict that can be let go of: a plain one has no weak references. Never changed once it is shared."""
+    """A dict that supports weak references, which a plain dict does not. It must not be changed once it is shared."""
 
     __slots__ = ("__weakref__",)
 
@@ -25,7 +24,7 @@ class InternPool(Generic[Value]):
         return len(self._kept)
 
     def of(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of that key, made where nobody has it."""
+        """Return the value of the key, creating it if it is not in use."""
         found = self._kept.get(key)
         if found is None:
             found = self._kept[key] = make()

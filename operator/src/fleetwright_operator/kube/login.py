@@ -1,4 +1,4 @@
-"""Who we are to the API server: the pod's service account, or a kubeconfig. kopf's own ways, outside kopf."""
+"""Logs in to the API server with the pod's service account or a kubeconfig, using kopf's login functions."""
 
 from kopf import ConnectionInfo, OperatorSettings, login_with_kubeconfig, login_with_service_account
 
@@ -6,15 +6,15 @@ from fleetwright_operator.kube.errors import TerminalError
 
 
 def login() -> ConnectionInfo:
-    """Reads the credentials from disk, again at each call.
+    """Read the credentials from disk, again at each call.
 
     Raises:
-        TerminalError: There are none.
+        TerminalError: There are no credentials.
     """
     settings = OperatorSettings()
     found = login_with_service_account(settings=settings) or login_with_kubeconfig(settings=settings)
     if found is None:
         raise TerminalError(
-            "NoCredentials", "no way into a cluster: run in a pod with a service account, or set KUBECONFIG"
+            "NoCredentials", "no credentials for a cluster; run in a pod with a service account, or set KUBECONFIG"
         )
     return found

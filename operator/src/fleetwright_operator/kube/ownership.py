@@ -1,7 +1,7 @@
-"""Whether an object that has a child's name is that child. Pure; one answer for every write.
+"""Decides whether an object with a child's name is that child. Pure; every write uses this decision.
 
-Ours is what our owner controls, or, where no controller is written (a volume that outlived its agent, an
-owner reference that somebody stripped), what carries the labels of this very owner.
+An object is ours if its controller is our owner. An object without a controller, such as a volume that outlived its
+agent, is ours if it has the labels of this owner.
 """
 
 from typing import Any
@@ -13,13 +13,13 @@ from fleetwright_operator.kube.port import Object
 
 
 def check_ours(entry: CachedObject, manifest: Object) -> None:
-    """Returns if the entry may be written as the manifest.
+    """Return if the manifest may be written over the cached object.
 
     Raises:
-        OwnershipConflictError: It belongs to somebody else.
-        RetryLaterError: It is ours but on its way out.
+        OwnershipConflictError: The object is not managed by Fleetwright.
+        RetryLaterError: The object is ours but is being deleted.
     """
-    kind = manifest["kind"]  # the entry may be a metadata-only view, which is called otherwise
+    kind = manifest["kind"]  # the cached object may be a metadata-only view, whose kind differs
     owner = controller_of(manifest)
     controller = entry.controller
     if controller is not None and owner is not None and controller.uid != owner["uid"]:
@@ -35,7 +35,7 @@ def check_ours(entry: CachedObject, manifest: Object) -> None:
 
 
 def same_owners(entry: CachedObject, manifest: Object) -> bool:
-    """Whoever took the object's controller or holders away, they are written again."""
+    """Return whether the controller and the other owners match. If they were removed, the manifest is written again."""
     owner = controller_of(manifest)
     held_by = {each["uid"] for each in manifest["metadata"].get("ownerReferences", ()) if each is not owner}
     same = (entry.controller.uid if entry.controller else None) == (owner["uid"] if owner else None)

@@ -1,4 +1,4 @@
-"""What the operator asks of the Kubernetes API, verb by verb. The adapter speaks HTTP; tests bring a twin."""
+"""The operator's interface to the Kubernetes API, verb by verb. The client uses HTTP; tests use a fake."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,21 +12,21 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A kind as we look at it. `kind` names it in the cache; metadata-only views have a name of their own."""
+    """A kind as the operator reads it. `kind` is its name in the cache; metadata-only views have their own names."""
 
     kind: str
     group: str
     version: str
     plural: str
     selector: str = ""
-    """Which objects are listed and watched."""
+    """The label selector of lists and watches."""
     metadata_only: bool = False
     namespaced: bool = True
     field: str = ""
-    """Narrows lists and watches further, such as to one name, which a right can be limited to."""
+    """The field selector of lists and watches, such as one name, to which a permission can be limited."""
 
     if_unserved: str = ""
-    """Of an API that Kubernetes does not bring itself: what to do where the cluster has none."""
+    """For an optional API: the remedy if the cluster does not serve it."""
 
     @property
     def api_version(self) -> str:
@@ -60,13 +60,13 @@ CILIUM_POLICIES = replace(
     _child("CiliumNetworkPolicy", "cilium.io", "ciliumnetworkpolicies", version="v2"),
     if_unserved="install Cilium, or set network.cilium of the chart to false",
 )
-# Without a selector: an address in a spec may name anybody's Service.
+# No selector: an address in a spec may name any Service.
 SERVICES = Resource(kind="Service", group="", version="v1", plural="services")
 SECRET_METADATA = Resource(kind="SecretMetadata", group="", version="v1", plural="secrets", metadata_only=True)
 CONFIG_MAP_METADATA = Resource(
     kind="ConfigMapMetadata", group="", version="v1", plural="configmaps", metadata_only=True
 )
-# Their labels, for agents that invite callers by them.
+# Their labels, for agents that allow callers by namespace labels.
 NAMESPACES = Resource(
     kind="NamespaceMetadata", group="", version="v1", plural="namespaces", metadata_only=True, namespaced=False
 )
@@ -75,7 +75,7 @@ LEASES = Resource(kind="Lease", group="coordination.k8s.io", version="v1", plura
 
 
 def own_card_keys(name: str) -> Resource:
-    """The one Secret of the operator's own namespace that it reads whole without having labelled it."""
+    """Return the resource of the one Secret that the operator reads as a whole without having labelled it."""
     return Resource(kind=names.CARD_KEYS, group="", version="v1", plural="secrets", field=f"metadata.name={name}")
 
 
@@ -96,10 +96,10 @@ WATCHED = (
     POLICIES,
     SERVICES,
 )
-"""Kinds that are looked at whole. kopf brings the events of the first three, which people write."""
+"""Kinds that are read as whole objects. kopf watches the first three, which users write."""
 
 OBSERVED = (SECRET_METADATA, CONFIG_MAP_METADATA, NAMESPACES)
-"""Kinds of which only metadata is fetched."""
+"""Kinds of which only metadata is read."""
 
 RESOURCES: Mapping[str, Resource] = {
     resource.kind: resource for resource in (*WATCHED, *OBSERVED, CILIUM_POLICIES, LEASES, EVENTS)
@@ -113,14 +113,14 @@ class Listing(Generic[Kept]):
 
 
 class Api(Protocol):
-    """Every method raises an ApiError for an answer that is no success."""
+    """Every method raises an ApiError for an error response."""
 
     async def list(
         self, resource: Resource, *, keep: Callable[[Object], Kept], namespace: str | None = None
     ) -> Listing[Kept]:
-        """All objects that the resource's selector picks; of each, which has apiVersion and kind, what `keep` makes.
+        """Return what `keep` makes of each object that matches the resource's selector.
 
-        They come in chunks, and no more than one of them is held whole.
+        The objects have apiVersion and kind. They are read in chunks, and only one chunk is in memory at a time.
         """
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object: ...
@@ -128,41 +128,45 @@ class Api(Protocol):
     async def create(self, resource: Resource, body: Object) -> Object: ...
 
     async def replace(self, resource: Resource, body: Object) -> Object:
-        """Fails with ConflictError when metadata.resourceVersion is not the current one."""
+        """Replace an object. Raises ConflictError if metadata.resourceVersion is not the current one."""
 
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "") -> Object:
-        """Server-side apply as our field manager, by force.
+        """Apply an object server-side as our field manager, with force.
 
-        `metadata.resourceVersion` "1" means: only if absent; any other: only that version (ConflictError otherwise).
-        `metadata.uid` guards an update.
+        `metadata.resourceVersion` "1" means: only if it does not exist. Any other version means: only that version,
+        else
+        ConflictError. `metadata.uid` guards an update.
         """
 
     async def merge(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
-        """A JSON merge patch."""
+        """Send a JSON merge patch."""
         ...
 
     async def merge_unowned(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
-        """The same, and what it sets belongs to nobody until it is applied."""
+        """Send a JSON merge patch, and leave its fields without a field manager until they are applied."""
         ...
 
     async def take_over(self, resource: Resource, body: Object) -> Object:
-        """Makes an existing object be as `body` says, lists as a whole, and applies it.
+        """Overwrite an existing object with `body`, replacing whole lists, and then apply it.
 
-        For where another manager's entry in one of our lists makes every apply invalid.
+        This is for the case that another manager's entry in one of our lists makes every apply invalid.
         """
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, uid: str, version: str) -> Object:
-        """Delete that very version of the object, and succeed when the object is gone already.
+        """Delete exactly this version of this object. Raises ConflictError if it changed; succeeds if it is gone.
 
-        Return what is left of it until its finalizers have run, if anything. Raise ConflictError for another version.
+        Return the remaining object if it terminates gracefully, else an empty one.
         """
         ...
 
     async def read_log(self, namespace: str, pod: str, *, limit: int) -> str:
-        """The last line that a pod's container wrote, at most `limit` bytes of it."""
+        """Return the last line that a pod's container logged, at most `limit` bytes of it."""
         ...
 
     def watch(
         self, resource: Resource, *, namespace: str | None, resource_version: str
     ) -> AsyncIterator[tuple[str, Object]]:
-        """(type, object) of every change; ends when the server closes. Raises GoneError when too old."""
+        """Yield (type, object) for every change, until the server closes the stream.
+
+        Raises GoneError if the version is too old.
+        """

@@ -12,10 +12,10 @@ def api_audiences(token: str | None) -> frozenset[str]:
     """Return the audiences (`aud`, RFC 7519 §4.1.3) of a token.
 
     Args:
-        token: The operator's own token; None where it proves itself by a client certificate.
+        token: The operator's own token; None if it authenticates with a client certificate.
 
     Returns:
-        Nothing where the token is no JSON web token.
+        An empty set if the token is not a JSON web token.
     """
     parts = (token or "").split(".")
     try:

@@ -1,7 +1,7 @@
 """Reads `:7871/status` of running agents, a few at a time, soon after they start and then once a minute.
 
-Those that do not answer are asked less and less often, and after all others.
-The addresses are those that kubelets report for pods of our own Deployments, never one that stands in a spec.
+Agents that do not answer are read less and less often, and after all others. The addresses are those that kubelets
+report for pods of the operator's own Deployments, never addresses from a spec.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _LONGEST_PAUSE = 300.0
 
 
 class _Turn(NamedTuple):
-    """Of a pod. Smaller ones come first: new pods, then those that answered, then the unreachable ones."""
+    """The priority of a pod. Smaller ones come first: new pods, then those that answered, then the unreachable ones."""
 
     failures: int
     due: float
@@ -46,9 +46,9 @@ class AgentStatusReader:
         clock: Callable[[], float],
         port: int = names.OPS_PORT,
     ) -> None:
-        """`pods` are all pods of ours, looked through every `look` seconds; `on_status` hears (pod, parsed JSON).
+        """Args: `pods` returns all of the operator's pods, and is called every `look` seconds.
 
-        An answer is waited for as long as `patience`.
+        `on_status` is called with a pod and its parsed JSON. `patience` is the timeout of one read in seconds.
         """
         self._pods = pods
         self._on_status = on_status
@@ -62,7 +62,7 @@ class AgentStatusReader:
         self._some_wait = asyncio.Event()
 
     async def run(self) -> None:
-        """Until cancelled. However many do not answer, a new pod waits for a look and a reader, never for a round."""
+        """Read agents until cancelled. A new pod is read at the next look, however many pods do not answer."""
         timeout = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as readers:
             for _ in range(_AT_ONCE):
@@ -72,7 +72,7 @@ class AgentStatusReader:
                 await asyncio.sleep(self._look)
 
     def _line_up(self) -> None:
-        """Who is due, anew at each look. A pod that was not ready meanwhile counts as new."""
+        """Sort the pods that are due. A pod that was not ready in between counts as new."""
         ready = {pod.uid: pod for pod in self._pods() if _is_ready_agent(pod)}
         self._turns = {uid: turn for uid, turn in self._turns.items() if uid in ready}
         now = self._clock()
@@ -103,7 +103,7 @@ class AgentStatusReader:
     async def _read(self, session: aiohttp.ClientSession, pod: CachedObject) -> bool:
         url = f"http://{_host(pod.facts['podIP'])}:{self._port}/status"
         try:
-            # Not by the client's own timeout, which loses a cancellation that comes together with it.
+            # The client's own timeout loses a cancellation that comes at the same time, so asyncio's is used.
             async with asyncio.timeout(self._patience), session.get(url, allow_redirects=False) as answer:
                 document = read_json(await _bounded(answer.content)) if answer.status == 200 else None
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
@@ -115,10 +115,10 @@ class AgentStatusReader:
 
 
 async def _bounded(content: aiohttp.StreamReader) -> bytes:
-    """The whole body.
+    """Return the whole body.
 
     Raises:
-        ValueError: It is longer than any status has reason to be.
+        ValueError: The body is longer than 64 KiB.
     """
     body = bytearray()
     async for chunk in content.iter_any():
@@ -129,7 +129,7 @@ async def _bounded(content: aiohttp.StreamReader) -> bytes:
 
 
 def _host(address: str) -> str:
-    """The address as a URL has it."""
+    """Return the address as it is written in a URL."""
     return f"[{address}]" if ":" in address else address
 
 

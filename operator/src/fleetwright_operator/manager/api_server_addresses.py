@@ -1,8 +1,8 @@
-"""Where the API server itself listens, behind its Service: of a managed cluster often at a public address.
+"""Finds the addresses of the API server behind its Service. In a managed cluster they are often public.
 
-A public address is denied whole. Of a private one only the port is, for it may be a node's, with other things on it.
-Refuses to follow every change. An address that goes may come back, and stays denied for as long as this process
-lives; one that is new makes the work begin anew, with it denied from the start.
+A public address is denied as a whole. A private one is denied only at its port, because the address may be that of a
+node with other services. Removed addresses may return, so they stay denied while this process lives. A new address
+restarts the operator's work with that address denied.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ _PLACE = ("default", "kubernetes")
 
 
 class ApiServerMovedError(OperatorError):
-    """It listens where it is not denied yet."""
+    """The API server has an address that is not denied yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,16 @@ class ApiServer:
 
 
 async def api_server(api: Api) -> ApiServer:
-    """Nowhere, where nobody may ask, or where the cluster does not tell."""
+    """Return the addresses; none if reading is forbidden or the cluster does not publish them."""
     try:
         found = await api.get(_SLICES, *_PLACE)
     except NotFoundError:
         return ApiServer()
     except ForbiddenError as refused:
         remedy = "grant it, or set network.denyAPIServer to false and name the addresses in network.deniedRanges"
-        logger.error("may not be read", extra={"kind": _SLICES.kind, "why": refused.message, "remedy": remedy})
+        logger.error(
+            "no permission to read a kind", extra={"kind": _SLICES.kind, "why": refused.message, "remedy": remedy}
+        )
         return ApiServer()
     if found["addressType"] not in {"IPv4", "IPv6"}:
         return ApiServer()
@@ -50,14 +52,14 @@ async def api_server(api: Api) -> ApiServer:
 
 
 def denying(settings: Settings, found: ApiServer) -> Settings:
-    """The settings with what was found denied too; what was denied before stays."""
+    """Return the settings with the found addresses denied as well. Earlier ones stay denied."""
     ranges = dict.fromkeys([*settings.denied_ranges, *sorted(found.public, key=str)])
     return replace(settings, denied_ranges=tuple(ranges), api_server=settings.api_server | found.private)
 
 
 async def check_api_server(api: Api, settings: Settings) -> None:
-    """Raises ApiServerMovedError."""
+    """Read the addresses again. Raises ApiServerMovedError if there is a new one."""
     found = await api_server(api)
     private = (f"{ip} port {port}" for ip, port in found.private - settings.api_server)
     if new := sorted([*map(str, found.public - set(settings.denied_ranges)), *private]):
-        raise ApiServerMovedError(f"the API server listens at {', '.join(new)}: begun anew with that denied")
+        raise ApiServerMovedError(f"the API server listens at {', '.join(new)}: restarting with these addresses denied")

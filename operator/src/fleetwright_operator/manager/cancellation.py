@@ -1,7 +1,7 @@
-"""Ends tasks, those too that lose a cancellation.
+"""Cancels tasks reliably, including tasks that lose a cancellation.
 
-A gather one part of which fails in the moment in which it is cancelled, such as by the timeout of a request, ends
-with that failure. Who goes on after such a failure was cancelled and does not know it.
+If one part of a gather fails at the moment of its cancellation, such as by the timeout of a request, the gather raises
+that failure instead. A task that handles the failure and continues has lost the cancellation.
 """
 
 import asyncio
@@ -9,15 +9,15 @@ from collections.abc import Collection
 from typing import Any
 
 _AGAIN_SECONDS = 2.0
-"""Longer than it takes to end in good order, and than a cancellation needs to be lost once more by chance."""
+"""Longer than a regular shutdown takes, so that a second cancellation is rare."""
 
 
 async def stopped(tasks: Collection[asyncio.Task[Any]], *, again: float = _AGAIN_SECONDS) -> None:
-    """Returns when all have ended, however; they are cancelled, and after `again` seconds once more, and so on."""
+    """Cancel the tasks every `again` seconds, and return when all have ended."""
     pending = set(tasks)
     while pending:
         for task in pending:
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=again)
-    # What they raised is nobody's any more.
+    # Retrieve the tasks' exceptions, so that asyncio does not log them.
     await asyncio.gather(*tasks, return_exceptions=True)

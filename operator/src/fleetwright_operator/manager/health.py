@@ -1,13 +1,13 @@
-"""Signs of life, for probes: when the API server was last asked, whatever came of it, and when all was last listed.
+"""The data behind the liveness and readiness probes: the last request to the API server and the last complete list.
 
-A restart helps a process that hangs. It does not help one whose API server is away, which would only begin later and
+A restart helps a process that hangs. It does not help while the API server is unreachable; the process would only start
 later.
 """
 
 from collections.abc import Callable
 
 _HANGING_SECONDS = 60
-"""An attempt ends within a request's time and is followed by the next after a few seconds."""
+"""A request ends within its timeout, and the next one follows after a few seconds."""
 
 
 class ProcessHealth:
@@ -19,26 +19,26 @@ class ProcessHealth:
         self.leading = False
 
     def lead(self, leading: bool) -> None:
-        """Whether it leads from now on; what was listed before counts no more."""
+        """Set whether the process leads. Earlier lists no longer count."""
         self.leading = leading
         self._listed = None
 
     def asked(self) -> None:
-        """An attempt at the Lease, or at what comes before it, has ended: done, refused, or without an answer."""
+        """Record that a request for the Lease, or before it, has ended, whether it succeeded or not."""
         self._asked = self._clock()
 
     def listed(self) -> None:
-        """Every list of a resync succeeded."""
+        """Record that every list of a resync succeeded."""
         self._listed = self._clock()
 
     def ailment(self) -> str:
-        """Why the process should be restarted; empty while it should not."""
+        """Return why the process should be restarted; empty if it should not."""
         if (age := self._clock() - self._asked) > _HANGING_SECONDS:
             return f"the Lease was last asked for {age:.0f} seconds ago"
         return ""
 
     def unready(self) -> str:
-        """Why it cannot do its work; a process that stands by for the Lease is ready to."""
+        """Return why the process cannot do its work; a process that waits for the Lease is ready."""
         if self.leading and self._listed is None:
             return "the first list is not complete"
         if self.leading and self._listed is not None and (age := self._clock() - self._listed) > self._patience:

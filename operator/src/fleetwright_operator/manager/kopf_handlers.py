@@ -1,4 +1,4 @@
-"""kopf brings events and nothing else: every handler hands the object on. No retries, no state, no API calls."""
+"""Forwards the events of kopf's watches to the cache. kopf's retries, state and API calls are not used."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,10 @@ def _on_event(registry: kopf.OperatorRegistry, feed: Informer, resource: Resourc
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """kopf copies every object of every event to see what changed, which nobody here asks: a fifth of all work."""
+    """A storage without diffs, because no handler here uses them.
+
+    kopf copies every object of every event to compute a diff, which takes a fifth of all CPU time.
+    """
 
     def build(self, **_: Any) -> Any:
         return {}
@@ -42,7 +45,7 @@ class _NoDiffs(kopf.DiffBaseStorage):
 
 
 class _NoProgress(kopf.ProgressStorage):
-    """Nor does any handler here have progress to keep."""
+    """A storage without progress, because no handler here has any."""
 
     def fetch(self, **_: Any) -> None:
         return None
@@ -61,7 +64,10 @@ class _NoProgress(kopf.ProgressStorage):
 
 
 def kopf_settings(*, request_seconds: float) -> kopf.OperatorSettings:
-    """Watches only: no peering, no scanning of CRDs and namespaces, no Events, nothing written."""
+    """Return settings that limit kopf to watches.
+
+    That means no peering, no scanning of CRDs and namespaces, no Events and no writes.
+    """
     settings = kopf.OperatorSettings()
     settings.scanning.disabled = True
     settings.posting.enabled = False
@@ -70,11 +76,11 @@ def kopf_settings(*, request_seconds: float) -> kopf.OperatorSettings:
     settings.watching.chunk_size = 500
     settings.watching.server_timeout = 300
     settings.watching.inactivity_timeout = 70
-    # Before a new list, when a version was too old: kopf's tenth of a second is a storm where that goes on.
+    # The pause before a new list after an expired version. kopf's default of 0.1 seconds floods the API server.
     settings.watching.reconnect_backoff = 1.0
     settings.networking.request_timeout = request_seconds
     settings.networking.connect_timeout = 5
-    # kopf keeps a worker for each object until nothing came for this long. A limit on them, or five seconds each, would
-    # hold up the news of all others; what they do here takes no time.
+    # kopf keeps a worker for each object until it was idle for this long. The handlers return at once, so a limit on
+    # workers or the default of five seconds would only delay the events of other objects.
     settings.queueing.idle_timeout = 0.05
     return settings

@@ -1,8 +1,8 @@
-"""One operator at a time: a Lease of coordination.k8s.io, held, renewed, lost or given back.
+"""Leader election with a Lease of coordination.k8s.io: acquire, renew and release.
 
-Expiry is measured from when this process saw the record change, so clocks of other machines do not matter.
-Whoever loses it to another must stop writing at once: the process ends. Whoever only could not renew it stops as well,
-and stands by: as long as the API server is away, nobody else can have it.
+Expiry is measured from when this process saw the record change, so the clocks of other machines do not matter. A
+process that loses the Lease to another one must stop writing at once, so it exits. A process that only failed to renew
+the Lease also stops, and waits for it again: while the API server is unreachable, no other process can acquire it.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ logger = logging.getLogger(__name__)
 
 
 class LeaseLostError(OperatorError):
-    """Somebody else holds the Lease."""
+    """Another process holds the Lease."""
 
 
 class LeaseExpiredError(OperatorError):
-    """It could not be renewed in time."""
+    """The Lease could not be renewed in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTimes:
     duration: int = 15
-    """For how long others respect a record that does not change."""
+    """Seconds for which other processes respect a record that does not change."""
     deadline: float = 10.0
-    """For how long renewing may fail."""
+    """Seconds for which renewing may fail."""
     retry: float = 2.0
 
 
@@ -49,9 +49,9 @@ class Lease:
         on_attempt: Callable[[], None] = lambda: None,
         times: LeaseTimes | None = None,
     ) -> None:
-        """`now` is the time of day as the API writes it, `clock` a monotonic one.
+        """Args: `now` returns the time of day as the API writes it; `clock` is monotonic.
 
-        `on_attempt` hears that an attempt has ended, well or not.
+        `on_attempt` is called after each attempt, whether it succeeded or not.
         """
         self._api = api
         self._namespace = namespace
@@ -67,27 +67,30 @@ class Lease:
 
     @property
     def in_hand(self) -> bool:
-        """Whether nobody else can have it yet. A process that was stopped for a while asks before it writes."""
+        """True while no other process can have acquired the Lease.
+
+        Checked before each write, for a process may be paused.
+        """
         return self._renewed is not None and self._clock() - self._renewed < self._times.duration
 
     async def acquire(self) -> None:
-        """Returns when this process holds the Lease."""
+        """Return when this process holds the Lease."""
         while True:
             try:
                 if await self._attempt():
                     return
             except ConflictError:
-                pass  # somebody was quicker
+                pass  # another process was faster
             except TRANSIENT_ERRORS as error:
-                logger.warning("Lease not reached", extra={"why": str(error) or repr(error)})
+                logger.warning("cannot read or write the Lease", extra={"why": str(error) or repr(error)})
             await self._sleep(self._times.retry)
 
     async def hold(self) -> None:
-        """Renews until it is lost.
+        """Renew the Lease until it is lost.
 
         Raises:
             LeaseLostError: Stop writing now; another process may write.
-            LeaseExpiredError: Stop writing now, and acquire it again.
+            LeaseExpiredError: Stop writing now, and acquire the Lease again.
         """
         renewed = self._clock()
         while True:
@@ -103,13 +106,13 @@ class Lease:
                     raise LeaseExpiredError(f"the Lease could not be renewed: {str(error) or repr(error)}") from error
 
     async def release(self) -> None:
-        """Lets the next one in without waiting; failing to is no harm."""
+        """Release the Lease so that the next process need not wait for its expiry. A failure is only logged."""
         try:
             lease = await self._api.get(LEASES, self._namespace, self._name)
             if lease["spec"].get("holderIdentity") == self._identity:
                 await self._api.replace(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
         except TRANSIENT_ERRORS as error:
-            logger.warning("Lease not given back", extra={"why": str(error) or repr(error)})
+            logger.warning("could not release the Lease", extra={"why": str(error) or repr(error)})
 
     async def _attempt(self) -> bool:
         try:
@@ -118,7 +121,7 @@ class Lease:
             self._on_attempt()
 
     async def _try(self) -> bool:
-        """Takes or renews the Lease; False while somebody else holds it."""
+        """Acquire or renew the Lease. Return False while another process holds it."""
         asked = self._clock()
         try:
             lease = await self._api.get(LEASES, self._namespace, self._name)

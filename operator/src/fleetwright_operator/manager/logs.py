@@ -1,4 +1,4 @@
-"""Logs as JSON lines: time, level, logger, message, the object's key, and the trace of an unexpected error."""
+"""Logs as JSON lines: time, level, logger, message, the object's key, and the traceback of an unexpected error."""
 
 import json
 import logging
@@ -7,7 +7,7 @@ from typing import Any
 
 _PLAIN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 _KOPF = {"settings", "k8s_skip", "k8s_ref"}
-"""What kopf hangs on its records for its own use."""
+"""Attributes that kopf adds to log records for its own use."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -28,5 +28,5 @@ def configure(level: str = "INFO") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # kopf tells of every event of every object on its debug and info levels.
+    # kopf logs every event of every object at its debug and info levels.
     logging.getLogger("kopf").setLevel(logging.WARNING)

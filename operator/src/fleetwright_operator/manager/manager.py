@@ -1,4 +1,4 @@
-"""Puts the operator together and runs it: barrier, workers, watches. Decides nothing about objects."""
+"""Assembles and runs the operator: initial list, workers and watches. It makes no decisions about objects."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,9 @@ _WATCH_PAUSE_SECONDS = 2.0
 
 
 class Manager:
-    """The parts between the API and the queue, without kopf and without the Lease: what tests drive."""
+    """The parts between the Kubernetes API and the work queue, without kopf and the Lease, so that tests can drive
+    them.
+    """
 
     def __init__(
         self,
@@ -71,7 +73,7 @@ class Manager:
         may_write: Callable[[], bool] = lambda: True,
         warning_seconds: float = WARNING_SECONDS,
     ) -> None:
-        """`warning_seconds` is for how long a condition stands before a Warning tells of it."""
+        """Args: `warning_seconds` is for how long a condition must hold before a Warning is sent."""
         self._api = api
         self.settings = settings
         self.metrics = metrics or OperatorMetrics(CollectorRegistry())
@@ -112,27 +114,32 @@ class Manager:
         self.metrics.count_objects(lambda: (entry for kind in OWN_KINDS for entry in self.cache.all(kind)))
 
     async def synchronise(self) -> set[str]:
-        """The barrier: everything is known before anything is written. The kinds that may not be."""
+        """List everything before anything is written, and return the kinds that may not be listed."""
         forbidden = await self._list_all()
         self._live = True
         return forbidden
 
     async def prepare(self) -> None:
-        """The keys come before the first card: signing later would write every card twice. Without them, unsigned."""
+        """Create the card keys before the first card, because signing later would write every card twice.
+
+        If that fails, cards are unsigned for now.
+        """
         key = (names.CARD_KEYS, *self.settings.card_keys_place)
         self.queue.add(key)
-        # Of the Secret and of the key set the list may have been old, and each shows that when it is written.
+        # The list of the Secret and of the key set may have been stale. Each conflict refreshes one of them.
         for tries_left in (2, 1, 0):
             try:
                 await self.reconcile(key)
                 return
             except TRANSIENT_ERRORS as error:
                 if not (tries_left and isinstance(error, ConflictError)):
-                    logger.warning("cards are not signed yet", extra={"why": str(error) or repr(error)})
+                    logger.warning(
+                        "card keys not written; cards are unsigned", extra={"why": str(error) or repr(error)}
+                    )
                     return
 
     async def watch(self, forbidden: set[str]) -> None:
-        """Until cancelled; everything but what kopf watches."""
+        """Watch everything that kopf does not watch, until cancelled."""
         kopfs = _kopfs(forbidden)
         ours = [resource for resource in self._watched if resource not in kopfs]
         async with asyncio.TaskGroup() as group:
@@ -140,18 +147,18 @@ class Manager:
             group.create_task(self._own_feed.watch_all(self._own))
 
     async def bridge(self, kopfs: Sequence[Resource]) -> None:
-        """Watches what kopf is to watch, from our last list and for longer than kopf usually takes to have its own.
+        """Watch kopf's kinds from our last list until kopf usually has a list of its own.
 
-        What goes between the two, kopf never tells of.
+        kopf never reports objects that are deleted between the two lists.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2 * _SOON_SECONDS):
                 await self.feed.watch_all(kopfs)
 
     async def resync(self, *, every: float, on_done: Callable[[], None]) -> None:
-        """Lists everything again and again, for what a watch missed; until cancelled, or until the API server moves.
+        """List everything periodically, for events that a watch missed; until cancelled, or until the API server moves.
 
-        The first time soon, for what the first watches missed.
+        The first list follows soon, for events that the first watches missed.
         """
         await asyncio.sleep(min(every, _SOON_SECONDS))
         await self._listed_again()
@@ -186,13 +193,13 @@ class Manager:
         ]
 
     def agent_said(self, pod: CachedObject, document: Any) -> None:
-        """An agent's own status; those that it concerns look again."""
+        """Store an agent's report, and queue the objects that it concerns."""
         agent = pod.labels[names.AGENT_LABEL]
         before, said = self.reports.said(pod.namespace, agent), parse_report(document, pod=pod.name)
         servers = self.reports.put(pod.namespace, agent, said)
         entry = self.cache.get(names.AGENT, pod.namespace, agent)
         compiled = entry.facts["status"].get("card", {}).get("digest") if entry else None
-        # The same word about another card is news when it comes late.
+        # An unchanged report is still relevant when the compiled card has changed.
         if said != before or (entry and said.card_digest != compiled):
             self.queue.add((names.AGENT, pod.namespace, agent))
         for server in servers:
@@ -215,7 +222,7 @@ class Manager:
             self._warnings.tell(entry.uid, notice, event, stands=partial(self._stands, entry, notice))
 
     def _stands(self, known: CachedObject, notice: Notice) -> bool:
-        """Return whether the condition still is what the notice says of it."""
+        """Return whether the condition still matches the notice."""
         entry = self.cache.get(*known.id)
         conditions = entry.facts["status"].get("conditions", ()) if entry and entry.uid == known.uid else ()
         return any((each["type"], each["reason"]) == (notice.condition, notice.reason) for each in conditions)
@@ -225,12 +232,12 @@ class Manager:
 
 
 async def lead(program: Manager, vitals: ProcessHealth, hold: Coroutine[Any, Any, None]) -> None:
-    """Does the work for as long as the Lease is held. Returns on SIGTERM, which kopf listens for.
+    """Run the operator while the Lease is held. Return on SIGTERM, which kopf handles.
 
     Raises:
         LeaseLostError: Another process may be writing already.
-        LeaseExpiredError: The API server is out of reach; nobody writes.
-        ApiServerMovedError: It listens elsewhere by now, where agents must not reach it.
+        LeaseExpiredError: The API server is unreachable, so no process writes.
+        ApiServerMovedError: The API server has an address that the policies do not deny to agents yet.
     """
     holding = asyncio.create_task(hold)
     listing = asyncio.create_task(_listed(program))
@@ -242,7 +249,7 @@ async def lead(program: Manager, vitals: ProcessHealth, hold: Coroutine[Any, Any
         await program.prepare()
         tasks.remove(listing)
         tasks += [asyncio.create_task(part) for part in _parts(program, vitals, listing.result())]
-        await asyncio.sleep(0)  # kopf cancels what starts after it
+        await asyncio.sleep(0)  # kopf cancels tasks that start after it
         tasks.append(asyncio.create_task(_watch(program, listing.result())))
         await _first(tasks)
     finally:
@@ -250,14 +257,14 @@ async def lead(program: Manager, vitals: ProcessHealth, hold: Coroutine[Any, Any
 
 
 async def _first(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    """Returns or raises as the first that ends."""
+    """Return or raise as soon as the first task ends."""
     ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in ended:
         task.result()
 
 
 async def _listed(program: Manager) -> set[str]:
-    """The barrier, however often it has to be tried."""
+    """List everything, and retry until that succeeds."""
     while True:
         try:
             return await program.synchronise()
@@ -278,15 +285,18 @@ def _parts(program: Manager, vitals: ProcessHealth, forbidden: set[str]) -> list
 
 
 async def _watch(program: Manager, forbidden: set[str]) -> None:
-    """Until SIGTERM. A watch that kopf gives up ends kopf: then all are begun anew, each from a list."""
-    # kopf names itself after its user, and ends where the pod's uid has no name.
+    """Run kopf's watches until SIGTERM.
+
+    A watch that kopf gives up stops kopf; then all watches start again from a list.
+    """
+    # kopf identifies itself by the user name, and exits if the pod's uid has none.
     os.environ.setdefault("LOGNAME", "fleetwright")
     while True:
         try:
             await _watch_once(program, forbidden)
             return
         except Exception as error:  # kopf's own errors have no public names
-            logger.warning("watches broken", extra={"why": str(error) or repr(error)})
+            logger.warning("watches failed", extra={"why": str(error) or repr(error)})
             await asyncio.sleep(_WATCH_PAUSE_SECONDS)
 
 
@@ -295,7 +305,7 @@ async def _watch_once(program: Manager, forbidden: set[str]) -> None:
     registry = kopf.OperatorRegistry()
     register(registry, program.feed, watched)
     bridge = asyncio.create_task(program.bridge(watched))
-    await asyncio.sleep(0)  # kopf cancels what starts after it
+    await asyncio.sleep(0)  # kopf cancels tasks that start after it
     try:
         await kopf.operator(
             registry=registry,
@@ -310,11 +320,11 @@ async def _watch_once(program: Manager, forbidden: set[str]) -> None:
 
 
 def _kopfs(forbidden: set[str]) -> list[Resource]:
-    """What people write, as far as it may be listed: kopf would give up on the rest."""
+    """Return the kinds that users write and that may be listed. kopf would stop at a kind that may not be listed."""
     return [resource for resource in WATCHED if resource.kind in OWN_KINDS and resource.kind not in forbidden]
 
 
 def _leaving(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """On its way out kopf leaves its watches to the loop to close, which some of them protest against."""
+    """Ignore errors of async generators: kopf leaves its watches open at exit, and closing them raises."""
     if "asyncgen" not in context:
         loop.default_exception_handler(context)

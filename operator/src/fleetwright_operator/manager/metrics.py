@@ -1,7 +1,8 @@
-"""Every Prometheus name of the operator. Names and labels are an API: dashboards and alerts depend on them.
+"""All Prometheus metrics of the operator. Names and labels are an API: dashboards and alerts depend on them.
 
-No label holds the name of an object, for their number has no bound. Only the ends of clients' tokens have one: an
-alert must say whose runs out. They are read from the cache at each scrape, and go with their objects.
+No label holds the name of an object, because the number of objects is unbounded. Only the expiry of client tokens has
+such labels, because an alert must name the client. It is read from the cache at each scrape, so it ends with its
+object.
 """
 
 from collections import Counter as Tally
@@ -20,17 +21,21 @@ _SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
 
 
 class OperatorMetrics:
-    """One registry per process in production, one per test in tests."""
+    """The metrics of one registry: one registry per process in production, one per test."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
         self.reconciles = Counter(
-            "fleetwright_reconcile_total", "Passes, by how they ended.", ["kind", "outcome"], registry=registry
+            "fleetwright_reconcile_total", "Reconciles, by outcome.", ["kind", "outcome"], registry=registry
         )
         self.reconcile_seconds = Histogram(
-            "fleetwright_reconcile_seconds", "One pass.", ["kind"], registry=registry, buckets=_SECONDS
+            "fleetwright_reconcile_seconds",
+            "The duration of one reconcile.",
+            ["kind"],
+            registry=registry,
+            buckets=_SECONDS,
         )
-        self.queue_depth = Gauge("fleetwright_queue_depth", "Objects that wait for a pass.", registry=registry)
+        self.queue_depth = Gauge("fleetwright_queue_depth", "Objects that wait for a reconcile.", registry=registry)
         self.api_writes = Counter(
             "fleetwright_api_writes_total", "Writes to the API server.", ["verb", "kind"], registry=registry
         )
@@ -41,11 +46,17 @@ class OperatorMetrics:
         registry.register(_Expiries(lambda: self._secrets()))
 
     def count_objects(self, objects: Callable[[], Iterable[CachedObject]]) -> None:
-        """Counts these by true condition whenever somebody scrapes; whoever leads anew says anew which."""
+        """Set the objects that each scrape counts by true condition.
+
+        A process that starts to lead again sets them again.
+        """
         self._objects = objects
 
     def tell_expiries(self, secrets: Callable[[], Iterable[CachedObject]]) -> None:
-        """Says whenever somebody scrapes when each client's token ends; whoever leads anew says anew where to look."""
+        """Set the Secrets whose client token expiry each scrape reports.
+
+        A process that starts to lead again sets them again.
+        """
         self._secrets = secrets
 
 
@@ -61,7 +72,7 @@ class _Expiries(Collector):
         for secret in self._secrets():
             agent = secret.labels.get(names.AGENT_LABEL, "")
             client = secret.name.removeprefix(names.agent_client(agent, ""))
-            with suppress(KeyError, ValueError):  # not a client's, or edited: the next pass mends it
+            with suppress(KeyError, ValueError):  # not a client's token, or edited; the next reconcile repairs it
                 end = moment(secret.annotations[names.EXPIRES_ANNOTATION])
                 family.add_metric([secret.namespace, agent, client], end)
         yield family
@@ -70,7 +81,7 @@ class _Expiries(Collector):
     def _family() -> GaugeMetricFamily:
         return GaugeMetricFamily(
             "fleetwright_credential_expiry_timestamp_seconds",
-            "When a client's token ends, were it not rotated before.",
+            "When a client's token expires unless it is rotated before.",
             labels=["namespace", "agent", "client"],
         )
 

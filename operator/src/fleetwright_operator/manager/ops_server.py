@@ -1,4 +1,4 @@
-"""Probes and metrics of the operator over HTTP. Nothing of the cluster's content is served here."""
+"""Serves the operator's probes and metrics over HTTP. No cluster content is served."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -22,9 +22,9 @@ def ops_app(vitals: ProcessHealth, registry: CollectorRegistry) -> web.Applicati
 
 
 async def serve(app: web.Application, port: int, *, both: bool | None = None) -> web.AppRunner:
-    """Starts serving on every address, of both families where the kernel has both; the runner's `cleanup` ends it.
+    """Serve on all addresses, of both IP families if the kernel supports that. The runner's `cleanup` stops it.
 
-    Args: `both` is whether one socket can take both; the kernel is asked where it is not said.
+    Args: `both` is whether one socket accepts both families; if None, the kernel is asked.
     """
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()

@@ -1,6 +1,6 @@
-"""Delays Warnings. A condition that ends before its Warning is due was progress, and gets no Event.
+"""Delays Warnings. A condition that ends before its Warning is due was only progress, and gets no Event.
 
-People apply a folder file by file, so an Agent may exist a moment before the Skill that it names.
+Users apply a folder file by file, so an Agent may exist shortly before the Skill that it names.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ class WarningDelay:
         self._announce = announce
         self._seconds = seconds
         self._held: dict[tuple[str, str], asyncio.TimerHandle] = {}
-        """By uid and condition: the Warning that waits."""
+        """By uid and condition: the delayed Warning."""
 
     def tell(self, uid: str, notice: Notice, event: Object, *, stands: Callable[[], bool]) -> None:
-        """Announce an Event now, or later if it is a Warning and `stands` is true then.
+        """Send an Event now. A Warning is sent later, if `stands` still returns true then.
 
-        A condition that recovers before its Warning was told gets no Event of the recovery either.
+        A condition that recovers before its Warning was sent gets no Event for the recovery either.
         """
         key = (uid, notice.condition)
         if held := self._held.pop(key, None):

@@ -1,8 +1,8 @@
-"""Keys that wait for work: each once, one worker at a time per key, the fresh before the backlog.
+"""A work queue: keys are deduplicated, each key has one worker at a time, and new changes go before the backlog.
 
-Knows nothing of Kubernetes. A key that failed comes back after an exponential pause with jitter; new news of
-it comes at once. Where somebody else is at fault, who may be well again at any moment, pauses stay short for as long
-as few keys fail: then what failed for half a minute is back within two seconds.
+This module does not depend on Kubernetes. A failed key is retried with jittered exponential backoff; a new event for it
+is queued at once. If the server is at fault, pauses stay short while few keys fail: after an outage of half a minute,
+keys are retried within two seconds.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 _SOON = 1.8
 _RATE = 20
-"""So many keys a second may come back together."""
+"""How many keys per second may be retried together after a server error."""
 
 
 class WorkQueue(Generic[Key]):
@@ -26,7 +26,7 @@ class WorkQueue(Generic[Key]):
         cap_seconds: float = 120.0,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`jitter` answers from 0 to 1; a pause is between half and all of its exponential value."""
+        """Args: `jitter` returns a number from 0 to 1; a pause is between half and all of its exponential value."""
         self._base = base_seconds
         self._cap = cap_seconds
         self._jitter = jitter
@@ -35,22 +35,22 @@ class WorkQueue(Generic[Key]):
         self._running: set[Key] = set()
         self._again: dict[Key, bool] = {}
         self._failures: dict[Key, tuple[int, float]] = {}
-        """How often in a row, and since when."""
+        """The number of failures in a row, and the time of the first."""
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._available = asyncio.Semaphore(0)
 
     @property
     def depth(self) -> int:
-        """Keys that wait, those that pause after a failure not counted."""
+        """The number of waiting keys, without those that pause after a failure."""
         return len(self._fresh) + len(self._backlog) + len(self._again)
 
     @property
     def pausing(self) -> int:
-        """Keys that come back after a pause."""
+        """The number of keys that will be queued after a pause."""
         return len(self._timers)
 
     def add(self, key: Key, *, fresh: bool = True) -> None:
-        """Queues a key at once; a key that is worked on comes again afterwards."""
+        """Queue a key now. A key that is being worked on is queued again afterwards."""
         if key in self._running:
             self._again[key] = self._again.get(key, False) or fresh
             return
@@ -66,7 +66,7 @@ class WorkQueue(Generic[Key]):
         self._available.release()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Queues a key later, unless something queues it earlier."""
+        """Queue a key later, unless it is queued earlier."""
         if key in self._fresh or key in self._backlog:
             return
         self._cancel_timer(key)
@@ -75,24 +75,24 @@ class WorkQueue(Generic[Key]):
     def retry(
         self, key: Key, *, at_least: float = 0.0, at_most: float = math.inf, not_its_fault: bool = False
     ) -> float:
-        """Queues a failed key after its next pause, and says how long that is."""
+        """Queue a failed key after its next pause, and return the length of the pause."""
         now = asyncio.get_running_loop().time()
         failures, since = self._failures.get(key, (0, now))
         self._failures[key] = (failures + 1, since)
         whole = min(self._cap, self._base * float(2 ** min(failures, 30)))
         if not_its_fault:
-            # Neither may many keys together ask too often, nor one for ever.
+            # Limit the total rate of retries, and slow down a key that keeps failing.
             whole = min(whole, max(_SOON, (now - since) / 15, self.pausing / _RATE))
         pause = min(at_most, max(at_least, whole * (0.5 + self._jitter() / 2)))
         self.add_after(key, pause)
         return pause
 
     def forget(self, key: Key) -> None:
-        """The key succeeded: its next failure starts from the shortest pause."""
+        """Reset the backoff of a key that succeeded."""
         self._failures.pop(key, None)
 
     async def get(self) -> Key:
-        """The next key; the caller owes a `done`."""
+        """Return the next key. The caller must call `done` afterwards."""
         await self._available.acquire()
         key, _ = (self._fresh or self._backlog).popitem(last=False)
         self._running.add(key)

@@ -1,4 +1,4 @@
-"""Takes keys off the queue and reconciles them; the one place that turns an outcome into when to look again."""
+"""Takes keys off the queue and reconciles them. Only this module decides from a result when to reconcile again."""
 
 import logging
 import time
@@ -14,7 +14,7 @@ from fleetwright_operator.reconcilers.result import ReconcileResult
 logger = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE = 1.0
-"""Moments are whole seconds: a pass that wants to be looked at within one would only see the same again."""
+"""Timestamps are whole seconds, so a reconcile within the same second would see the same state."""
 
 
 async def work(
@@ -25,10 +25,11 @@ async def work(
     stalled_seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """One worker; any number may share a queue.
+    """Run one worker; any number may share a queue.
 
-    What a person must mend is looked at again after `stalled_seconds`, and sooner at first where the API server refused
-    it: when the rule or the right is mended, nothing says so.
+    An object that a user must fix is reconciled again after `stalled_seconds`. If the API server rejected a write, the
+    first
+    retries come sooner, because a changed admission rule or permission sends no event.
     """
     while True:
         key = await queue.get()
@@ -54,11 +55,14 @@ async def _attempt(
     except TRANSIENT_ERRORS as error:
         wanted = error.retry_after if isinstance(error, ApiError) else None
         pause = queue.retry(key, at_least=wanted or 0.0, not_its_fault=True)
-        logger.warning("API not obliging", extra={**about, "why": str(error) or repr(error), "seconds": pause})
+        logger.warning(
+            "request to the API server failed",
+            extra={**about, "why": str(error) or repr(error), "seconds": pause},
+        )
         return "error"
     except Exception:
         pause = queue.retry(key)
-        logger.exception("pass failed", extra={**about, "seconds": pause})
+        logger.exception("reconcile failed", extra={**about, "seconds": pause})
         return "error"
     pauses = [ending.again_after, None if ending.settled else stalled_seconds]
     if ending.refused:

@@ -1,6 +1,6 @@
-"""Every read of an agent's pass, before anything is decided. What was not found is None.
+"""All reads of an agent's reconcile, before anything is decided. Missing objects are None.
 
-Reads the cache only: a pass that changes nothing makes no request.
+This reads the cache only, so a reconcile that changes nothing makes no request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,41 +38,41 @@ from fleetwright_operator.status.agent_reports import AgentReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedAgent:
-    """Mappings are by name within the namespace."""
+    """An Agent and everything it refers to. Mappings are by name within the namespace."""
 
     entry: CachedObject
     skills: Mapping[str, CachedObject | None]
     snapshots: Mapping[str, CachedObject]
-    """By skill: the ConfigMap that the skill's status names, where it exists."""
+    """By skill: the ConfigMap that the skill's status names, if it exists."""
     mounted_snapshots: Mapping[str, CachedObject]
-    """By skill: the ConfigMap of its files that the Deployment mounts, also when the skill is no more."""
+    """By skill: the ConfigMap with its files that the Deployment mounts, even if the skill was deleted."""
     servers: Mapping[str, Agent | None]
     peers: Mapping[Identity, Agent | None]
     namespace_labels: NamespaceLabels
-    """Of the namespaces of this agent and of those that name it."""
+    """Labels of the namespaces of this agent and of the agents that name it as a peer."""
     callers: tuple[Identity, ...]
-    """The agents that may call this one and want to."""
+    """The agents that name this one as a peer and that it allows."""
     referenced: Mapping[tuple[str, str], CachedObject | None]
     """By (kind, name): metadata of the Secrets and ConfigMaps whose files the pod mounts."""
     template_files: Mapping[tuple[str, str], CachedObject | None]
-    """Likewise, of what the volumes of a `podTemplate` are made of."""
+    """By (kind, name): metadata of the Secrets and ConfigMaps in the volumes of a `podTemplate`."""
     environment: Mapping[tuple[str, str], CachedObject | None]
-    """Likewise, of what the environment comes from that a `podTemplate` gives."""
+    """By (kind, name): metadata of the Secrets and ConfigMaps in the environment of a `podTemplate`."""
     server_secrets: Mapping[str, CachedObject | None]
-    """Metadata of the Secrets that the McpServers' credentials come from."""
+    """Metadata of the Secrets with the McpServers' credentials."""
     services: Services
     client_tokens: Mapping[str, StoredToken]
     own_tokens: Mapping[str, StoredToken]
-    """By `<namespace>/<name>` of a peer: what lies in this agent's auth Secret."""
+    """By `<namespace>/<name>` of a peer: the token in this agent's auth Secret."""
     caller_tokens: Mapping[str, RotatingToken]
-    """By `<namespace>/<name>` of a caller: what it holds for this agent."""
+    """By `<namespace>/<name>` of a caller: its token for this agent."""
     own_list: CallersList
     push_keys: PushKeys
     push_wish: str
     children: tuple[CachedObject, ...]
     card_keys: Ring
     said: AgentReport | None
-    """What the agent's present pod said of itself; None before it was read."""
+    """The report of the agent's current pod; None before it was read."""
 
     @property
     def agent(self) -> Agent:
@@ -84,7 +84,7 @@ class ObservedAgent:
 
     @property
     def referenced_versions(self) -> list[str]:
-        """Of everything of others that the pod mounts and reads again, or is given once."""
+        """Return the versions of all referenced objects that the pod mounts or takes its environment from."""
         files, secrets = sorted(self.referenced.items()), sorted(self.server_secrets.items())
         mounted = [*files, *secrets, *sorted(self.template_files.items())]
         return [*(_version(entry) for _, entry in mounted), *self.environment_versions]
@@ -144,7 +144,7 @@ def observe_agent(cache: Cache, entry: CachedObject, *, settings: Settings, said
 
 
 def _is_of(said: AgentReport, children: Iterable[CachedObject]) -> bool:
-    """Of a pod that is still there: what one of its predecessors said is over."""
+    """Return whether the report is from a pod that still exists. Reports of earlier pods are outdated."""
     return any(child.kind == "Pod" and child.name == said.pod and not child.deleting for child in children)
 
 
@@ -157,7 +157,7 @@ class ObservedServer:
     services: Services
     secrets: Mapping[str, CachedObject | None]
     environment: Mapping[tuple[str, str], CachedObject | None]
-    """By kind and name: metadata of what the workload's environment comes from."""
+    """By (kind, name): metadata of the Secrets and ConfigMaps in the workload's environment."""
     pods: list[CachedObject]
 
     @property
@@ -170,9 +170,11 @@ class ObservedServer:
 
     @property
     def answer_depends_on(self) -> list[str]:
-        """The processes that serve (one that was started anew may offer other tools) and the credentials.
+        """Return what a probe's answer depends on: the serving processes and the credentials.
 
-        One that is ending still counts: it may be the one that answered, so it is asked again when that one is gone.
+        A restarted process may offer other tools. A terminating pod still counts, because it may have answered the
+        probe; the
+        probe is repeated when that pod is gone.
         """
         serving = sorted(f"{pod.uid} {_restarts(pod)}" for pod in self.pods)
         return [*serving, *(_version(secret) for _, secret in sorted(self.secrets.items()))]
@@ -180,7 +182,7 @@ class ObservedServer:
 
 def observe_server(cache: Cache, entry: CachedObject, *, settings: Settings) -> ObservedServer:
     server, space = entry.facts, entry.namespace
-    # A server that has just become somebody else's may have a pod left, which answers no longer.
+    # A server that has just become remote may have a pod left, which no longer answers.
     children = cache.find("child-of", *entry.id) if "workload" in server["spec"] else []
     return ObservedServer(
         entry=entry,
@@ -193,7 +195,7 @@ def observe_server(cache: Cache, entry: CachedObject, *, settings: Settings) -> 
 
 
 def observe_services(cache: Cache, addresses: Iterable[HostAddress]) -> dict[tuple[str, str], ServiceFacts]:
-    """The Services that addresses name, as far as they exist."""
+    """Return the Services that the addresses name, if they exist."""
     wanted = {address.service for address in addresses if address.service}
     found = {service: cache.get("Service", *service) for service in wanted}
     return {
@@ -208,7 +210,7 @@ def _metadata(cache: Cache, namespace: str, kind: str, name: str) -> CachedObjec
 
 
 def observe_secrets(cache: Cache, namespace: str, keys: Iterable[SecretKey]) -> dict[str, CachedObject | None]:
-    """Metadata of the Secrets that hold these keys, by name."""
+    """Return the metadata of the Secrets that hold these keys, by name."""
     return {secret: _live(cache, "SecretMetadata", namespace, secret) for secret, _ in keys}
 
 
@@ -218,7 +220,7 @@ def _live(cache: Cache, kind: str, namespace: str, name: str) -> CachedObject | 
 
 
 def _skill_labels(cache: Cache, agent: Agent) -> dict[str, Mapping[str, str]]:
-    """Of the Skills that a selector may find; nobody else's concern."""
+    """Return the labels of the Skills in the namespace, if the agent selects Skills by label."""
     if "skillSelector" not in agent["spec"]:
         return {}
     skills = cache.find("in", names.SKILL, agent["metadata"]["namespace"])
@@ -249,11 +251,11 @@ def _remote_address(server: Agent, settings: Settings) -> list[HostAddress]:
     try:
         return [parse_address(remote["url"], namespace=server["metadata"]["namespace"], settings=settings)]
     except UnusableAddress:
-        return []  # `validate/` reports which
+        return []  # the checks report it
 
 
 def needs_of(skills: Mapping[str, CachedObject | None]) -> Needs:
-    """What a Skill's pass has found good, together with the files that its digest names."""
+    """Return the permissions that each Skill's reconcile has accepted, together with the origin of its files."""
     return {name: _needs(skill.facts["status"]) for name, skill in skills.items() if skill is not None}
 
 
@@ -269,7 +271,7 @@ def _addresses(
     try:
         return [address for _, address in named_addresses(agent, found, needs, settings)]
     except UnusableAddress:
-        return []  # `validate/` reports which
+        return []  # the checks report it
 
 
 def _mounted_snapshots(cache: Cache, agent: CachedObject) -> dict[str, CachedObject]:

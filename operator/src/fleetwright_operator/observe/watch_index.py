@@ -1,4 +1,4 @@
-"""Which object concerns which: the terms of the cache, and who must look again after a change. Pure."""
+"""The index keys of the cache, and which objects to enqueue after a change. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +26,7 @@ Key = tuple[str, str, str]
 """(kind, namespace, name) of an Agent, a Skill or an McpServer."""
 
 MALFORMED = (KeyError, TypeError, AttributeError, ValueError)
-"""What comes of reading a spec that does not have the shape of its CRD, which an older CRD may have let in."""
+"""Errors from reading a spec that does not match its CRD. An older CRD may have accepted such a spec."""
 OWN_KINDS = (names.AGENT, names.SKILL, names.MCP_SERVER)
 _LABELS = {
     names.AGENT_LABEL: names.AGENT,
@@ -42,7 +42,7 @@ class WatchIndex:
 
     def terms(self, entry: CachedObject) -> Iterator[IndexKey]:
         if entry.kind not in OWN_KINDS:
-            # A probe concerns its owner, and is none of the pods and policies that make the owner.
+            # A probe concerns its owner, but is not one of the owner's regular pods and policies.
             term = "probe-of" if entry.is_probe else "child-of"
             for owner in _owners(entry):
                 yield (term, *owner)
@@ -56,7 +56,7 @@ class WatchIndex:
         try:
             yield from list(self._own_terms(entry))
         except MALFORMED:
-            return  # its own pass says so; the others must not suffer for it
+            return  # the object's own reconcile reports the error; other objects must not be affected
 
     def _own_terms(self, entry: CachedObject) -> Iterator[IndexKey]:
         if entry.kind == names.AGENT:
@@ -77,7 +77,7 @@ class WatchIndex:
             yield from self._server_terms(entry)
 
     def affected(self, change: Change, cache: Cache) -> set[Key]:
-        """Everybody who may decide differently now."""
+        """Return the keys of all objects whose result may have changed."""
         entry = change.entry
         space, name = entry.namespace, entry.name
         match entry.kind:
@@ -90,7 +90,7 @@ class WatchIndex:
             case "NamespaceMetadata":
                 return _by_namespace(change, cache)
             case names.CARD_KEYS:
-                # Without keys there is nothing to sign with: agents look again when there are.
+                # Without keys nothing can be signed. Agents are enqueued when there are keys again.
                 signs = stored_ring(change.after)
                 return {entry.id, *(agent.id for agent in cache.all(names.AGENT) if signs)}
             case names.KEY_SET:
@@ -156,7 +156,7 @@ class WatchIndex:
     def _by_agent(self, change: Change, cache: Cache) -> set[Key]:
         entry = change.entry
         if not _respecified(change):
-            return set()  # only its status moved, and that is ours
+            return set()  # only the status changed, and the operator wrote that
         sides = [side for side in (change.before, change.after) if side]
         neighbours = {
             term[-3:] if term[0] == "uses" else (names.AGENT, *term[1:])
@@ -174,14 +174,14 @@ class WatchIndex:
 
 
 def users_of_skill(cache: Cache, skill: CachedObject) -> list[CachedObject]:
-    """The agents that name it, and those whose selector finds it."""
+    """Return the agents that name the skill, and those whose selector matches it."""
     named = cache.find("uses", *skill.id)
     found = [agent for agent in cache.find("selects-skills", skill.namespace) if selects(agent.facts, skill.labels)]
     return list({agent.id: agent for agent in [*named, *found]}.values())
 
 
 def holders_of_snapshot(cache: Cache, skill: CachedObject, snapshot: str) -> list[Owner]:
-    """Its users, from before they mount it, and those whose pods still do though they name the Skill no longer."""
+    """Return a snapshot's additional owners: its users, before they mount it, and agents whose pods still mount it."""
     deployments = cache.find("mounted", skill.namespace, snapshot)
     mounting = [deployment.controller for deployment in deployments if deployment.controller]
     owners = [cache.get(owner.kind, skill.namespace, owner.name) for owner in mounting]
@@ -190,13 +190,13 @@ def holders_of_snapshot(cache: Cache, skill: CachedObject, snapshot: str) -> lis
 
 
 def _selectable(cache: Cache, agents: list[CachedObject]) -> set[Key]:
-    """The Skills whose number of users an agent with a selector may have changed."""
+    """Return the Skills whose number of users an agent with a selector may have changed."""
     spaces = {agent.namespace for agent in agents if "skillSelector" in agent.facts["spec"]}
     return {skill.id for space in spaces for skill in cache.find("in", names.SKILL, space)}
 
 
 def _by_namespace(change: Change, cache: Cache) -> set[Key]:
-    """Labels of a namespace decide for both ends: those who invite by labels, and those who want to call them."""
+    """Return the agents that allow callers by namespace labels, and the agents that name those as peers."""
     before, after = (side.labels if side else {} for side in (change.before, change.after))
     if before == after:
         return set()
@@ -206,9 +206,9 @@ def _by_namespace(change: Change, cache: Cache) -> set[Key]:
 
 
 def _owners(entry: CachedObject) -> list[Key]:
-    """Whom a child belongs to: by our labels, and by its controller in case they were edited.
+    """Return the owners of a child: by label, and by its controller in case the labels were edited.
 
-    A metadata-only view of a child is not the child: whoever prunes would delete the object behind it.
+    A metadata-only view of a child does not count as the child, because pruning it would delete the object behind it.
     """
     if not entry.is_ours or RESOURCES[entry.kind].metadata_only:
         return []
@@ -228,14 +228,16 @@ def _holders(entry: CachedObject) -> list[Key]:
 
 
 def _skills_of(change: Change, cache: Cache) -> set[Key]:
-    """The Skills whose snapshots a Deployment began or ceased to mount: who holds them follows."""
+    """Return the Skills whose snapshots a Deployment has started or stopped mounting, because their owner references
+    change.
+    """
     before, after = (side.facts["mounts"] if side else frozenset() for side in (change.before, change.after))
     found = [cache.get("ConfigMap", change.entry.namespace, name) for name in before ^ after]
     return {owner for entry in found if entry for owner in _owners(entry) if owner[0] == names.SKILL}
 
 
 def _with_users(cache: Cache, found: set[Key]) -> set[Key]:
-    """What concerns an McpServer or a Skill concerns the agents that use it."""
+    """Add the agents that use an McpServer or a Skill among the keys."""
     used = found.union(*(_keys(cache, "uses", *key) for key in found if key[0] == names.MCP_SERVER))
     skills = [cache.get(*key) for key in found if key[0] == names.SKILL]
     return used.union(*({user.id for user in users_of_skill(cache, skill)} for skill in skills if skill))
@@ -246,14 +248,14 @@ def _keys(cache: Cache, *term: str) -> set[Key]:
 
 
 def _token_holders(change: Change) -> set[Key]:
-    """The agents that a caller's auth Secret has, or had, a token for: their digests follow."""
+    """Return the agents for which a caller's auth Secret has, or had, a token. Their list of digests changes."""
     sides: list[dict[str, Any]] = [side.facts["data"] for side in (change.before, change.after) if side]
     peers = [names.peer_of_token_key(key) for data in sides for key in data]
     return {(names.AGENT, *peer) for peer in peers if peer}
 
 
 def _waiting_callers(change: Change, cache: Cache) -> set[Key]:
-    """The agents that hold a token which they use as soon as this agent lists it."""
+    """Return the agents whose next token comes into use as soon as this agent accepts it."""
     agent = change.entry.labels.get(names.AGENT_LABEL, "")
     if change.entry.name != names.agent_auth(agent):
         return set()
@@ -271,7 +273,7 @@ def _respecified(change: Change) -> bool:
 
 
 def _identity(entry: CachedObject) -> tuple[object, ...]:
-    """What the kinds of this API are decided by: their spec, and annotations that people set."""
+    """Return what decides a reconcile of the own kinds: the spec, and annotations that users set."""
     return entry.uid, entry.generation, entry.deleting, entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION)
 
 

@@ -1,4 +1,4 @@
-"""The pass of one Agent: what was seen becomes children, credentials and a status."""
+"""The reconciler of an Agent: turns what was observed into children, credentials and a status."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class AgentReconciler:
     proving: PreflightRunner
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
-        """What is left to do until something changes."""
+        """Reconcile one Agent, and return when to look at it again."""
         try:
             return await self._pass(entry)
         finally:
@@ -100,7 +100,10 @@ class AgentReconciler:
         accepted: Sequence[Violation],
         resolved: Sequence[Violation] | None,
     ) -> StageOutcomes:
-        """What runs stays as it is, except for who may call: who lost a right loses it now."""
+        """Apply only what decides who may call, and keep the running revision.
+
+        A caller that lost its permission loses its access even while the new spec is invalid.
+        """
         access = agent_access(
             seen.agent, held.tokens, pending=held.pending, callers=seen.callers, settings=self.settings
         )
@@ -147,7 +150,10 @@ class AgentReconciler:
         )
 
     async def _write_revision(self, seen: ObservedAgent, children: AgentChildren) -> Violation | None:
-        """Write all children; where a pod may serve, the next revision is proven between the two groups."""
+        """Write all children.
+
+        If a pod may be serving, run a preflight of the new revision before the Deployment changes.
+        """
         mounted = unseen_secrets_first(self.cluster, children.mounted)
         if seen.child("Deployment", seen.entry.name) is None:
             return await write_children(self.cluster, [*mounted, *children.serving])
@@ -156,16 +162,17 @@ class AgentReconciler:
         return stopped or await write_children(self.cluster, children.serving)
 
     async def _refresh_pods(self, seen: ObservedAgent) -> None:
-        """What is mounted reaches a pod within a minute by itself, and at once when an annotation changes.
+        """Make the kubelet re-read mounted objects at once instead of within a minute, by changing a pod annotation.
 
-        Goes by what was written, not by what is wanted: something may have stopped the writing halfway.
+        Compares with what was written and not with what is desired, because writing may have stopped halfway.
         """
         cache, space, name = self.cluster.cache, seen.entry.namespace, seen.entry.name
         auth = cache.get("Secret", space, names.agent_auth(name))
         card = cache.get("ConfigMap", space, names.agent_card(name))
         keys = cache.get("Secret", space, names.agent_push(name))
         versions = [mounted.resource_version if mounted else "" for mounted in (auth, card)]
-        # Nothing stands for what is not mounted: it must not touch the pods of everybody else.
+        # An object that is not mounted adds nothing to the hash, so pods of agents without push keys keep their
+        # annotation.
         versions += [keys.resource_version] if keys else []
         wanted = {names.REFRESH_ANNOTATION: short_hash([*versions, *seen.referenced_versions])}
         for pod in seen.of_kind("Pod"):
@@ -191,7 +198,7 @@ class AgentReconciler:
         deployment = seen.child("Deployment", seen.entry.name)
         if deployment is None or not deployment.facts["status"].get("availableReplicas"):
             return ""
-        return f"; revision {deployment.facts['revision']} goes on serving"
+        return f"; revision {deployment.facts['revision']} keeps serving"
 
     def _facts(self, seen: ObservedAgent, children: AgentChildren, held: AgentCredentials) -> dict[str, Any]:
         rendered = children.rendered
@@ -217,12 +224,12 @@ class AgentReconciler:
         }
 
     def _ingress(self, seen: ObservedAgent) -> dict[str, Any]:
-        """Nothing where no policy was written."""
+        """Return the ingress part of the status, or nothing if no policy was written."""
         ways = ways_in(seen.agent, callers=seen.callers, settings=self.settings)
         return {"ingress": ingress_status(ways)} if ways else {}
 
     def _audit_record(self, seen: ObservedAgent) -> Record | None:
-        """Nothing is recorded of a trail that ends with its pod."""
+        """Return the record of the audit trail, or None for a trail that is off or ends with its pod."""
         if is_ephemeral(seen.agent) or seen.agent["spec"].get("audit", {}).get("mode") == "Off":
             return None
         return record_of(
@@ -233,7 +240,7 @@ class AgentReconciler:
         )
 
     def _admitted(self, seen: ObservedAgent, children: AgentChildren) -> dict[str, Any]:
-        """Return who may call when the policy that admits them is in place, though other children are not."""
+        """Return the ingress part of the status if the NetworkPolicy is up to date, even if other children are not."""
         policies = [child for child in children.mounted if child["kind"] == "NetworkPolicy"]
         return {} if any(self.cluster.outdated(policy) for policy in policies) else self._ingress(seen)
 
@@ -247,7 +254,7 @@ class AgentReconciler:
 
 
 def _previous(status: Mapping[str, Any], revision: str) -> str | None:
-    """The revision before this one; applying its spec again brings it back."""
+    """Return the revision before this one. Applying its spec again restores it."""
     last = status.get("revision")
     previous: str | None = status.get("previousRevision") if last == revision else last
     return previous
@@ -265,7 +272,7 @@ def _egress(seen: ObservedAgent, children: AgentChildren) -> list[dict[str, str]
 
 
 def _parts(seen: ObservedAgent, held: AgentCredentials, settings: Settings) -> AgentParts:
-    """Everything is there: the checks have passed."""
+    """Collect what the children are made from. The checks have passed, so every reference exists."""
     skills = {name: skill.facts["status"] for name, skill in seen.skills.items() if skill is not None}
     return AgentParts(
         agent=seen.agent,

@@ -1,7 +1,7 @@
-"""The credentials around one agent in this pass: as they were found, or turned if their time has come.
+"""The credentials of one agent: the stored ones, rotated when they are due.
 
-Runs before `build/`, because minting is not pure. A pair has a token only if the callee allows the caller; how
-long it lives, the callee says.
+This runs before `build/`, because minting is not pure. A pair of agents has a token only if the callee allows the
+caller. The callee determines its lifetime.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,11 +25,11 @@ from fleetwright_operator.settings import Settings
 class AgentCredentials:
     tokens: Tokens
     pending: Mapping[str, str]
-    """By digest of each token that is not in use yet: since when the agent lists it."""
+    """By digest of each token that is not in use yet: the time since which the agent accepts it."""
     next_turn: int | None
-    """The moment at which one of them is due; None where there are none."""
+    """The time at which the next credential is due; None without credentials."""
     expires: int | None
-    """The earliest end of one that is in use, if nobody turned it before."""
+    """The earliest expiry of a credential in use, if it were not rotated before."""
 
 
 def credentials_for(seen: ObservedAgent, *, settings: Settings, now: str, mint: Callable[[], str]) -> AgentCredentials:

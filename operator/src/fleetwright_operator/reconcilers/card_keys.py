@@ -1,6 +1,6 @@
-"""The pass of this installation's card keys: the Secret that holds them, and the key set that everybody may read.
+"""The reconciler of the installation's card keys: the Secret with the private keys, and the public key set.
 
-Both lie in the operator's own namespace and belong to nobody there: they are found by their name alone.
+Both objects are in the operator's own namespace and have no owner. They are found by name only.
 """
 
 import base64
@@ -44,7 +44,7 @@ class CardKeysReconciler:
         old, new = ({key.key.kid for key in ring} for ring in (before, after))
         if old == new:
             return
-        cause = "rotation" if old else "none was there" if entry is None else "those that were there are damaged"
+        cause = "rotation" if old else "there were none" if entry is None else "the stored keys are damaged"
         logger.info("card keys changed", extra={"why": cause, "added": sorted(new - old), "removed": sorted(old - new)})
 
 

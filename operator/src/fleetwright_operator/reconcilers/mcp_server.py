@@ -1,4 +1,4 @@
-"""The pass of one McpServer: a workload becomes a Deployment, and a probe says what any server offers."""
+"""The reconciler of an McpServer: creates the Deployment of a workload, and probes the tools of any server."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ from fleetwright_operator.validate.mcp_server_checks import (
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What came of looking at the tools in this pass; without an answer, nothing was asked."""
+    """The result of tool discovery in this reconcile. Without an answer, no probe was started."""
 
     answer: Answer | None = None
     probe: str = ""
@@ -58,14 +58,14 @@ class McpServerReconciler:
     rounds: ProbeSchedule
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
-        """Settled once everything was written and the server was found to answer."""
+        """Reconcile one McpServer. It is settled once everything was written and the server answered a probe."""
         seen = observe_server(self.cluster.cache, entry, settings=self.settings)
         outcome, look = await self._outcome(seen)
         status = custom_status(
             entry.facts["status"], outcome, generation=entry.generation, now=self.now(), rolls_out=True
         )
         await self.cluster.write_status(entry, status)
-        # Only now: until the status holds an answer, nobody but the pod that gave it knows it.
+        # Delete the pod only after the status stores its answer; until then the pod is the only copy.
         if look.answer is not None and not isinstance(look.answer, ProbePending):
             self.rounds.answered(entry.id, failed=not isinstance(look.answer, ProbeReport))
         await clear(self.cluster, entry, keep=look.kept)
@@ -104,7 +104,7 @@ class McpServerReconciler:
         ]
 
     def _process_health(self, seen: ObservedServer) -> WorkloadHealth | None:
-        """Why the pod that is ours to run does not run well; None where it does, or is not ours."""
+        """Return why the workload's pod is unhealthy; None if it is healthy or the server is remote."""
         if "remote" in seen.server["spec"]:
             return None
         deployment = self.cluster.cache.get("Deployment", seen.entry.namespace, names.mcp_workload(seen.entry.name))
@@ -112,7 +112,7 @@ class McpServerReconciler:
         return None if health.status else health
 
     async def _look(self, seen: ObservedServer) -> _Look:
-        """Asks where the answer is not known, or is old."""
+        """Start a probe if the answer is unknown or out of date."""
         server, status = seen.server, seen.server["status"]
         probe = server_probe(server, about=seen.answer_depends_on, services=seen.services, settings=self.settings)
         kept = {"pinned": pinned_list(server)}
@@ -129,7 +129,7 @@ class McpServerReconciler:
         return self._missed(seen) or waiting or discovery_health(looked_at)
 
     def _missed(self, seen: ObservedServer) -> WorkloadHealth | None:
-        """What running agents say of a server that is not ours: they look once a minute."""
+        """Return the error that a running agent reports for a remote server. Agents are read once a minute."""
         if "remote" not in seen.server["spec"]:
             return None
         for user in sorted(seen.users):

@@ -1,8 +1,8 @@
-"""One pass over one object: read, decide, write, report. Level-triggered: it never asks what happened.
+"""Reconciles one object: read, decide, write, report. Level-triggered: it does not depend on which event came.
 
     observe ─▶ check ─▶ credentials ─▶ desired ─▶ write ─▶ status
 
-The steps of each kind stand in `agents`, `skills`, `servers` and `cardkeys`.
+The steps of each kind are in `agents`, `skills`, `servers` and `cardkeys`.
 """
 
 import logging
@@ -44,7 +44,7 @@ class Reconciler:
         rounds: ProbeSchedule,
         wake: Callable[[Key], None],
     ) -> None:
-        """`wake` queues an object whose turn it has become."""
+        """Args: `wake` queues an agent whose rollout may start."""
         self._cluster = cluster
         self._rounds = rounds
         self._now = now
@@ -67,17 +67,17 @@ class Reconciler:
         }
 
     async def __call__(self, key: Key) -> ReconcileResult:
-        """One pass.
+        """Reconcile one object.
 
         Raises:
-            RetryLaterError: Come back after a while.
-            ApiError: A write failed; come back with backoff.
+            RetryLaterError: Retry after a fixed time.
+            ApiError: A write failed; retry with backoff.
         """
         if key[0] == names.CARD_KEYS:
             return await self._card_keys()
         entry = self._cluster.cache.get(*key)
         if entry is None:
-            # Children go with their owner: the garbage collector sees to it.
+            # The garbage collector deletes the children of a deleted owner.
             if key[0] == names.AGENT:
                 self._reports.forget(key[1], key[2])
                 self._proving.forget(key)
@@ -95,13 +95,15 @@ class Reconciler:
             return ReconcileResult(settled=False)
 
     def _is_ending(self, namespace: str) -> bool:
-        """Nothing can be created there any more, and what goes must not be called missing."""
+        """Return whether the namespace is being deleted: nothing can be created there, and missing objects are
+        expected.
+        """
         space = self._cluster.cache.get("NamespaceMetadata", "", namespace)
         return space is not None and space.deleting
 
     async def _tell_unreadable(self, entry: CachedObject, error: Exception) -> None:
-        """Asking again would not help: the object has to change, or the operator."""
-        message = f"the spec does not have the shape of its CRD, {type(error).__name__}: {error}. Apply a valid one"
+        """Report an object that cannot be parsed. A retry would not help: the object or the operator has to change."""
+        message = f"the spec does not have the shape of its CRD, {type(error).__name__}: {error}. Apply a valid object"
         status = custom_status(
             entry.facts["status"],
             StageOutcomes(accepted=[Violation("Malformed", message)]),

@@ -1,4 +1,4 @@
-"""How a pass ended, and when the object wants to be looked at again if nothing happens before."""
+"""The result of a reconcile, and when to look at the object again if no event comes before."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileResult:
     settled: bool = True
-    """Whether everything was written that should be; if not, a condition says why and a person may have to act."""
+    """True if everything was written. If not, a condition explains why, and a user may have to act."""
     refused: bool = False
-    """Whether it is not settled for a refusal of the API server, which may think otherwise at any moment, unheard."""
+    """True if the API server rejected a write. It may accept the same write later without sending an event."""
     again_after: float | None = None
-    """Seconds; None where only a change can give another answer."""
+    """Seconds; None if only a change of an object can give another result."""

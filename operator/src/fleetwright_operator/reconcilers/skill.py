@@ -1,6 +1,6 @@
-"""The pass of one Skill: its files are read, checked, and kept as an immutable snapshot that agents mount.
+"""The reconciler of a Skill: its files are read, checked, and kept as an immutable snapshot that agents mount.
 
-Files that lie in git or in an image are looked at by a probe; agents get them from there themselves.
+A probe checks files in git or in an image. Agents fetch those files themselves.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,10 +45,10 @@ class SkillReconciler:
     now: Callable[[], str]
     rounds: ProbeSchedule
     read_before: dict[Key, tuple[str, int, Files]] = field(default_factory=dict)
-    """By Skill, of the ConfigMap that its files come from: uid, resource version and files."""
+    """By Skill: uid, resource version and files of its source ConfigMap."""
 
     def forget(self, skill: Key) -> None:
-        """One that is gone: files are too large to be kept for nobody."""
+        """Drop the cached files of a deleted Skill, because they can be large."""
         self.read_before.pop(skill, None)
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
@@ -68,7 +68,7 @@ class SkillReconciler:
             rolls_out=False,
         )
         await self.cluster.write_status(entry, status)
-        # Only now: until the status holds an answer, nobody but the pod that gave it knows it.
+        # Delete the pod only after the status stores its answer; until then the pod is the only copy.
         foreign = foreign_source(entry.facts["spec"])
         if "look" in outcome.facts:
             self.rounds.answered(entry.id, failed=has_failed(status))
@@ -103,7 +103,7 @@ class SkillReconciler:
         return StageOutcomes(resolved=(), written=f"snapshot {name}", facts=_facts(content, name))
 
     async def _look(self, entry: CachedObject, source: Mapping[str, Any]) -> StageOutcomes:
-        """Asks where the answer is not known, or was none and is due again."""
+        """Start a probe if the answer is unknown, or if it was a failure and the retry is due."""
         skill, cache = entry.facts, self.cluster.cache
         try:
             address = git_address(skill, self.settings)
@@ -128,7 +128,7 @@ class SkillReconciler:
         return look_outcome(skill, probe.question, facts, answer if isinstance(answer, ProbePending) else None)
 
     async def _files(self, entry: CachedObject) -> Files | Violation:
-        """Raises InvalidSkill."""
+        """Return the files, or a violation if their source does not exist. Raises InvalidSkill."""
         source = entry.facts["spec"]["source"]
         if "inline" in source:
             inline: Files = source["inline"]["files"]

@@ -1,6 +1,6 @@
-"""How often an agent's preflight lost its pod, and when it is tried again: after pauses that grow.
+"""Counts how often an agent's preflight lost its pod, and schedules retries with exponential backoff.
 
-Kept in memory only: after a restart the first pause is the shortest. Another question begins anew.
+The counts are kept in memory only, so a restart begins with the shortest pause. A new question resets the count.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _LONGEST_PAUSE_SECONDS = 600
 class _Try:
     question: str
     pod: str = ""
-    """The uid of the last that was seen; the same in `counted` once it was lost."""
+    """The uid of the last observed pod. `counted` is set to it once its loss was counted."""
     counted: str = ""
     losses: int = 0
     due: int = 0
@@ -31,7 +31,7 @@ class PreflightBackoff:
         self._tries: dict[Key, _Try] = {}
 
     def saw(self, agent: Key, question: str, pod: str, *, obstacle: str = "") -> None:
-        """`pod` is its uid, empty where there is none; `obstacle` is what keeps it from running."""
+        """Record the current pod. `pod` is its uid, or empty; `obstacle` is what keeps it from running."""
         known = self._tries.get(agent)
         if known is None or known.question != question:
             known = self._tries[agent] = _Try(question)
@@ -39,18 +39,18 @@ class PreflightBackoff:
         known.obstacle = obstacle or known.obstacle
 
     def is_trying(self, agent: Key, question: str) -> bool:
-        """Whether it is this question that was begun: it runs, was answered, or waits for its turn or its next try."""
+        """Return whether a preflight for this question has begun, even if it waits for a slot or a retry."""
         known = self._tries.get(agent)
         return known is not None and known.question == question
 
     def misses(self, agent: Key) -> bool:
-        """Whether a pod was seen whose end was not."""
+        """Return whether a pod was observed whose end was not."""
         return self._tries[agent].pod != self._tries[agent].counted
 
     def lost(self, agent: Key, why: PreflightInterrupted) -> None:
         known = self._tries[agent]
         if known.pod == known.counted:
-            return  # it is still on its way out
+            return  # the pod is still terminating
         known.counted = known.pod
         pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(known.losses, 10))
         known.losses += 1
@@ -61,7 +61,7 @@ class PreflightBackoff:
         known.obstacle = ""
 
     def next_at(self, agent: Key) -> tuple[PreflightInterrupted, int] | None:
-        """Why it is not tried now, and the moment from which it will be."""
+        """Return why the preflight is paused, and the time of the next try."""
         known = self._tries.get(agent)
         return (known.why, known.due) if known and known.why and known.due > self._now() else None
 

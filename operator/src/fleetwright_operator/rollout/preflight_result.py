@@ -1,6 +1,6 @@
-"""Whether a revision must be proven before it may serve, and what its preflight pod has shown. Pure.
+"""Decides whether a revision needs a preflight before it may serve, and reads the result of its preflight pod. Pure.
 
-The agent's own container decides: what an admission webhook put beside it may run on.
+Only the agent's own container counts. A container that an admission webhook added may keep running.
 """
 
 from collections.abc import Mapping
@@ -18,47 +18,47 @@ from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
 TRYING = "Preflight"
 FAILED = "PreflightFailed"
 REASONS = {TRYING, FAILED}
-"""Of `Programmed`; what ends them is an event of the pod or of what the agent refers to, or the next turn."""
+"""Reasons of `Programmed`. An event of the pod or of a reference ends them, or a free rollout slot."""
 ENDED = {"Succeeded", "Failed"}
-"""Phases in which a pod runs nothing."""
+"""Phases in which no container runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightPending:
-    """Not shown yet; `why` says what keeps the pod from running, where something does."""
+    """No result yet; `why` says what keeps the pod from running, if known."""
 
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightPassed:
-    """The program ended well, or serves."""
+    """The program exited successfully, or serves."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightFailed:
-    """The program ended by itself, and not well: the same revision would again."""
+    """The program exited with an error. The same revision would fail again."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightInterrupted:
-    """The pod says nothing of the revision, and another one may."""
+    """The pod's failure says nothing about the revision; another pod may succeed."""
 
     message: str
     late: bool = False
-    """It had all its time."""
+    """True if the pod used all its time."""
 
 
 Verdict = PreflightPending | PreflightPassed | PreflightFailed | PreflightInterrupted
 
 
 def replaces(deployment: CachedObject | None, *, template: str, suspended: bool) -> bool:
-    """Whether a pod of another template would take the place of what is there. `template` is the hash of the wanted."""
+    """Return whether the pod template would change. `template` is the hash of the desired template."""
     if deployment is None or suspended:
         return False
-    # A Deployment of an operator that wrote no such hash tells nothing.
+    # A Deployment without the hash was written by an older operator, so a change cannot be detected.
     return deployment.annotations.get(names.TEMPLATE_ANNOTATION, template) != template
 
 
@@ -70,7 +70,7 @@ def verdict(pod: CachedObject | None) -> Verdict:
     if pod is None:
         return PreflightPending()
     if pod.deleting:
-        return PreflightInterrupted("its pod was taken away")
+        return PreflightInterrupted("its pod was deleted")
     main = _main(pod)
     ended = main.get("state", {}).get("terminated", {})
     if main.get("ready"):
@@ -92,7 +92,7 @@ def _main(pod: CachedObject) -> Mapping[str, Any]:
 
 
 def _lost(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightInterrupted | None:
-    """Its node, or somebody else, ended the pod: the kubelet says why in `reason`, which no program can set."""
+    """Return why the node or another actor ended the pod. The kubelet sets `reason`; no program can."""
     reason, message = pod.facts.get("reason", ""), pod.facts.get("message", "")
     if reason == "DeadlineExceeded":
         return (
@@ -101,19 +101,19 @@ def _lost(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightInterrupted |
             else PreflightInterrupted(f"it did not end within {SECONDS} seconds", late=True)
         )
     if pod.facts.get("phase") == "Failed" and reason:
-        return PreflightInterrupted(f"its pod was lost, {reason}" + (f": {message}" if message else ""))
+        return PreflightInterrupted(f"its pod failed, {reason}" + (f": {message}" if message else ""))
     if ended.get("reason") == "ContainerStatusUnknown":
-        return PreflightInterrupted("its node lost the container")
+        return PreflightInterrupted("its node lost track of the container")
     return None
 
 
 def _ended_in_time(pod: CachedObject, ended: Mapping[str, Any]) -> bool:
-    """What was put beside the program may live on until the deadline."""
+    """Return whether the agent's container ended before the deadline. An added container may run until the deadline."""
     return bool(ended.get("exitCode")) and moment(ended["finishedAt"]) - moment(pod.created) < SECONDS
 
 
 def _refused(pod: CachedObject, ended: Mapping[str, Any]) -> PreflightFailed | PreflightInterrupted:
-    """In the words of the agent's container; in those of what goes before it, where that ended first."""
+    """Return the error message of the agent's container, or of the init container that ended first."""
     if ended:
         return PreflightFailed(last_words(ended) if ended.get("exitCode") == 2 else crash(ended).message)
     said = unreported(pod)

@@ -1,7 +1,7 @@
-"""Tries an agent's next revision by a preflight pod before it may take the place of the one that serves.
+"""Runs a preflight pod of an agent's next revision before it replaces the one that serves.
 
-Level-triggered, like all probes: any pass goes on where one stopped. What it waits for it says, and never stops the
-pass for it: the credentials and the status of an agent that waits are kept like everybody's.
+Level-triggered, like all probes: any reconcile continues where another one stopped. A preflight that waits reports why
+and never blocks the reconcile, so the credentials and the status of a waiting agent stay up to date.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,10 @@ class PreflightRunner:
     tries: PreflightBackoff
 
     async def prove(self, seen: ObservedAgent, children: AgentChildren, *, serving: str) -> Violation | None:
-        """Why this revision may not take over yet; None when it may. `serving` says what goes on meanwhile."""
+        """Return why this revision may not replace the serving one yet; None if it may.
+
+        Args: `serving` is the text that names the revision which keeps serving.
+        """
         deployment = seen.child("Deployment", seen.entry.name)
         if not replaces(deployment, template=children.template_hash, suspended=is_suspended(seen.agent)):
             return None
@@ -59,7 +62,10 @@ class PreflightRunner:
         return Violation(stopped.reason, f"revision {children.rendered.revision} {stopped.message}{serving}")
 
     async def conclude(self, seen: ObservedAgent) -> None:
-        """Nothing is to be tried. The pod goes, and the agent's turn ends once the newest pod serves."""
+        """Delete the preflight pod: no preflight is needed.
+
+        The agent's rollout slot is released once the newest pod serves.
+        """
         self.tries.forget(seen.entry.id)
         self.turns.leave(seen.entry.id)
         deployment = self.cluster.cache.get("Deployment", seen.entry.namespace, seen.entry.name)
@@ -70,21 +76,21 @@ class PreflightRunner:
             await self.cluster.dismiss(pod)
 
     async def interrupt(self, seen: ObservedAgent) -> None:
-        """Nothing can be tried for now. What was refused stays so, or it took over from what is away when this ends."""
+        """Pause the preflight, because the spec or its references are invalid. A refused revision keeps its pod."""
         if any(isinstance(verdict(pod), PreflightFailed) for pod in self._pods(seen.entry)):
             self.turns.leave(seen.entry.id)
         else:
             await self.conclude(seen)
 
     def again_after(self, agent: Key, *, now: str) -> float | None:
-        """Seconds until an agent that waits looks again by itself; None where an event will bring it."""
+        """Return seconds until a waiting agent must be queued again; None if an event will trigger that."""
         if self.turns.waits(agent):
             return WAITING_SECONDS
         pause = self.tries.next_at(agent)
         return pause[1] - moment(now) if pause else None
 
     def forget(self, agent: Key) -> None:
-        """The agent is gone."""
+        """Forget a deleted agent."""
         self.tries.forget(agent)
         self.turns.leave(agent)
         self.turns.passed(agent)
@@ -94,9 +100,10 @@ class PreflightRunner:
         return [child for child in found if child.kind == "Pod" and not child.deleting]
 
     def _has_begun(self, entry: CachedObject, wanted: Probe) -> bool:
-        """What was begun is tried to its end, for what serves may be away for a moment only.
+        """Return whether the preflight has begun. It is then finished even if the serving pod disappears for a moment.
 
-        An operator that starts knows it by the pod alone: what waits without one is nothing that is known to be bad.
+        After a restart, the operator recognises it by the pod alone. A preflight that waits without a pod has shown no
+        failure.
         """
         pod = self.cluster.cache.get("Pod", entry.namespace, wanted.name)
         return pod is not None or self.tries.is_trying(entry.id, wanted.name)
@@ -111,7 +118,7 @@ class PreflightRunner:
             obstacle=said.why if isinstance(said, PreflightPending) else "",
         )
         if pod is None and self.tries.misses(entry.id):
-            said = PreflightInterrupted("its pod was taken away")
+            said = PreflightInterrupted("its pod was deleted")
         if isinstance(said, PreflightPassed):
             return None
         if isinstance(said, PreflightFailed):
@@ -123,7 +130,7 @@ class PreflightRunner:
         return await self._try(entry, wanted, pod, said)
 
     async def _hold(self, pod: CachedObject | None, said: PreflightFailed) -> Violation:
-        """Its pod stays and says so, and its turn is free."""
+        """Keep the pod as evidence, delete its policy, and so release the rollout slot."""
         policy = self.cluster.cache.get("NetworkPolicy", pod.namespace, pod.name) if pod else None
         if pod and policy and pod.facts.get("phase") in ENDED:
             await self.cluster.delete(policy)
@@ -133,7 +140,7 @@ class PreflightRunner:
         await clear(self.cluster, entry)
         pause = self.tries.next_at(entry.id)
         if pause is None:
-            return Violation(preflight_result.TRYING, "is tried again as soon as its former pod has ended")
+            return Violation(preflight_result.TRYING, "is tried again as soon as its previous preflight pod has ended")
         why, due = pause
         again = f"{why.message}; it is tried again at {written(due)}"
         if why.late:
@@ -144,7 +151,7 @@ class PreflightRunner:
         self, entry: CachedObject, wanted: Probe, pod: CachedObject | None, said: PreflightPending
     ) -> Violation:
         if pod is None and (others := self.turns.take(entry.id)):
-            return Violation(preflight_result.TRYING, f"waits for its turn (others being replaced: {others})")
+            return Violation(preflight_result.TRYING, f"waits for other rollouts to finish: {others}")
         stopped = await write_children(self.cluster, probe_manifests(wanted))
         if stopped is not None:
             await clear(self.cluster, entry)

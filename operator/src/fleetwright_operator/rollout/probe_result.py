@@ -1,4 +1,4 @@
-"""What a probe's pod has to say: nothing yet, a report, or why there is none. Pure."""
+"""The result of a probe's pod: pending, a report, or a failure. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.status.workload_health import WorkloadHealth, pod_causes
 
 REFUSED = "Refused"
-"""The program looked and said why not; every other reason is the pod's or the cluster's."""
+"""The program ran and reported an error. Every other reason comes from the pod or the cluster."""
 UNAVAILABLE = "Unavailable"
-"""The program could not look, for something elsewhere does not answer as it should."""
+"""The program could not run its check, because something it depends on does not answer properly."""
 REPORT_LIMIT = 64 * 1024
 _WORDS_LIMIT = 800
 _SPOKEN = {2: REFUSED, 75: UNAVAILABLE}
-"""By exit code: the ends at which our program says why."""
+"""By exit code: the exits at which the program reports why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbePending:
-    """The pod has not ended; `why` says what keeps it from running, where something does."""
+    """The pod has not ended; `why` says what keeps it from running, if known."""
 
     why: WorkloadHealth | None = None
 
@@ -33,7 +33,7 @@ class ProbeReport:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFailure:
-    """No report."""
+    """There is no report; the fields say why."""
 
     reason: str
     message: str
@@ -43,13 +43,14 @@ Answer = ProbePending | ProbeReport | ProbeFailure
 
 
 def unreported(pod: CachedObject | None) -> ProbePending | ProbeFailure | None:
-    """What is to be said without the pod's log; None when its report can be read."""
+    """Return the result if it does not need the pod's log; None if the report can be read."""
     phase = pod.facts.get("phase") if pod else None
     if pod is None or phase == "Succeeded":
         return None if pod else ProbePending()
     for container in pod.facts.get("containerStatuses", ()):
         ended = container.get("state", {}).get("terminated", {})
-        # Nothing starts the program again, while a sidecar may be: that one counts when the pod is over.
+        # The probe's program is never restarted, but a sidecar may be, so a sidecar counts only when the pod has
+        # failed.
         final = phase == "Failed" or container.get("name") == CONTAINER
         if final and ended.get("exitCode") in _SPOKEN:
             return ProbeFailure(_SPOKEN[ended["exitCode"]], last_words(ended))
@@ -57,7 +58,7 @@ def unreported(pod: CachedObject | None) -> ProbePending | ProbeFailure | None:
 
 
 def parse_report(line: str) -> ProbeReport | ProbeFailure:
-    """The last line of a log as a report."""
+    """Parse the last line of a log as a report."""
     if len(line.encode()) >= REPORT_LIMIT:
         return ProbeFailure("NoReport", f"the probe's report is longer than {REPORT_LIMIT} bytes")
     try:
@@ -71,12 +72,12 @@ def parse_report(line: str) -> ProbeReport | ProbeFailure:
 
 def _failed(pod: CachedObject) -> ProbeFailure:
     if pod.facts.get("reason") == "DeadlineExceeded":
-        return ProbeFailure("DeadlineExceeded", "the probe did not end in its time")
+        return ProbeFailure("DeadlineExceeded", "the probe did not end within its deadline")
     cause = next(pod_causes(pod), None)
     return ProbeFailure(cause.reason, cause.message) if cause else ProbeFailure("PodFailed", "the probe's pod failed")
 
 
 def last_words(ended: Mapping[str, Any]) -> str:
-    """Of a container that our program ended: the last line, without the name of the program before it."""
+    """Return the last line of the program's termination message, without the program's name."""
     lines = str(ended.get("message", "")).strip().splitlines()
     return lines[-1].removeprefix("fleetwright-agent: ")[-_WORDS_LIMIT:] if lines else "it gave no reason"

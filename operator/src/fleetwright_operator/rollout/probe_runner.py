@@ -1,10 +1,10 @@
-"""Asks a question by a probe and takes its pod away afterwards. Level-triggered: any pass goes on where one stopped.
+"""Runs a probe pod and deletes it afterwards. Level-triggered: any reconcile continues where another one stopped.
 
-    answer = await ask(cluster, probe)         starts the pod where there is none
-    …the answer goes into the owner's status, so that nobody asks again…
-    await clear(cluster, entry)                the pods go, and then their policies
+    answer = await ask(cluster, probe)         creates the pod if there is none
+    …the caller stores the answer in the owner's status, so that it is not asked again…
+    await clear(cluster, entry)                deletes the pods, and then their policies
 
-Whether a question must be asked at all, the owner's pass decides from its status.
+The owner's reconcile decides from its status whether a question must be asked at all.
 """
 
 from fleetwright_operator.apply.child_writer import write_children
@@ -23,7 +23,7 @@ from fleetwright_operator.rollout.probe_result import (
 
 
 async def ask(cluster: Cluster, probe: Probe) -> Answer:
-    """What is known by now. While it is `ProbePending`, events of the pod bring the owner's next pass."""
+    """Return the result so far. While it is `ProbePending`, events of the pod trigger the owner's next reconcile."""
     stopped = await write_children(cluster, probe_manifests(probe))
     if stopped is not None:
         return ProbeFailure(stopped.reason, stopped.message)
@@ -34,13 +34,13 @@ async def ask(cluster: Cluster, probe: Probe) -> Answer:
     try:
         return parse_report(await cluster.read_log(pod, limit=REPORT_LIMIT))
     except NotFoundError:
-        return ProbePending()  # the pod went before it was heard
+        return ProbePending()  # the pod was deleted before its log was read
     except InvalidRequestError as refused:
         return ProbeFailure("NoReport", f"the probe's log cannot be read: {refused.message}")
 
 
 async def clear(cluster: Cluster, owner: CachedObject, *, keep: str = "") -> None:
-    """Takes away the owner's probes but the one named `keep`; a policy goes when its pod is gone."""
+    """Delete the owner's probes except the one named `keep`. A policy is deleted after its pod is gone."""
     for child in cluster.cache.find("probe-of", *owner.id):
         controlled = child.controller is not None and child.controller.uid == owner.uid
         if not controlled or child.deleting or child.name == keep:

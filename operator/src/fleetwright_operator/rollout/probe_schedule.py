@@ -1,7 +1,7 @@
-"""When something that was looked at is due to be looked at again. Kept in memory only: a restart begins a round anew.
+"""Schedules repeated probes. The schedule is kept in memory only, so a restart begins a new one.
 
-A good answer is asked for again after a slow interval, a failed one sooner, and less and less soon. Refuses timers:
-passes come often enough by themselves, and ask.
+A successful probe is repeated after a long interval, a failed one sooner, with exponential backoff. This module sets no
+timers: reconciles are frequent enough to ask whether a probe is due.
 """
 
 from collections.abc import Callable, Hashable
@@ -18,14 +18,14 @@ class _Round:
 
 class ProbeSchedule:
     def __init__(self, *, every: float, clock: Callable[[], float], jitter: Callable[[], float]) -> None:
-        """`jitter` answers from 0 to 1: after a restart not everything is due at the same moment."""
+        """Args: `jitter` returns a number from 0 to 1. It spreads the load after a restart."""
         self._every = every
         self._clock = clock
         self._jitter = jitter
         self._rounds: dict[Hashable, _Round] = {}
 
     def is_due(self, key: Hashable, *, failed: bool) -> bool:
-        """What is asked about for the first time in this process is due some time within its interval."""
+        """Return whether a probe is due. The first one in this process is due at a random time within the interval."""
         if key not in self._rounds:
             whole = _FIRST_RETRY_SECONDS if failed else self._every
             self._rounds[key] = _Round(self._clock() + whole * self._jitter())

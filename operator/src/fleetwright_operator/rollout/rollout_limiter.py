@@ -1,8 +1,9 @@
-"""Who may be replaced just now: a few agents at a time, the others one after another as turns become free.
+"""Limits concurrent rollouts: a few agents at a time, the others in order as slots become free.
 
-An agent has its turn from before its preflight until its next pod serves. The preflight's policy stands for it, being
-written first and deleted last, so that an operator which starts finds every turn in the cluster. Kept in memory is
-only who waits, and whose turn has no policy yet. A turn ends by itself after a while: what never serves stops nobody.
+An agent holds a slot from before its preflight until its next pod serves. The preflight's NetworkPolicy represents the
+slot: it is written first and deleted last, so a restarted operator finds every slot in the cluster. Only the queue, and
+slots whose policy is not written yet, are kept in memory. A slot expires after a while, so an agent that never serves
+does not block the others.
 """
 
 from collections.abc import Callable
@@ -12,24 +13,24 @@ from fleetwright_operator.kube.cache import Cache
 from fleetwright_operator.observe.watch_index import Key
 
 LONGEST_SECONDS = 15 * 60
-"""The preflight, the drain, and the time in which Kubernetes calls a Deployment late, together."""
+"""The preflight, the drain and the progress deadline of a Deployment, together."""
 WAITING_SECONDS = 30
-"""How soon an agent that waits looks by itself; mostly it is woken before."""
+"""How soon a waiting agent is queued by itself; usually it is woken earlier."""
 
 
 class RolloutLimiter:
     def __init__(self, cache: Cache, *, most: int, now: Callable[[], int], wake: Callable[[Key], None]) -> None:
-        """`most` have a turn at a time; `wake` is told whose turn it has become."""
+        """Args: `most` is the number of slots; `wake` is called with an agent that gets one."""
         self._cache = cache
         self._most = most
         self._now = now
         self._wake = wake
         self._promised: set[Key] = set()
-        """Until the pass that they are for has ended."""
+        """Slots that were given to agents whose reconcile has not ended yet."""
         self._waiting: dict[Key, None] = {}
 
     def take(self, agent: Key) -> int:
-        """How many others have one, where that is too many; 0 where the turn is the agent's from here on."""
+        """Return how many others hold a slot if none is free. Return 0 if the agent now holds one."""
         others = self._taken() - {agent}
         if len(others) >= self._most:
             self._waiting.setdefault(agent)
@@ -45,7 +46,10 @@ class RolloutLimiter:
         self._waiting.pop(agent, None)
 
     def passed(self, agent: Key) -> None:
-        """The agent's pass has ended: its policy stands by now, or it needs none. Free turns go to those who wait."""
+        """Release the promise of a slot after a reconcile: the policy now holds it, or none is needed.
+
+        Free slots go to waiting agents.
+        """
         self._promised.discard(agent)
         while self._waiting and len(self._taken()) < self._most:
             following = next(iter(self._waiting))

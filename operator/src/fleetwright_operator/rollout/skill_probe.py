@@ -1,6 +1,7 @@
-"""What is known of a Skill whose files lie elsewhere: the answer of its probe, kept in its status. Pure.
+"""The probe result of a Skill whose files are stored outside of the cluster, as its status keeps it. Pure.
 
-A commit and an image never change, so a good answer is asked for once; a failure is kept as well, and asked again.
+Commits and image digests are immutable, so a good result is never requested again. A failure is kept as well, and the
+probe is repeated.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,10 @@ def has_failed(status: Mapping[str, Any]) -> bool:
 
 
 def unpullable(source: Mapping[str, Any], answer: Answer) -> Answer:
-    """That its image cannot be pulled is the answer: the pod would wait for its end, which takes the reason with it."""
+    """Turn a failing image pull into a result.
+
+    Otherwise the pod would run into its deadline, and the reason would be lost.
+    """
     why = answer.why if isinstance(answer, ProbePending) else None
     digest = source.get("image", {}).get("reference", "").rpartition("@")[2]
     if why and why.reason == IMAGE_PULL and digest and digest in why.message:
@@ -36,7 +40,7 @@ def unpullable(source: Mapping[str, Any], answer: Answer) -> Answer:
 
 
 def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: Answer) -> dict[str, Any]:
-    """The part of the status that an answer makes; what agents take of the last good one stays until the next."""
+    """Return the part of the status that an answer changes. Agents use the last good answer until the next one."""
     if isinstance(answer, ProbePending):
         return {}
     if isinstance(answer, ProbeFailure):
@@ -44,7 +48,7 @@ def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str
     name, report = skill["metadata"]["name"], answer.document
     head, files, digest = report.get("head"), report.get("files"), report.get("digest")
     if not (isinstance(head, str) and isinstance(files, list) and isinstance(digest, str)):
-        return _failed(question, "NoReport", "the probe's report is of another shape")
+        return _failed(question, "NoReport", "the probe's report does not have the expected format")
     try:
         description = read_head(name, head, [str(path) for path in files])
     except InvalidSkill as invalid:
@@ -56,15 +60,17 @@ def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str
 def look_outcome(
     skill: Mapping[str, Any], question: str, facts: Mapping[str, Any], pending: ProbePending | None
 ) -> StageOutcomes:
-    """What the conditions say, `facts` being news for the status."""
+    """Return the outcome for the conditions; `facts` are the new parts of the status."""
     status = {**skill["status"], **facts}
     if not answered(status, question):
         why = f"; the probe does not run: {pending.why.message}" if pending and pending.why else ""
-        return StageOutcomes(resolved=[Violation(SOURCE_PENDING, f"its files are being looked at{why}")], facts=facts)
+        return StageOutcomes(resolved=[Violation(SOURCE_PENDING, f"its files are being checked{why}")], facts=facts)
     failure = status["look"].get("failure")
     if failure is None:
         known = {**facts, "permissions": stated(skill["spec"].get("permissions"))}
-        return StageOutcomes(resolved=(), written="nothing to write: its agents get the files themselves", facts=known)
+        return StageOutcomes(
+            resolved=(), written="nothing to write: its agents fetch the files themselves", facts=known
+        )
     if failure["reason"] == _INVALID:
         return StageOutcomes(accepted=[Violation(_INVALID, failure["message"])], facts=facts)
     reason = "SourceUnusable" if failure["reason"] in (REFUSED, UNAVAILABLE) else "ProbeFailed"

@@ -1,7 +1,7 @@
-"""What is known of an McpServer's tools, and what its pin means for the agents that use it. Pure.
+"""The discovered tools of an McpServer, and what its pin means for the agents that use it. Pure.
 
-The status keeps what a probe said, with the question it answered: so a restart asks nothing again. A failure is kept
-as well, beside the tools that were seen before it.
+The status keeps the result of a probe together with the question it answered, so a restart asks nothing again. A
+failure is kept beside the tools that were discovered before it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _NAMED = 20
 
 
 def answered(status: Mapping[str, Any], question: str) -> bool:
-    """Whether the status holds the answer to this very question."""
+    """Return whether the status holds the answer to this question."""
     return bool(status.get("discovery", {}).get("question") == question)
 
 
@@ -27,7 +27,7 @@ def has_failed(status: Mapping[str, Any]) -> bool:
 
 
 def discovered(server: Mapping[str, Any], question: str, answer: ProbeReport | ProbeFailure) -> dict[str, Any]:
-    """The part of the status that a probe's answer makes; what a failure does not tell stays as it was."""
+    """Return the part of the status that a probe's answer changes. A failure keeps the tools discovered before."""
     about = {"question": question, "generation": server["metadata"]["generation"]}
     facts = answer if isinstance(answer, ProbeFailure) else _facts(answer.document)
     if isinstance(facts, ProbeFailure):
@@ -37,45 +37,45 @@ def discovered(server: Mapping[str, Any], question: str, answer: ProbeReport | P
 
 
 def discovery_health(server: Mapping[str, Any]) -> WorkloadHealth:
-    """What `Available` says of a server whose process, if it is ours, runs well."""
+    """Return the health of a server whose process, if the operator runs it, is healthy."""
     status = server["status"]
     if "discovery" not in status:
-        return WorkloadHealth(None, "NotObserved", "its tools are being looked at")
+        return WorkloadHealth(None, "NotObserved", "its tools are being discovered")
     if failure := status["discovery"].get("failure"):
         if failure["reason"] == "Refused":
             return WorkloadHealth(False, "Unreachable", failure["message"])
         if failure["reason"] == _TOO_MANY:
             return WorkloadHealth(False, _TOO_MANY, failure["message"])
-        return WorkloadHealth(None, "ProbeFailed", f"its tools could not be looked at: {failure['message']}")
+        return WorkloadHealth(None, "ProbeFailed", f"its tools could not be discovered: {failure['message']}")
     if changed := drift(server):
         return WorkloadHealth(False, "ToolsChanged", changed)
     return WorkloadHealth(True, "Discovered", f"{len(status['tools'])} tools")
 
 
 def pending_health(server: Mapping[str, Any], pending: ProbePending) -> WorkloadHealth | None:
-    """What is said while a probe is on its way; nothing new where the spec has been looked at before."""
+    """Return the health while a probe is pending; None if this generation of the spec was probed before."""
     if server["status"].get("discovery", {}).get("generation") == server["metadata"]["generation"]:
         return None
     why = f"; the probe does not run: {pending.why.message}" if pending.why else ""
-    return WorkloadHealth(None, "NotObserved", f"its tools are being looked at{why}")
+    return WorkloadHealth(None, "NotObserved", f"its tools are being discovered{why}")
 
 
 def awaits_pin(server: Mapping[str, Any]) -> bool:
-    """Whether it has a pin and nothing is known yet to hold against it."""
+    """Return whether the server has a pin and its tools are not known yet."""
     return "pin" in policy(server) and "toolsDigest" not in server.get("status", {})
 
 
 def drift(server: Mapping[str, Any]) -> str | None:
-    """How the tools differ from those that were pinned, for people; nothing where they do not."""
+    """Describe how the tools differ from the pinned ones; None if they do not."""
     pin, status = policy(server).get("pin"), server.get("status", {})
     now = status.get("toolsDigest")
     if pin is None or now is None or now == pin:
         return None
-    remedy = f"set toolPolicy.pin to {now} if that is right"
+    remedy = f"set toolPolicy.pin to {now} if the change is intended"
     before = pinned_list(server)
     if before is None:
-        return f"the tools have another digest than toolPolicy.pin, whose list was never seen here: {remedy}"
-    return f"the tools are not those that were pinned: {_differences(before['tools'], status['tools'])}; {remedy}"
+        return f"the digest of the tools differs from toolPolicy.pin, and the pinned list was never observed; {remedy}"
+    return f"the tools differ from the pinned ones: {_differences(before['tools'], status['tools'])}; {remedy}"
 
 
 def _differences(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]) -> str:
@@ -94,8 +94,8 @@ def _some(found: Sequence[str]) -> str:
 
 
 def _facts(document: Mapping[str, Any]) -> dict[str, Any] | ProbeFailure:
-    """A report was written by our own image about somebody else's server: what does not fit is no report."""
-    odd = ProbeFailure("NoReport", "the probe's report is of another shape")
+    """Read a report. The operator's image wrote it, but its content comes from an untrusted server."""
+    odd = ProbeFailure("NoReport", "the probe's report does not have the expected format")
     info, tools, whole = document.get("serverInfo"), document.get("tools"), document.get("toolsDigest")
     if not isinstance(info, Mapping) or not isinstance(tools, list) or not isinstance(whole, str):
         return odd
@@ -103,9 +103,9 @@ def _facts(document: Mapping[str, Any]) -> dict[str, Any] | ProbeFailure:
     if not isinstance(offered, int) or not all(isinstance(tool, Mapping) for tool in tools):
         return odd
     if (number := max(offered, len(tools))) > _MOST_TOOLS:
-        remedy = "offer fewer, or divide them among several servers"
+        remedy = "offer fewer tools, or divide them among several servers"
         return ProbeFailure(
-            _TOO_MANY, f"the server offers {number} tools, and at most {_MOST_TOOLS} are kept: {remedy}"
+            _TOO_MANY, f"the server offers {number} tools, and at most {_MOST_TOOLS} are supported; {remedy}"
         )
     return {
         "serverInfo": {key: str(info.get(key, ""))[:_LONGEST] for key in ("name", "version", "protocolVersion")},

@@ -1,7 +1,7 @@
-"""What running agents last reported on :7871/status; `manager/agent_status_reader.py` reads it.
+"""The last reports that running agents gave on :7871/status. The reader of that address is in `manager/`.
 
-The operator opens no connection to an address from a spec: what it knows of an agent's servers, it has from here.
-An agent is code that somebody else wrote, so each field is taken by itself, bounded, or left out.
+The operator opens no connection to an address from a spec. All it knows of the servers of an agent comes from these
+reports. An agent runs untrusted code, so each field is validated by itself, and bounded or dropped.
 """
 
 import re
@@ -15,7 +15,7 @@ _MISSING_LIMIT = 20
 _PLUGINS_LIMIT = 16
 _COUNT_LIMIT = 100_000
 CARD_PATIENCE = 90
-"""Seconds from another card to the first report that must know it: a kubelet that nobody woke takes a minute."""
+"""Seconds after a new card until a report must show it. The kubelet may take a minute to update the file."""
 
 _REVISION = re.compile(r"[0-9a-f]{1,64}")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -28,19 +28,19 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TOOL = re.compile(r"[!-~]{1,128}")
 
 Report = Mapping[str, str]
-"""By McpServer: empty when it was reached, else why not."""
+"""By McpServer: empty if it was reached, else the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
     unreachable: str = ""
-    """Why it could not be reached."""
+    """Why the server could not be reached."""
     tools: int | None = None
-    """How many the agent may use; None before it shook hands."""
+    """How many tools the agent may use; None before the MCP handshake."""
     missing: tuple[str, ...] = ()
-    """Tools that are allowed and not offered."""
+    """Tools that the spec names and the server does not offer."""
     oversized: tuple[str, ...] = ()
-    """Tools that the agent leaves out, because they would take too much of its model's window."""
+    """Tools that the agent leaves out because they would take too much of its model's window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +52,19 @@ class BudgetReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The end of the audit trail, and where the running process has gone on from."""
+    """The end of the audit trail, and the end from which the running process continued."""
 
     lines: int
     hash: str
     process: str
-    """Another one for each start of the agent."""
+    """A random id for each start of the agent."""
     resumed_lines: int
     resumed_hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReport:
-    """What one pod said. Empty texts where it said nothing that fits."""
+    """The report of one pod. Missing or invalid fields are empty."""
 
     pod: str = ""
     revision: str = ""
@@ -72,11 +72,11 @@ class AgentReport:
     servers: Mapping[str, ServerReport] = field(default_factory=dict)
     budgets: tuple[BudgetReport, ...] = ()
     failed_plugins: Mapping[str, str] = field(default_factory=dict)
-    """Why each of them could not be loaded."""
+    """By plugin: why it could not be loaded."""
     audit_process: str = ""
-    """The process whose trail `audit` describes; another one is a reason to look again."""
+    """The process whose trail `audit` describes. A new process triggers a reconcile."""
     audit: AuditReport | None = field(default=None, compare=False)
-    """Grows with each call of a tool, which is no reason to look again."""
+    """Changes with each tool call, which must not trigger a reconcile."""
 
 
 class AgentReports:
@@ -86,7 +86,7 @@ class AgentReports:
         self._wanted: dict[tuple[str, str], tuple[str, int]] = {}
 
     def said(self, namespace: str, agent: str) -> AgentReport | None:
-        """Nothing before an agent was read for the first time in this process."""
+        """Return the last report, or None before the agent was first read by this process."""
         found = self._said.get((namespace, agent))
         return found[0] if found else None
 
@@ -95,14 +95,14 @@ class AgentReports:
         return {name: server.unreachable for name, server in said.servers.items()} if said else {}
 
     def put(self, namespace: str, agent: str, said: AgentReport) -> set[str]:
-        """The servers that the agent reaches, or does not reach, differently from before."""
+        """Store a report, and return the servers whose reachability changed."""
         before = self.of(namespace, agent)
         self._said[namespace, agent] = (said, self._now())
         report = self.of(namespace, agent)
         return {server for server in {*before, *report} if before.get(server) != report.get(server)}
 
     def serves_another_card(self, namespace: str, agent: str, *, wanted: str) -> bool:
-        """Whether the last report names another card than this one, and was made when it had to name this one."""
+        """Return whether the last report names another card, although enough time has passed since the card changed."""
         now = self._now()
         if self._wanted.get((namespace, agent), ("", 0))[0] != wanted:
             self._wanted[namespace, agent] = (wanted, now)
@@ -162,7 +162,7 @@ def _failed_plugins(listed: Any) -> dict[str, str]:
     if not isinstance(listed, list):
         return {}
     return {
-        each["name"]: str(each.get("message") or "it says nothing")[:_MESSAGE_LIMIT]
+        each["name"]: str(each.get("message") or "no reason given")[:_MESSAGE_LIMIT]
         for each in listed[:_PLUGINS_LIMIT]
         if isinstance(each, Mapping) and _matching(_NAME, each.get("name")) and each.get("loaded") is False
     }

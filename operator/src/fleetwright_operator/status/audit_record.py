@@ -1,8 +1,8 @@
-"""The end of an agent's audit trail, recorded in the Agent's status, and whether the trail still holds it. Pure.
+"""The recorded end of an agent's audit trail in the Agent's status, and whether the trail still contains it. Pure.
 
-A trail is chained by hashes, so only its end can be cut off unseen, and only before a process starts: the next one goes
-on from where the file ends. The record lies outside of the volume. A process that resumes with fewer lines than were
-recorded has lost some.
+The lines of a trail are chained by hashes, so only removing lines from its end goes unnoticed. That can happen only
+while no process runs, because the next process continues at the end of the file. The record is stored outside of
+the volume. A process that resumes with fewer lines than were recorded has lost lines.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from fleetwright_operator.encoding.timestamps import moment
 from fleetwright_operator.status.agent_reports import AuditReport
 
 RECORD_SECONDS: Final = 600
-"""A longer trail of the same process is recorded no more often, because each record is a write of the status."""
+"""The shortest time between two records of the same process, because each record is a write of the status."""
 _SHOWN: Final = 12
-"""Digits of a hash that a person copies."""
+"""The number of digits of a hash that a user copies."""
 
 Record = Mapping[str, Any]
 
@@ -26,8 +26,8 @@ def record_of(previous: Record | None, report: AuditReport | None, *, acknowledg
 
     Args:
         previous: The record so far.
-        report: What the running agent says of its trail; None where it was not read, or has no trail yet.
-        acknowledged: The annotation with which a person accepts that lines are lost.
+        report: The running agent's report about its trail; None if it was not read or there is no trail yet.
+        acknowledged: The annotation by which a user accepts that lines are lost.
         now: The present time as the API writes it.
     """
     if previous is None or report is None:
@@ -42,7 +42,7 @@ def record_of(previous: Record | None, report: AuditReport | None, *, acknowledg
 
 
 def lost_lines(record: Record | None) -> Violation | None:
-    """Return the abnormal condition of a trail that no longer holds its recorded end."""
+    """Return the abnormal condition of a trail that no longer contains its recorded end."""
     if record is None or "lostAt" not in record:
         return None
     shown = record["hash"][:_SHOWN]

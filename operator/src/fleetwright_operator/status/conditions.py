@@ -1,7 +1,7 @@
-"""The condition types of the API, and how a list of them is kept. Pure.
+"""The condition types of the API, and how a list of conditions is updated. Pure.
 
-Stages are positive, and each can be true only when those before it are; abnormal conditions are present only
-while they are true.
+Stages are positive, and each can be true only when those before it are. Abnormal conditions are present only while they
+are true.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,33 +11,33 @@ from typing import Any
 ACCEPTED = "Accepted"
 """The spec itself is valid."""
 RESOLVED = "ReferencesResolved"
-"""Everything the spec names exists and may be used."""
+"""Everything the spec refers to exists and may be used."""
 PROGRAMMED = "Programmed"
-"""The children are written as the spec wants them."""
+"""The children match the spec."""
 AVAILABLE = "Available"
-"""The current revision is rolled out and its pod is ready. Unknown where nobody could look."""
+"""The current revision is rolled out and its pod is ready. Unknown if that could not be observed."""
 READY = "Ready"
 """All of the above."""
 
 CONFLICT = "Conflict"
-"""Abnormal-true, present only when true: an object of somebody else has the name of a child."""
+"""Abnormal-true, present only when true: an object that Fleetwright does not manage has the name of a child."""
 DEGRADED = "Degraded"
-"""Abnormal-true, present only when true: the agent runs, without something it should have."""
+"""Abnormal-true, present only when true: the agent runs without something it should have."""
 
 CARD_DRIFT = "CardDrift"
-"""Abnormal-true, present only when true: the running agent serves another card than was compiled for it."""
+"""Abnormal-true, present only when true: the running agent serves a card that differs from the compiled one."""
 
 BUDGET_EXCEEDED = "BudgetExceeded"
-"""Abnormal-true, present only when true: the agent takes on nothing until a budget has room again."""
+"""Abnormal-true, present only when true: the agent accepts no new tasks until a budget has room again."""
 
 AUDIT_TRAIL_CUT = "AuditTrailCut"
-"""Abnormal-true, present only when true: a process resumed the audit trail without lines that were recorded before."""
+"""Abnormal-true, present only when true: a process resumed the audit trail without lines that had been recorded."""
 
 MODEL_UNPRICED = "ModelUnpriced"
-"""Abnormal-true, present only when true: calls of a model cost nothing on paper, because nobody said its price."""
+"""Abnormal-true, present only when true: a model has no known price, so its calls are counted as free."""
 
 MODEL_ASSUMED = "ModelAssumed"
-"""Abnormal-true, present only when true: the window of a model is a guess, or what is known is its family's."""
+"""Abnormal-true, present only when true: the window of a model is assumed, or its data is that of its family."""
 
 ABNORMAL = {AUDIT_TRAIL_CUT, CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED, MODEL_ASSUMED}
 
@@ -54,7 +54,7 @@ PROGRESS = frozenset(
         "Suspending",
     }
 )
-"""Reasons that say what happens next, or what the spec asks for. A person has nothing to mend."""
+"""Reasons that describe progress or a state that the spec asks for. The user does not need to act."""
 
 _MESSAGE_LIMIT = 4096
 
@@ -63,7 +63,7 @@ _MESSAGE_LIMIT = 4096
 class Condition:
     type: str
     status: bool | None
-    """None is Unknown."""
+    """None means Unknown."""
     reason: str
     message: str = ""
 
@@ -73,7 +73,7 @@ def blocked(kind: str, by: str, *, note: str = "") -> Condition:
 
 
 def ready(stages: Sequence[Condition]) -> Condition:
-    """Derived, never set: the first stage that does not hold says why."""
+    """Derive `Ready` from the stages: the first stage that is not true gives the reason."""
     for stage in stages:
         if stage.status is not True:
             return Condition(READY, False if stage.status is False else None, stage.reason, stage.message)
@@ -83,7 +83,7 @@ def ready(stages: Sequence[Condition]) -> Condition:
 def condition_list(
     wanted: Iterable[Condition], *, previous: Sequence[Mapping[str, Any]], generation: int, now: str
 ) -> list[dict[str, Any]]:
-    """The conditions as the API holds them; the transition time moves only when a status changes."""
+    """Return the conditions as the API stores them. The transition time changes only when a status changes."""
     before = {condition["type"]: condition for condition in previous}
     return [_document(condition, before.get(condition.type), generation=generation, now=now) for condition in wanted]
 

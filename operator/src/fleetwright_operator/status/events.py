@@ -1,7 +1,7 @@
-"""Which transitions of conditions are worth a Kubernetes Event. Pure.
+"""Selects the transitions of conditions that become Kubernetes Events. Pure.
 
-An Event is for the person who reads `kubectl describe`: what went wrong, what came right again, and that the object
-is ready. Progress is no Event: a stage that waits for another one, a rollout, a preflight.
+Events are for users of `kubectl describe`: what failed, what recovered, and that the object is ready. Progress does not
+become an Event: a stage that waits for another one, a rollout, a preflight.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,9 +42,9 @@ def _entered(condition: Mapping[str, Any], known: Mapping[str, Any] | None) -> I
     if kind in ABNORMAL:
         yield Notice(kind, True, reason, message)
     elif kind == READY:
-        # What keeps it from being ready, the stage itself says.
+        # If the object is not ready, the Event of the failing stage explains why.
         if status == "True":
-            yield Notice(kind, False, reason, message or "everything it needs is in place and serves")
+            yield Notice(kind, False, reason, message or "all children are in place and serving")
     elif status == "False" and reason not in PROGRESS:
         yield Notice(kind, True, reason, message)
     elif status == "True" and known is not None and known["status"] == "False" and known["reason"] not in PROGRESS:
@@ -52,7 +52,10 @@ def _entered(condition: Mapping[str, Any], known: Mapping[str, Any] | None) -> I
 
 
 def event_manifest(notice: Notice, about: Mapping[str, Any], *, now: str) -> dict[str, Any]:
-    """`about` is kind, namespace, name and uid of the object. An equal notice has an equal name: it is counted."""
+    """Return the Event. Equal notices have equal names, so repetitions increase the count of one Event.
+
+    Args: `about` has the kind, namespace, name and uid of the object.
+    """
     name = f"{about['name']}.{short_hash([about['uid'], notice.condition, notice.warning, notice.reason])}"
     return {
         "apiVersion": "v1",

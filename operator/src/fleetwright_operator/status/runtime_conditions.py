@@ -1,6 +1,6 @@
-"""What a running agent knows, made part of its Agent's status: tools, what it lacks, its card, its budgets. Pure.
+"""Derives parts of an Agent's status from the running agent's report: tools, missing parts, card and budgets. Pure.
 
-What was not said yet is not gone: after a restart of the operator, or of the agent, the status keeps what it says.
+While there is no report, after a restart of the operator or of the agent, the status keeps the last reported values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ Tools = list[dict[str, Any]]
 
 
 def tools_of(previous: Mapping[str, Any], said: AgentReport | None, *, servers: Sequence[str], revision: str) -> Tools:
-    """`status.tools` of this revision, in the order of the spec; `previous` is the status so far."""
+    """Return `status.tools` of this revision, in the order of the spec. `previous` is the status so far."""
     kept = previous.get("tools", ()) if previous.get("revision") == revision else ()
     known = {entry["server"]: dict(entry) for entry in kept}
     if said is not None and said.revision == revision:
@@ -28,14 +28,12 @@ def tools_of(previous: Mapping[str, Any], said: AgentReport | None, *, servers: 
 def degraded(
     said: AgentReport | None, tools: Tools, *, servers: Sequence[str], plugins: Sequence[str] = ()
 ) -> Violation | None:
-    """What the agent runs without."""
+    """Return a violation that lists what the agent runs without."""
     reports = said.servers if said else {}
     lost = [(name, reports[name].unreachable) for name in servers if name in reports and reports[name].unreachable]
     short = [(entry["server"], ", ".join(entry["missing"])) for entry in tools if entry.get("missing")]
     texts = [f"McpServer {name!r} cannot be reached: {why}" for name, why in lost]
-    texts += [
-        f"McpServer {name!r} does not offer what the spec allows or has approved: {names}" for name, names in short
-    ]
+    texts += [f"McpServer {name!r} does not offer tools that the spec names: {names}" for name, names in short]
     large = [(name, ", ".join(reports[name].oversized)) for name in servers if name in reports]
     texts += [
         f"McpServer {name!r} offers tools that take too much of the model's window and are left out: {names}; shorten"
@@ -54,17 +52,15 @@ def degraded(
 
 
 def drift(said: AgentReport | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:
-    """A pod of this very revision that goes on serving another card than was compiled."""
+    """Return a violation if a pod of this revision keeps serving a card that differs from the compiled one."""
     if said is None or said.revision != revision or not serves_another:
         return None
-    text = (
-        f"the pod serves the card {said.card_digest}, compiled was {wanted}: look at the image and at the mounted file"
-    )
+    text = f"the pod serves card {said.card_digest} instead of {wanted}; check the image and the mounted file"
     return Violation("AnotherCard", text)
 
 
 def over_budget(said: AgentReport | None, budgets: Sequence[Mapping[str, Any]]) -> Violation | None:
-    """Which of the spec's budgets are used up, as the agent says."""
+    """Return a violation that lists the spec's budgets which the agent reports as used up."""
     declared = {budget["period"] for budget in budgets}
     full = [each for each in said.budgets if each.exceeded and each.period in declared] if said else []
     if not full:

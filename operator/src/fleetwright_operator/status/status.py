@@ -1,6 +1,6 @@
-"""The status of each kind, from what was seen and done in this pass. Pure; decides nothing from old conditions.
+"""The status of each kind, from what this reconcile observed and did. Pure; old conditions decide nothing.
 
-What a pass did not get to (because something is blocked) keeps the value it had: it still describes what runs.
+Fields that a blocked reconcile did not reach keep their values, because they still describe what runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,14 @@ from fleetwright_operator.status.workload_health import WorkloadHealth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOutcomes:
-    """How far a pass came. A stage that was not reached is None."""
+    """How far a reconcile came. A stage that was not reached is None."""
 
     accepted: Sequence[Violation] = ()
     resolved: Sequence[Violation] | None = None
     programmed: Violation | None = None
-    """What stopped the writing."""
+    """The error that stopped the writing."""
     written: str = ""
-    """A word on what was written; empty when it was not tried or was stopped."""
+    """A summary of what was written; empty if writing was not tried or was stopped."""
     health: WorkloadHealth | None = None
     degraded: Violation | None = None
     drift: Violation | None = None
@@ -45,19 +45,19 @@ class StageOutcomes:
     unpriced: Violation | None = None
     audit_cut: Violation | None = None
     assumed: Violation | None = None
-    """What is guessed of the models."""
+    """The assumptions about the models."""
     unheard: bool = False
-    """The running agent was not read yet: what it said before stands."""
+    """True if the running agent was not read yet. Its previous conditions are then kept."""
     serving: str = ""
-    """What still runs while something is blocked."""
+    """A text that names the revision which keeps serving while something is blocked."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """The rest of the status; None removes a field."""
+    """The other fields of the status; None removes a field."""
 
 
 def custom_status(
     previous: Mapping[str, Any], outcome: StageOutcomes, *, generation: int, now: str, rolls_out: bool
 ) -> dict[str, Any]:
-    """The whole status. `rolls_out` is false for what has no pods, which then has no `Available`."""
+    """Return the whole status. `rolls_out` is false for kinds without pods, which have no `Available` condition."""
     stages = [_accepted(outcome), _resolved(outcome), _programmed(outcome)]
     if rolls_out:
         stages.append(_available(outcome))
@@ -105,13 +105,13 @@ def _conflict(outcome: StageOutcomes) -> list[Condition]:
 
 
 def _unsaid(outcome: StageOutcomes) -> list[Condition]:
-    """Conditions that hold whatever the running agent says."""
+    """Return the abnormal conditions that do not depend on the agent's report."""
     found = {MODEL_UNPRICED: outcome.unpriced, MODEL_ASSUMED: outcome.assumed, AUDIT_TRAIL_CUT: outcome.audit_cut}
     return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
 
 
 def _heard(outcome: StageOutcomes) -> list[Condition]:
-    """What the running agent says of itself; each is there only while it is true."""
+    """Return the abnormal conditions from the agent's report. Each is present only while it is true."""
     found = {DEGRADED: outcome.degraded, CARD_DRIFT: outcome.drift, BUDGET_EXCEEDED: outcome.over_budget}
     return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
 

@@ -1,4 +1,4 @@
-"""What a Deployment and its pods say, in words a person can act on. Pure."""
+"""Derives the health of a Deployment and its pods, with messages that a user can act on. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +29,9 @@ def deployment_health(
     claim: CachedObject | None = None,
     suspended: bool = False,
 ) -> WorkloadHealth:
-    """Whether the wanted revision is the one that serves. `revision=None` where templates carry none."""
+    """Return whether the desired revision serves. `revision` is None for templates without a revision."""
     if deployment is None:
-        return WorkloadHealth(None, "NotObserved", "the Deployment was written and has not been seen yet")
+        return WorkloadHealth(None, "NotObserved", "the Deployment was written and is not observed yet")
     if suspended:
         return _suspended(pods)
     status = deployment.facts["status"]
@@ -51,7 +51,7 @@ def deployment_health(
 
 def _suspended(pods: Sequence[CachedObject]) -> WorkloadHealth:
     if pods:
-        return WorkloadHealth(False, "Suspending", "spec.suspend is true: the pod ends its tasks")
+        return WorkloadHealth(False, "Suspending", "spec.suspend is true: the pod is finishing its tasks")
     return WorkloadHealth(False, "Suspended", "spec.suspend is true: no pod runs; tasks and memory are kept")
 
 
@@ -61,12 +61,12 @@ def _rolled_out(deployment: CachedObject, status: Mapping[str, Any]) -> bool:
 
 
 def is_rolling(deployment: CachedObject | None, *, suspended: bool) -> bool:
-    """Whether the pod of its newest template has yet to serve."""
+    """Return whether the pod of the newest template does not serve yet."""
     return deployment is not None and not suspended and not _rolled_out(deployment, deployment.facts["status"])
 
 
 def pod_causes(pod: CachedObject, claim: CachedObject | None = None) -> Iterator[WorkloadHealth]:
-    """Why a pod does not run, as far as its status tells."""
+    """Yield why a pod does not run, as far as its status shows."""
     for condition in pod.facts.get("conditions", ()):
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             yield _unscheduled(condition.get("message", ""), claim)
@@ -89,7 +89,7 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[WorkloadHealth]:
     waiting = container.get("state", {}).get("waiting", {})
     reason, message = waiting.get("reason", ""), waiting.get("message", "")
     if reason in _IMAGE:
-        # The kubelet tells it of the container also where it is an image that the container mounts.
+        # The kubelet reports an image that the container mounts under the container's name too.
         named = _NAMED_IMAGE.search(message)
         image = named[1] if named else container.get("image", "")
         yield WorkloadHealth(False, IMAGE_PULL, f"image {image!r} cannot be pulled: {reason}: {message}")
@@ -99,7 +99,7 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[WorkloadHealth]:
         yield crash(container.get("lastState", {}).get("terminated", {}))
     before = container.get("lastState", {}).get("terminated", {})
     if "running" in container.get("state", {}) and not container.get("ready", False) and before.get("exitCode", 0):
-        # Between two crashes it runs for a moment; the cause is still the last end.
+        # Between two crashes the container runs for a moment. The cause is still the last exit.
         yield crash(before)
     ended = container.get("state", {}).get("terminated")
     if ended and ended.get("exitCode", 0) != 0:
@@ -107,7 +107,7 @@ def _container_causes(container: Mapping[str, Any]) -> Iterator[WorkloadHealth]:
 
 
 def crash(ended: Mapping[str, Any]) -> WorkloadHealth:
-    """How a container ended, with its last words."""
+    """Return how a container ended, with its termination message."""
     last = str(ended.get("message", "")).strip()[-800:]
     head = f"the container ended with exit code {ended.get('exitCode', '?')} ({ended.get('reason', 'unknown')})"
     return WorkloadHealth(False, CRASH, f"{head}: {last}" if last else head)
@@ -121,5 +121,5 @@ def _refused(status: Mapping[str, Any]) -> WorkloadHealth | None:
             return WorkloadHealth(False, reason, f"the pod cannot be created: {message}")
     for condition in status.get("conditions", ()):
         if condition.get("reason") == "ProgressDeadlineExceeded":
-            return WorkloadHealth(False, "NotReady", "the pod runs and does not become ready: look at its log")
+            return WorkloadHealth(False, "NotReady", "the pod runs and does not become ready; check its log")
     return None

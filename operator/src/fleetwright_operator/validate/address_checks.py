@@ -1,4 +1,4 @@
-"""What can be wrong with a URL in a spec, told under its field: no pod can use it, or it leads nowhere. Pure."""
+"""Checks of the URLs in a spec: a pod must be able to use the URL, and it must lead somewhere. Pure."""
 
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
@@ -25,11 +25,11 @@ def resolves(field: str, address: HostAddress, services: Services, settings: Set
 
 
 def means_its_reader(url: str) -> bool:
-    """Whether the address leads everybody to their own machine."""
+    """Return whether the URL points at the machine of its reader, such as localhost."""
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:
-        return True  # It leads nowhere else.
+        return True  # An invalid URL has no usable host.
     try:
         address = ip_address(host)
     except ValueError:

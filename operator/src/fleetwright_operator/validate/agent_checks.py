@@ -1,6 +1,7 @@
-"""What can be wrong with an Agent by itself, one small pure function each, in the order in which a person would look.
+"""Checks of an Agent's own spec, as small pure functions, in the order in which a user would look for mistakes.
 
-It holds again what the CRD's rules say, because rules can be absent. What an Agent refers to is `reference_checks`'.
+They repeat the validation rules of the CRD, because a cluster can lack those. `reference_checks` checks what an Agent
+refers to.
 """
 
 from collections.abc import Iterator
@@ -46,13 +47,13 @@ def instructions_are_written(seen: ObservedAgent, settings: Settings) -> Iterato
             message = "spec.instructionsFrom needs exactly one of configMapKeyRef and secretKeyRef"
             yield Violation("InstructionsMissing", message)
     elif not spec.get("instructions", "").strip():
-        yield Violation("InstructionsMissing", "spec.instructions is empty: say what the agent is for")
+        yield Violation("InstructionsMissing", "spec.instructions is empty; describe what the agent is for")
 
 
 def models_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     for field, model in declared_models(seen.agent["spec"]):
         if not model.get("name"):
-            yield Violation("ModelMissing", f"{field}.name is empty: name the model as its provider does")
+            yield Violation("ModelMissing", f"{field}.name is empty; use the provider's name of the model")
             continue
         yield from usable(f"{field}.baseURL", base_url(model, settings.catalog), seen.agent, settings)
         if "proxyURL" in model:
@@ -80,12 +81,12 @@ def learning_has_a_source(seen: ObservedAgent, settings: Settings) -> Iterator[V
     known = {each["name"] for each in spec.get("subAgents", ())}
     for name in spec.get("memory", {}).get("skills", {}).get("subAgents", ()):
         if name not in known:
-            text = f"spec.memory.skills.subAgents names {name!r}, which is none of spec.subAgents"
+            text = f"spec.memory.skills.subAgents names {name!r}, which is not in spec.subAgents"
             yield Violation("UnknownSubAgent", f"{text}: correct it, or remove it")
 
 
 def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
-    """What is spent is summed up in the memory of the agent, by the prices of its models."""
+    """The agent adds up its spending in its memory, by the prices of its models."""
     spec = seen.agent["spec"]
     for place, budget in ((f"spec.budgets[{each['period']}]", each) for each in spec.get("budgets", ())):
         if is_ephemeral(seen.agent):
@@ -98,7 +99,7 @@ def budgets_can_be_kept(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
 
 
 def trail_leaves_room(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
-    """It lies in the memory volume, in two files, and nothing of it makes way for conversations."""
+    """The audit trail takes two files of the memory volume, and cleanup of conversations never shrinks it."""
     spec = seen.agent["spec"]
     audit, most = spec.get("audit", {}), largest_trail(seen.agent)
     if audit.get("mode") != "Off" and audit.get("maxBytes", 0) > most:
@@ -140,7 +141,7 @@ def durations_are_durations(seen: ObservedAgent, settings: Settings) -> Iterator
 def callers_can_be_judged(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
     if settings.namespaces and selects_namespaces(seen.agent):
         message = (
-            "spec.allowedCallers.namespaces: this installation looks after a list of namespaces and cannot read their "
+            "spec.allowedCallers.namespaces: this installation watches a list of namespaces and cannot read their "
             "labels; name the agents, or use from: Same or All"
         )
         yield Violation("NamespaceSelector", message)
@@ -173,7 +174,7 @@ def collector_can_be_reached(seen: ObservedAgent, settings: Settings) -> Iterato
 def public_address_is_public(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     url = seen.agent["spec"].get("a2a", {}).get("publicURL", "")
     if url and means_its_reader(url):
-        message = f"a2a.publicURL {url} means the machine of whoever reads the card: name the gateway"
+        message = f"spec.a2a.publicURL: {url} points at the reader's own machine; use the address of the gateway"
         yield Violation("InvalidAddress", message)
 
 
@@ -193,7 +194,7 @@ def results_are_objects(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
     for number, skill in enumerate(declared_skills(seen.agent["spec"])):
         if skill.get("outputSchema", {}).get("type", "object") != "object":
             place = f"spec.a2a.skills[{number}].outputSchema.type"
-            yield Violation("OutputSchema", f"{place} must be object: put what it describes into a property of one")
+            yield Violation("OutputSchema", f"{place} must be object; wrap the value in a property of an object")
 
 
 ACCEPTED: tuple[Check, ...] = (

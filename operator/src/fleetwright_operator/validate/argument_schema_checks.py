@@ -1,6 +1,6 @@
-"""What a rule for the arguments of a tool may not hold, because no call could be held against it.
+"""Checks of the schemas for tool arguments: they must be possible to evaluate.
 
-Refuses: judging the rest of a schema; whoever tries the revision does.
+This module does not validate the rest of a schema; the preflight of the revision does.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,10 +26,10 @@ def _problems(schema: Mapping[str, Any]) -> Iterator[str]:
         value = rest.pop()
         if isinstance(value, Mapping):
             if "patternProperties" in value:
-                yield "has patternProperties, whose patterns may take for ever: use propertyNames and properties"
+                yield "has patternProperties, whose patterns may run without end; use propertyNames and properties"
             for name in _REFERENCES:
                 if isinstance(to := value.get(name), str) and not to.startswith("#"):
-                    yield f"refers to {to!r}, which nobody fetches: put it below $defs and refer to it there"
+                    yield f"refers to {to!r}, which is not fetched; move it to $defs and refer to it there"
             rest.extend(value.values())
         elif isinstance(value, list):
             rest.extend(value)

@@ -1,4 +1,4 @@
-"""What a check of an Agent is, and what many of them find. Pure."""
+"""The type of a check of an Agent, and the collection of violations. Pure."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,6 +1,6 @@
-"""Words of which a spec may have only some, where nobody but the operator reads them: another is told of, not guessed.
+"""Checks of enumerated fields that only the operator reads. An unknown value is reported, never guessed.
 
-Refuses: what the runtime reads as well, which says itself what it does not know.
+This module does not check fields that the runtime also reads; the runtime reports those itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,4 +44,4 @@ def _unknown(body: Mapping[str, Any], fields: Mapping[str, Sequence[str]]) -> It
 
 def _judged(field: str, word: object, words: Sequence[str]) -> Iterator[Violation]:
     if word not in words:
-        yield Violation("UnknownWord", f"{field} has {word!r}: write one of {', '.join(words)}")
+        yield Violation("UnknownWord", f"{field} has {word!r}; use one of {', '.join(words)}")

@@ -1,6 +1,6 @@
-"""What a spec may not have its models told beside what the runtime says: what the runtime says itself.
+"""Checks that `extraBody` of a model does not override what the runtime sends itself.
 
-Refuses: knowing what a provider understands; it answers for that.
+This module does not check which fields a provider understands; the provider reports that.
 """
 
 from collections.abc import Iterator
@@ -19,22 +19,22 @@ _FIELDS: Final = {
     "prompt_cache_key": "promptCache",
     "model": "name",
 }
-"""What has a field of its own, by the provider's name for it."""
+"""Request fields that have their own field in the spec, by the provider's name."""
 _OURS: Final = frozenset(
     {"messages", "stream", "stream_options", "n", "tools", "tool_choice", "functions", "function_call"}
 )
-"""Without these, or with others, a turn is none."""
+"""The runtime controls these fields; a spec may not override them."""
 
 
 def requests_are_the_runtimes(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
     for field, model in declared_models(seen.agent["spec"]):
         extra = model.get("extraBody", {})
         if extra and model.get("provider", OPENAI) != OPENAI:
-            message = f"{field}.extraBody is for models of provider {OPENAI}: remove it, or set provider"
+            message = f"{field}.extraBody needs provider {OPENAI}; remove it, or change provider"
             yield Violation("ExtraBody", message)
         for name in sorted(extra):
             if name in _FIELDS:
-                message = f"{field}.extraBody has {name!r}: set {field}.{_FIELDS[name]} in its place"
+                message = f"{field}.extraBody has {name!r}; set {field}.{_FIELDS[name]} instead"
                 yield Violation("ExtraBody", message)
             elif name in _OURS:
-                yield Violation("ExtraBody", f"{field}.extraBody has {name!r}, which the agent says itself: remove it")
+                yield Violation("ExtraBody", f"{field}.extraBody has {name!r}, which the agent sets itself; remove it")

@@ -1,4 +1,4 @@
-"""What can be wrong with an McpServer: by itself, or with what it refers to. Pure."""
+"""Checks of an McpServer's spec, and of what it refers to. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -24,9 +24,9 @@ def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[V
     elif remote is not None:
         yield from usable("spec.remote.url", remote["url"], server, settings)
     elif not (workload or {}).get("image"):
-        yield Violation("ImageMissing", "spec.workload.image is empty: name the image that serves MCP")
+        yield Violation("ImageMissing", "spec.workload.image is empty; name the image that serves MCP")
     elif is_stdio(workload or {}) and not (workload or {}).get("command"):
-        message = "spec.workload.command is empty: a Stdio server is started by it, behind the bridge of its image"
+        message = "spec.workload.command is empty; set the command of the Stdio server"
         yield Violation("CommandMissing", message)
     elif "podTemplate" in (workload or {}):
         template = server_template(server, settings=settings)
@@ -35,7 +35,7 @@ def server_accepted(server: Mapping[str, Any], settings: Settings) -> Iterator[V
 
 
 def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, CachedObject | None]) -> Iterator[Violation]:
-    """Whether every key is there, as far as metadata tell."""
+    """Check that every key exists, as far as the metadata shows."""
     for name, key in keys:
         secret = secrets.get(name)
         if secret is None:
@@ -47,7 +47,10 @@ def secrets_exist(keys: Iterable[SecretKey], secrets: Mapping[str, CachedObject 
 def environment_exists(
     server: Mapping[str, Any], objects: Mapping[tuple[str, str], CachedObject | None]
 ) -> Iterator[Violation]:
-    """`objects` are by (kind, name), as `desired.mcpserver.environment_sources` names them."""
+    """Check that the objects of the environment exist.
+
+    Args: `objects` are by (kind, name), as `desired.mcpserver.environment_sources` names them.
+    """
     for kind, name in environment_sources(server):
         if objects.get((kind, name)) is None:
             yield Violation(f"{kind}NotFound", f"spec.workload.envFrom names {kind} {name!r}, which does not exist")
@@ -57,12 +60,12 @@ def _has_key(secret: CachedObject, key: str, *, field: str) -> Iterator[Violatio
     keys = secret.facts["keys"]
     if keys is not None and key not in keys:
         known = ", ".join(sorted(keys)) or "none"
-        message = f"Secret {secret.name!r} has no key {key!r}; it has: {known}. Add it, or name another in {field}"
+        message = f"Secret {secret.name!r} has no key {key!r}; it has: {known}. Add it, or use another in {field}"
         yield Violation("SecretKeyNotFound", message)
 
 
 def server_resolved(server: Mapping[str, Any], services: Services, settings: Settings) -> Iterator[Violation]:
-    """For a server that is accepted: whether its address leads anywhere, as far as the cluster can tell."""
+    """Check that the address of an accepted server resolves, as far as the cluster shows."""
     if remote := server["spec"].get("remote"):
         space = server["metadata"]["namespace"]
         address = parse_address(remote["url"], namespace=space, settings=settings)

@@ -1,4 +1,4 @@
-"""What can be wrong with what an Agent refers to, one small pure function each, in the order of a person's look."""
+"""Checks of everything an Agent refers to, as small pure functions, in the order in which a user would look."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -46,14 +46,14 @@ def _skill_not_found(seen: ObservedAgent, name: str) -> str:
     deployment = seen.child("Deployment", seen.entry.name)
     if deployment is None or skill_volume(name) not in deployment.facts["volumes"]:
         return missing
-    return f"{missing}; revision {deployment.facts['revision']} goes on serving with the files that it had"
+    return f"{missing}; revision {deployment.facts['revision']} keeps serving with the old files"
 
 
 def _is_held(seen: ObservedAgent, skill: str) -> bool:
-    """Whether its files stay though the Skill may be deleted the next moment: only then may a pod need them."""
+    """Return whether the skill's files stay available even if the Skill is deleted. Only then may a pod mount them."""
     entry = seen.skills[skill]
     if entry is not None and "source" in entry.facts["status"]:
-        return True  # its pods fetch them, whether the Skill is there or not
+        return True  # its pods fetch the files themselves, even if the Skill is deleted
     snapshot = seen.snapshots.get(skill)
     if snapshot is None:
         return False
@@ -79,11 +79,11 @@ def tools_are_as_pinned(seen: ObservedAgent, settings: Settings) -> Iterator[Vio
         if server is None:
             continue
         if awaits_pin(server):
-            yield Violation("McpServerPending", f"McpServer {name!r} is pinned, and its tools were not looked at yet")
+            yield Violation("McpServerPending", f"McpServer {name!r} is pinned, and its tools are not discovered yet")
         if changed := drift(server):
             yield Violation("McpServerToolsChanged", f"McpServer {name!r}: {changed}")
         if allowed_tools(use, server) == []:
-            remedy = "allow one of the same tools in both, or drop it from spec.mcpServers"
+            remedy = "allow one of the same tools in both, or remove the server from spec.mcpServers"
             yield Violation("NoToolAllowed", f"the agent and McpServer {name!r} allow no tool in common: {remedy}")
 
 
@@ -92,12 +92,12 @@ def peers_exist_and_agree(seen: ObservedAgent, settings: Settings) -> Iterator[V
     for (space, name), peer in seen.peers.items():
         if peer is None:
             hidden = settings.namespaces and space not in settings.namespaces
-            why = "is not among those this installation looks at" if hidden else "has no such agent"
+            why = "is not watched by this installation" if hidden else "has no such agent"
             yield Violation("PeerNotFound", f"Agent {name!r} does not exist: namespace {space!r} {why}")
         elif not allows(peer, me, seen.namespace_labels):
             caller = seen.entry.name if space == me[0] else names.qualified(*me)
             callee = names.qualified(space, name)
-            message = f"Agent {callee!r} does not allow {caller!r}: add it to allowedCallers there"
+            message = f"Agent {callee!r} does not allow {caller!r}; add it to its spec.allowedCallers"
             yield Violation("PeerNotAllowed", message)
 
 
@@ -115,7 +115,9 @@ def _file_exists(reference: FileReference, found: CachedObject | None, namespace
     keys = found.facts["keys"]
     if keys is not None and key not in keys:
         known = ", ".join(sorted(keys)) or "none"
-        message = f"{reference.field} names key {key!r} of {kind} {name!r}, which has: {known}. Add it or name another"
+        message = (
+            f"{reference.field} names key {key!r} of {kind} {name!r}, which has: {known}. Add it or use another one"
+        )
         yield Violation(f"{kind}KeyNotFound", message)
 
 
@@ -126,11 +128,11 @@ def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Viola
     try:
         addresses = list(derived_addresses(seen.agent, servers, seen.needs, seen.services, settings))
     except UnusableAddress as error:
-        # Of a Skill whose own pass is still to say so.
+        # The URL of a Skill whose own reconcile has not reported the error yet.
         yield Violation("InvalidAddress", str(error))
         return
     if not is_managed(seen.agent):
-        return  # no rule is derived, so nobody needs to see where an address leads
+        return  # no rule is derived, so the addresses need not resolve
     for field, address in addresses:
         for violation in resolves(field, address, seen.services, settings):
             unseen = has_unseen_endpoints(address, seen.services, settings)

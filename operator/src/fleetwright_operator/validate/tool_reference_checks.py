@@ -1,6 +1,6 @@
-"""Whether the tools that an Agent's fields name are tools that it can have. Pure.
+"""Checks that an Agent's fields name only tools that the agent can have. Pure.
 
-What a server offers the agent alone knows: where a name is not among it, all of that server needs approval.
+Only the agent knows which tools a server offers. If a name is not among them, all tools of that server need approval.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from fleetwright_operator.settings import Settings
 _KNOWLEDGE: Final = ("remember", "recall_memory", "forget")
 _ASKING: Final = ("ask_human", "request_user_input")
 Named = Iterable[tuple[str, str]]
-"""Field and tool."""
+"""Pairs of field and tool."""
 
 
 def named_tools_are_its_own(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
@@ -24,7 +24,7 @@ def named_tools_are_its_own(seen: ObservedAgent, settings: Settings) -> Iterator
     yield from _unknown(_ruled(spec), {*shared, *(DELEGATING if spec.get("subAgents") else ())}, spec)
     for field, name in _given_to_sub_agents(spec):
         if name in {*DELEGATING, *_ASKING}:
-            message = f"spec.{field} names {name!r}: a sub-agent gives work to nobody and asks nobody; remove it"
+            message = f"spec.{field} names {name!r}: a sub-agent cannot delegate or ask a person; remove it"
             yield Violation("UnknownTool", message)
         else:
             yield from _unknown([(field, name)], shared, spec)
@@ -34,12 +34,14 @@ def plugins_are_told_apart(seen: ObservedAgent, settings: Settings) -> Iterator[
     spec = seen.agent["spec"]
     servers = {use["name"] for use in spec.get("mcpServers", ())}
     for plugin in (each["name"] for each in spec.get("plugins", ()) if each["name"] in servers):
-        message = f"spec.plugins and spec.mcpServers both have {plugin!r}: their tools would have the same names"
+        message = (
+            f"spec.plugins and spec.mcpServers both have {plugin!r}, so their tools have equal names; rename the plugin"
+        )
         yield Violation("PluginIsServer", message)
 
 
 def _shareable(spec: Mapping[str, Any]) -> set[str]:
-    """Those that the agent has, and that its sub-agents may have of it."""
+    """Return the built-in and peer tools that the agent shares with its sub-agents."""
     facts = _KNOWLEDGE if spec.get("memory", {}).get("knowledge", {}).get("enabled") else ()
     return {"load_skill", "read_skill_file", *facts, *(peer_tool(peer["name"]) for peer in spec.get("peers", ()))}
 
@@ -49,7 +51,7 @@ def _unknown(named: Named, known: Collection[str], spec: Mapping[str, Any]) -> I
     for field, name in named:
         if name not in known and not (others and name.startswith(others)):
             message = (
-                f"spec.{field} names {name!r}, which is no tool of this agent: write <server>__<tool> for one"
+                f"spec.{field} names {name!r}, which is not a tool of this agent; write <server>__<tool> for one"
                 " of spec.mcpServers, <plugin>__<tool> for one of spec.plugins, or ask_<peer> for one of spec.peers"
             )
             yield Violation("UnknownTool", message)

@@ -1,4 +1,4 @@
-"""On which terms an agent deals with callers: how long tokens live, how they are sent, what is spoken and told."""
+"""An agent's settings for its callers: token lifetime, how tokens are sent, protocol versions and extensions."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,9 +14,10 @@ DIALECTS = ("1.0", "0.3", "0.1")
 
 
 def token_rotation(agent: Agent, settings: Settings) -> Rotation:
-    """An overlap that is not said is the installation's, and never longer than the life it overlaps.
+    """Return the token rotation. The installation provides the defaults, with an overlap of at most the lifetime.
 
-    What cannot be read is the installation's too: callers keep their tokens while checks.py says what is wrong.
+    An invalid value also falls back to the installation's, so callers keep their tokens while the checks report the
+    error.
     """
     usual = settings.token_rotation
     with suppress(ValueError):
@@ -25,11 +26,11 @@ def token_rotation(agent: Agent, settings: Settings) -> Rotation:
 
 
 def declared_rotation(auth: dict[str, Any], usual: Rotation) -> Rotation:
-    """Raises: ValueError, with the field and the remedy."""
+    """Return the declared rotation. Raises ValueError with the field and the remedy."""
     ttl = _seconds(auth, "tokenTTL", usual.ttl, least=SHORTEST.ttl)
     overlap = _seconds(auth, "overlap", min(usual.overlap, ttl), least=SHORTEST.overlap)
     if overlap > ttl:
-        raise ValueError("spec.auth.overlap must not be longer than tokenTTL: shorten it, or give tokens a longer life")
+        raise ValueError("spec.auth.overlap must not be longer than spec.auth.tokenTTL; shorten it, or raise tokenTTL")
     return Rotation(ttl=ttl, overlap=overlap)
 
 
@@ -46,37 +47,37 @@ def _seconds(auth: dict[str, Any], field: str, default: int, *, least: int) -> i
 
 
 def takes_api_keys(agent: Agent) -> bool:
-    """Whether clients may send their token as an API key too."""
+    """Return whether clients may also send their token as an API key."""
     return bool(agent["spec"].get("auth", {}).get("apiKey", False))
 
 
 def tells_tool_calls(spec: Mapping[str, Any]) -> bool:
-    """Whether callers are told which tools are called."""
+    """Return whether callers see which tools are called."""
     return bool(spec.get("a2a", {}).get("extensions", {}).get("toolCalls", True))
 
 
 def tells_model_fallbacks(spec: Mapping[str, Any]) -> bool:
-    """Whether callers are told which model took over from which."""
+    """Return whether callers see which model replaced which."""
     told = spec.get("a2a", {}).get("extensions", {}).get("modelFallbacks", False)
     return bool(told and spec.get("model", {}).get("fallbacks"))
 
 
 def keeps_skills_from_strangers(agent: Agent) -> bool:
-    """Whether the card that everybody reads names no skills; callers read them on the extended one."""
+    """Return whether the public card omits the skills; authenticated callers read them on the extended card."""
     return bool(agent["spec"].get("a2a", {}).get("publicCard") == "Minimal")
 
 
 def declared_skills(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """What the agent says that it can do, beside the skills that are mounted."""
+    """Return the declared skills, besides the mounted ones."""
     return tuple(spec.get("a2a", {}).get("skills", ()))
 
 
 def media_type(skill: Mapping[str, Any]) -> str:
-    """Of the data that a declared skill answers with."""
+    """Return the media type of a declared skill's output data."""
     return str(skill.get("outputMediaType", "application/json"))
 
 
 def dialects(agent: Agent) -> list[str]:
-    """The versions of the protocol that the agent speaks, newest first; all of them where nothing is said."""
+    """Return the protocol versions that the agent supports, newest first; by default all."""
     wanted = agent["spec"].get("a2a", {}).get("dialects", DIALECTS)
     return [version for version in DIALECTS if version in wanted]

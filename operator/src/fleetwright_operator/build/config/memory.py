@@ -1,6 +1,6 @@
-"""What an agent remembers, as the runtime is told it: only what the spec says, and how much fits the volume.
+"""The memory settings of the runtime: only what the spec sets, and a limit that fits the volume.
 
-The audit trail lies in the same volume and never makes way, so it may have half of it at most.
+The audit trail is in the same volume and is never shrunk, so it may take at most half of the limit.
 """
 
 from collections.abc import Mapping
@@ -12,16 +12,16 @@ from fleetwright_operator.api.quantity import amount
 from fleetwright_operator.build.pod.memory_volume import DEFAULT_SIZE, storage
 
 _PART: Final = 0.8
-"""Of the volume, where the spec says nothing: the rest is for files that are written anew."""
+"""The part of the volume that is used by default. The rest is for files that are rewritten."""
 _LEAST: Final = 16 * 1024 * 1024
 _TRAIL: Final = 50 * 1024 * 1024
-"""Of the trail's file, where nothing is said of it; the runtime's own."""
+"""The runtime's default limit of one audit file, in bytes."""
 _SAME: Final = ("maxConversationsPerCaller", "sessions", "knowledge")
 _TIMES: Final = ("interval", "halfLife")
 
 
 def memory_config(agent: Agent) -> dict[str, Any]:
-    """Defaults are the runtime's own, of a volume of the size that is the default."""
+    """Return the memory section. The runtime has the defaults, for a volume of the default size."""
     memory = agent["spec"].get("memory", {})
     retention = memory.get("conversationRetention")
     return {
@@ -45,7 +45,7 @@ def _most_bytes(agent: Agent, stated: str | None) -> dict[str, int]:
 
 
 def most_bytes(agent: Agent) -> int:
-    """Of everything that the agent remembers, its trail included."""
+    """Return the limit of everything that the agent stores, including its audit trail, in bytes."""
     stated = agent["spec"].get("memory", {}).get("maxBytes")
     if stated is not None:
         return int(amount(stated))
@@ -53,12 +53,12 @@ def most_bytes(agent: Agent) -> int:
 
 
 def largest_trail(agent: Agent) -> int:
-    """That `audit.maxBytes` may be: there are two files of it."""
+    """Return the largest allowed `audit.maxBytes`. The trail has two files."""
     return most_bytes(agent) // 4
 
 
 def audit_config(agent: Agent) -> dict[str, Any]:
-    """A trail of which nothing is said is as small as the volume needs it."""
+    """Return the audit section. Without an explicit size, the trail is reduced to fit the volume."""
     audit, most = agent["spec"].get("audit", {}), largest_trail(agent)
     if "maxBytes" in audit or audit.get("mode") == "Off" or most >= _TRAIL:
         return dict(audit)

@@ -1,7 +1,7 @@
-"""The models of an agent, its own and those that stand by: where each answers, and what the runtime is told of it.
+"""The models of an agent, its own and its fallbacks: their addresses, and their configuration for the runtime.
 
-A fallback with an address of its own takes nothing of where the agent's model is: no key is ever sent to another
-address than the one that it was declared for.
+A fallback with its own `baseURL` inherits nothing about the address of the agent's model, so no key is ever sent to an
+address other than the one it was declared for.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ _PLACE = (
 
 
 def declared_models(spec: Mapping[str, Any]) -> list[tuple[str, Model]]:
-    """The agent's own and its fallbacks, each whole, with the field that it stands in."""
+    """Return the agent's own model and its fallbacks, each complete, with its field."""
     own = spec.get("model", {})
     fallbacks = [_whole(fallback, own) for fallback in own.get("fallbacks", ())]
     return [("spec.model", own), *((f"spec.model.fallbacks[{n}]", model) for n, model in enumerate(fallbacks))]
@@ -49,7 +49,7 @@ def _whole(fallback: Model, own: Model) -> Model:
 
 
 def priced_models(spec: Mapping[str, Any]) -> list[tuple[str, Model]]:
-    """Every model that may be called, with the field that names it."""
+    """Return every model that may be called, with the field that names it."""
     auxiliary = spec.get("model", {}).get("auxiliary")
     cheaper = [
         (f"spec.budgets[{budget['period']}].downgrade.model", budget["downgrade"]["model"])
@@ -70,24 +70,27 @@ def price_of(model: Model, catalog: Catalog) -> Mapping[str, str] | None:
 
 
 def unpriced(spec: Mapping[str, Any], catalog: Catalog) -> Violation | None:
-    """The models whose calls have no cost, because nobody said their price."""
+    """Return a violation that lists the models without a known price."""
     found = [(field, model["name"]) for field, model in priced_models(spec) if price_of(model, catalog) is None]
-    texts = [f"{name!r} has no price, so only its tokens are counted: set {field}.price" for field, name in found]
+    texts = [f"{name!r} has no price, so only its tokens are counted; set {field}.price" for field, name in found]
     return Violation("PriceUnknown", "; ".join(texts)) if texts else None
 
 
 def assumed(spec: Mapping[str, Any], catalog: Catalog) -> Violation | None:
-    """The models of which a window or a price is assumed: nothing describes them, or only their family is known."""
+    """Return a violation that lists the models whose window or price is assumed.
+
+    Either nothing is known about the model, or only about its family.
+    """
     unknown, dated = [], []
     for field, model in priced_models(spec):
         name, family = model["name"], catalog.entry(model["name"])
         takes = [word for word, key in (("window", "contextWindow"), ("price", "price")) if key not in model]
         if not family and _window_assumed(model, catalog):
             unknown.append(
-                f"{field}: the window of {name!r} is not known, so a small one is assumed: set {field}.contextWindow"
+                f"{field}: the window of {name!r} is unknown, so a small one is assumed; set {field}.contextWindow"
             )
         elif family and family != name and takes:
-            dated.append(f"{field}: {name!r} is not in the catalog and takes the {' and '.join(takes)} of {family!r}")
+            dated.append(f"{field}: {name!r} is not in the catalog and uses the {' and '.join(takes)} of {family!r}")
     if not unknown and not dated:
         return None
     return Violation("WindowUnknown" if unknown else "FamilyAssumed", "; ".join([*unknown, *dated]))
@@ -98,7 +101,7 @@ def _window_assumed(model: Model, catalog: Catalog) -> bool:
 
 
 def window_of(model: Model, catalog: Catalog, *, output: int) -> int:
-    """Return the context window of a model. A guess leaves room beside an answer of `output` tokens."""
+    """Return the context window of a model. An assumed window leaves room for an answer of `output` tokens."""
     if _window_assumed(model, catalog):
         return max(UNKNOWN_WINDOW, 2 * output)
     return int(model.get("contextWindow", catalog.lookup(model["name"]).context_window))
@@ -115,12 +118,12 @@ def base_url(model: Model, catalog: Catalog) -> str:
 
 
 def destination(model: Model, catalog: Catalog) -> str:
-    """The address that calls go to: the proxy where there is one."""
+    """Return the address that calls are sent to: the proxy if there is one."""
     return str(model.get("proxyURL") or base_url(model, catalog))
 
 
 def models_config(spec: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
-    """The part `model` of agent.json."""
+    """Return the `model` section of agent.json."""
     own, *fallbacks = (_endpoint(field, model, catalog) for field, model in declared_models(spec))
     auxiliary = spec["model"].get("auxiliary")
     return {

@@ -1,7 +1,7 @@
-"""What skills need of their agents: tools of servers that the agent names, and ways out. Pure.
+"""The permissions that skills need: tools of servers that the agent names, and egress. Pure.
 
-An agent has what its skills need together. What the agent itself or a server denies stays denied, and a skill brings
-no server with it.
+An agent gets the union of its skills' permissions. Tools that the agent or a server denies stay denied. A skill adds no
+server.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,17 +14,17 @@ from fleetwright_operator.build.network.ranges import block_peer, block_problems
 from fleetwright_operator.settings import Settings
 
 Permissions = Mapping[str, Any]
-"""`permissions` of one Skill, and `fetchedFrom`, the address of its repository, where its pods fetch it."""
+"""`permissions` of one Skill. `fetchedFrom` is the URL of its git repository, if its pods fetch it."""
 Needs = Mapping[str, Permissions]
-"""By skill."""
+"""Permissions by skill."""
 Servers = Mapping[str, Mapping[str, Any]]
 
 
 def permission_problems(permissions: Permissions, *, namespace: str, settings: Settings) -> Iterator[str]:
-    """What no agent could be given, with its place."""
+    """Yield permissions that no agent could get, with their fields."""
     for number, tool in enumerate(permissions.get("tools", ())):
         if not all(tool.partition("/")):
-            yield f"spec.permissions.tools[{number}] {tool!r} must be written <server>/<tool>"
+            yield f"spec.permissions.tools[{number}] {tool!r} must have the form <server>/<tool>"
     for number, need in enumerate(permissions.get("egress", ())):
         field = f"spec.permissions.egress[{number}]"
         if ("host" in need) == ("ipBlock" in need):
@@ -44,15 +44,18 @@ def _host_problems(field: str, need: Mapping[str, Any], *, namespace: str, setti
 
 
 def stated(permissions: Permissions | None) -> dict[str, Any] | None:
-    """As a Skill's status says them: an apply that leaves an empty list out again would leave it in place."""
+    """Return permissions for a Skill's status, without empty lists.
+
+    An apply that drops an empty list leaves it in place.
+    """
     return {key: needed for key, needed in (permissions or {}).items() if needed} or None
 
 
 def needed_addresses(needs: Needs, *, namespace: str, settings: Settings) -> Iterator[tuple[str, HostAddress]]:
-    """(reason, address) of every host that skills need to reach.
+    """Yield (reason, address) for every host that skills need to reach.
 
     Raises:
-        UnusableAddress: `permission_problems` names it.
+        UnusableAddress: The address is invalid; `permission_problems` reports it.
     """
     for skill, permissions in needs.items():
         if url := permissions.get("fetchedFrom"):
@@ -66,7 +69,7 @@ def needed_addresses(needs: Needs, *, namespace: str, settings: Settings) -> Ite
 
 
 def needed_ranges(needs: Needs, settings: Settings) -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:
-    """(reason, range, peer of a policy, ports) of every range that skills need to reach."""
+    """Yield (reason, range, peer of a policy, ports) for every range that skills need to reach."""
     for skill, permissions in needs.items():
         for need in permissions.get("egress", ()):
             if block := need.get("ipBlock"):
@@ -79,17 +82,17 @@ def reason(skill: str, need: Mapping[str, Any]) -> str:
 
 
 def widened(use: Mapping[str, Any], needs: Needs) -> Mapping[str, Any]:
-    """An agent's use of a server, with what its skills need of it allowed as well."""
+    """Return an agent's use of a server, with the tools that its skills need allowed as well."""
     tools = use.get("tools", {})
     if "allow" not in tools:
-        return use  # everything is allowed that nobody denies
+        return use  # without a list, everything that is not denied is allowed
     wanted = (tool.split("/", 1) for permissions in needs.values() for tool in permissions.get("tools", ()))
     needed = [tool for server, tool in wanted if server == use["name"]]
     return {**use, "tools": {**tools, "allow": list(dict.fromkeys([*tools["allow"], *needed]))}}
 
 
 def permissions_status(agent: Mapping[str, Any], servers: Servers, needs: Needs) -> dict[str, Any] | None:
-    """The union of what the agent's skills need, and which tools it does not get all the same."""
+    """Return the union of what the agent's skills need, and whether each tool is granted."""
     by_tool: dict[str, list[str]] = {}
     for skill, permissions in needs.items():
         for tool in permissions.get("tools", ()):

@@ -1,7 +1,7 @@
-"""What an Agent says of push notifications: whether they are offered, and to which receivers. Pure.
+"""Push notification settings of an Agent: whether they are offered, and to which receivers. Pure.
 
-Receivers that are named are all that is allowed, by the network and by the runtime; where none is named, everything
-public on the ports of HTTP is.
+If receivers are named, the network and the runtime allow only those. Otherwise all public addresses on ports 80 and 443
+are allowed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,21 +25,21 @@ def offers_push(agent: Agent) -> bool:
 
 
 def receivers(agent: Agent) -> Iterator[tuple[str, str]]:
-    """(field, URL) of every host that is named; one without a port means the one of https."""
+    """Yield (field, URL) for every named host. The default port is 443."""
     if offers_push(agent):
         for number, host in enumerate(_hosts(agent)):
             yield f"{_FIELD}.allowedHosts[{number}]", f"https://{host}"
 
 
 def ranges(agent: Agent, settings: Settings) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(range, peer of a policy) of every range that is named."""
+    """Yield (range, peer of a policy) for every named range."""
     if offers_push(agent):
         for cidr in _cidrs(agent):
             yield cidr, block_peer({"cidr": cidr}, denied=settings.denied_ranges)
 
 
 def is_open(agent: Agent) -> bool:
-    """Whether no receiver is named."""
+    """Return whether no receiver is named."""
     return offers_push(agent) and not (_hosts(agent) or _cidrs(agent))
 
 
@@ -52,7 +52,7 @@ def push_range_problems(agent: Agent, settings: Settings) -> Iterator[str]:
 
 
 def push_config(agent: Agent) -> dict[str, Any]:
-    """The section of `agent.json`; nothing where push is not offered, which is no other revision."""
+    """Return the section of `agent.json`, or nothing if push is not offered, so that the revision does not change."""
     if not offers_push(agent):
         return {}
     hosts = [_host(url) for _, url in receivers(agent)]

@@ -1,4 +1,4 @@
-"""The part `subAgents` of agent.json: whom the agent gives parts of its work to, and with which of its tools."""
+"""The `subAgents` section of agent.json: the agents that get parts of the work, and the tools that each may use."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,12 +8,12 @@ from fleetwright_operator.api.model_catalog import Catalog
 from fleetwright_operator.build.config.models import other_model, output_of
 
 DELEGATING: Final = ("task", "task_batch")
-"""The tools that give work to sub-agents, as the runtime names them."""
+"""The tools that delegate to sub-agents, as the runtime names them."""
 _SAME: Final = ("name", "description", "instructions", "tools", "maxModelCalls")
 
 
 def sub_agents_config(spec: Mapping[str, Any], catalog: Catalog) -> list[dict[str, Any]]:
-    """Defaults are the runtime's own."""
+    """Return the section. The runtime has the defaults."""
     output = output_of(spec["model"], catalog)
     return [_sub_agent(each, catalog, output=output) for each in spec.get("subAgents", ())]
 

@@ -1,4 +1,4 @@
-"""Where an Agent's traces go. Pure."""
+"""The telemetry settings of an Agent: where its traces are exported to. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,13 @@ COLLECTOR = "spec.telemetry.otlp.endpoint"
 
 
 def collector(agent: Agent) -> str | None:
-    """The address of the collector, where there is one."""
+    """Return the address of the collector, if there is one."""
     endpoint: str | None = _otlp(agent).get("endpoint")
     return endpoint
 
 
 def telemetry_config(agent: Agent) -> dict[str, Any]:
-    """The section of `agent.json`; nothing where nobody collects, which is no other revision."""
+    """Return the section of `agent.json`, or nothing if there is no collector, so that the revision does not change."""
     endpoint = collector(agent)
     if endpoint is None:
         return {}

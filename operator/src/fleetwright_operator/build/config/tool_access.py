@@ -1,7 +1,7 @@
-"""How agents get at the tools of an McpServer: its entry in `agent.json`, the credentials it needs, what may be used.
+"""How agents access the tools of an McpServer: its entry in `agent.json`, its credentials, and the allowed tools.
 
-Probes look at a server by the same entry, so that what they see is what agents will see. Credentials are only
-named: files that are mounted from the Secrets, never their content.
+Probes use the same entry, so they see what agents will see. Credentials are only named, as files that are mounted from
+Secrets, and their content is never read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ SecretKey = tuple[str, str]
 
 
 def credential_keys(server: Mapping[str, Any]) -> tuple[SecretKey, ...]:
-    """Every Secret key that whoever calls this server must have mounted."""
+    """Return every Secret key that a caller of this server must mount."""
     remote = server["spec"].get("remote", {})
     keys = [_key(header["secretKeyRef"]) for header in remote.get("headersFrom", ())]
     if "caSecretRef" in remote:
@@ -27,7 +27,7 @@ def credential_keys(server: Mapping[str, Any]) -> tuple[SecretKey, ...]:
 
 
 def server_entry(server: Mapping[str, Any], endpoints: Endpoints) -> dict[str, Any]:
-    """Where and how the server is spoken to, as the runtime's configuration says it."""
+    """Return the entry of the server in the runtime's configuration."""
     remote = server["spec"].get("remote", {})
     headers = [
         {"name": header["name"], "valueFile": names.mounted_file(SECRET, *_key(header["secretKeyRef"]))}
@@ -44,7 +44,10 @@ def server_entry(server: Mapping[str, Any], endpoints: Endpoints) -> dict[str, A
 
 
 def allowed_tools(use: Mapping[str, Any], server: Mapping[str, Any]) -> list[str] | None:
-    """What the agent and the server's policy both allow: None where neither says anything, empty where nothing is."""
+    """Return the tools that the agent and the server's policy both allow.
+
+    None means that neither sets a list; an empty list means that no tool is allowed.
+    """
     ours, theirs = use.get("tools", {}).get("allow"), policy(server).get("allow")
     lists = [each for each in (ours, theirs) if each]
     if not lists:
@@ -54,12 +57,12 @@ def allowed_tools(use: Mapping[str, Any], server: Mapping[str, Any]) -> list[str
 
 
 def denied_tools(use: Mapping[str, Any], server: Mapping[str, Any]) -> list[str]:
-    """What either denies."""
+    """Return the tools that the agent or the server's policy denies."""
     return list(dict.fromkeys([*use.get("tools", {}).get("deny", ()), *policy(server).get("deny", ())]))
 
 
 def peer_tool(peer: str) -> str:
-    """The tool that asks a peer, as the runtime names it."""
+    """Return the name of the tool that calls a peer, as the runtime names it."""
     return f"ask_{peer.replace('-', '_')}"
 
 
@@ -69,7 +72,10 @@ def policy(server: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def pinned_list(server: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The list that the pin stands for: as it is now, or as it was when it was seen last. None where neither is so."""
+    """Return the pinned list of tools: the current one, or the last one with the pinned digest.
+
+    None means that there is no pin, or that its list was never observed.
+    """
     pin, status = policy(server).get("pin"), server.get("status", {})
     if pin is None:
         return None
@@ -80,7 +86,7 @@ def pinned_list(server: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def digests(tools: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """By name."""
+    """Return the digests by tool name."""
     return {tool["name"]: tool["digest"] for tool in tools}
 
 

@@ -1,9 +1,10 @@
-"""What an address in a spec means for the network: pods behind a Service, one IP, or the outside. Pure.
+"""Resolves an address in a spec to network policy peers: pods behind a Service, one IP, or the outside. Pure.
 
-A network policy sees pods, not names. A host that is a Service (`name`, `name.namespace`,
-`name.namespace.svc[.domain]`) becomes its pods on their target port, because policies are enforced after the
-Service's address was translated; on the port of the URL where it is headless. `name.namespace` is a Service only
-where one exists: it may also be a domain. Where the operator cannot look, only https says that it is one.
+A network policy selects pods, not names. The host of a Service (`name`, `name.namespace`,
+`name.namespace.svc[.domain]`) becomes the Service's pods on their target port, because policies are enforced after the
+Service's address was translated. For a headless Service the port of the URL is used. `name.namespace` is a Service only
+if one exists, because it may also be a domain. If the operator cannot read that namespace, it takes an https URL for a
+domain.
 """
 
 import ipaddress
@@ -18,7 +19,7 @@ from fleetwright_operator.api.address_space import METADATA, Ip, embedded, holds
 from fleetwright_operator.settings import Settings
 
 _NUMBER = re.compile("[0-9]+|0x[0-9a-f]*")
-_BY_HOST = "name the host that it leads to in its place"
+_BY_HOST = "use the host that it points to instead"
 
 
 class UnusableAddress(ValueError):  # noqa: N818 - a condition's reason has this name
@@ -30,10 +31,10 @@ class HostAddress:
     host: str
     port: int
     service: tuple[str, str] | None = None
-    """(namespace, name) when the host may be a Service."""
+    """(namespace, name) if the host may be a Service."""
     surely_service: bool = False
     encrypted: bool = False
-    """By https, which is spoken outside; few Services have a certificate for two labels."""
+    """True for an https URL. Hosts outside use it, but few Services have a certificate for a name of two labels."""
     ip: str | None = None
 
     @property
@@ -43,52 +44,52 @@ class HostAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceFacts:
-    """What a policy needs of a Service: its pods and, by Service port, theirs."""
+    """The parts of a Service that a policy needs: its pod selector, and the target port by Service port."""
 
     selector: Mapping[str, str]
     ports: Mapping[int, int | str]
     headless: bool = False
-    """Its name leads to the pods themselves, so nothing translates a port, and none needs to be listed."""
+    """The name of a headless Service resolves to pods, so no port is translated and ports need not be listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """The peers of one rule of a policy, with one port."""
+    """The peers of one policy rule, with one port."""
 
     text: str
     peers: tuple[Mapping[str, Any], ...]
     port: int | str
     name: str = ""
-    """Of a host outside that was named and not numbered."""
+    """The host name, for a host outside that is not an IP address."""
 
 
 def parse_address(url: str, *, namespace: str, settings: Settings) -> HostAddress:
-    """The address of a URL that stands in an object of `namespace`.
+    """Parse a URL in an object of `namespace`.
 
     Raises:
-        UnusableAddress: No http(s) URL, or an address that leads into the pod itself or the node, or that this
-            installation denies.
+        UnusableAddress: The text is not an http(s) URL, or the address leads to the pod itself or the node, or the
+            installation denies it.
     """
     if not url.isprintable() or " " in url:
-        # `urlsplit` removes line breaks and tabs, and the agent's own client does not.
-        raise UnusableAddress(f"{url!r} holds white space or a control character; remove it")
+        # `urlsplit` removes line breaks and tabs, but the agent's HTTP client does not.
+        raise UnusableAddress(f"{url!r} contains white space or a control character; remove it")
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     except (ValueError, KeyError):
-        raise UnusableAddress(f"{url!r} is no http or https address") from None
+        raise UnusableAddress(f"{url!r} is not an HTTP URL; use http:// or https://") from None
     host = (parts.hostname or "").rstrip(".")
     if not host or parts.username is not None:
-        raise UnusableAddress(f"{url!r} must name a host and hold no user or password")
+        raise UnusableAddress(f"{url!r} must contain a host and no user or password")
     if ip := _ip(host):
         _refuse_local(ip)
         if found := holds(settings.denied_ranges, ip):
-            raise UnusableAddress(f"{ip} lies in {found}, which no agent of this installation may reach")
+            raise UnusableAddress(f"{ip} is in {found}, which no agent of this installation may reach")
         if {ip, embedded(ip)} & listening(settings.api_server, {port}):
             raise UnusableAddress(f"{ip} port {port} is the API server, which no agent of this installation may reach")
         return HostAddress(host=host, port=port, ip=str(ip))
     if host == "localhost" or host.endswith(".localhost"):
-        raise UnusableAddress(f"{host} is the agent's own pod: name a Service or a host that others can reach")
+        raise UnusableAddress(f"{host} is the agent's own pod; use a Service or a reachable host")
     _refuse_odd(host)
     service, surely = _service(host, namespace=namespace, cluster_domain=settings.cluster_domain)
     encrypted = parts.scheme == "https"
@@ -98,7 +99,7 @@ def parse_address(url: str, *, namespace: str, settings: Settings) -> HostAddres
 def destination(
     address: HostAddress, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
 ) -> Destination | str:
-    """Where a policy must let the agent go, or the sentence that says what is missing."""
+    """Return the policy peers of an address, or an error message that says what is missing."""
     if address.ip is not None:
         width = 32 if "." in address.ip else 128
         block = {"ipBlock": {"cidr": f"{address.ip}/{width}"}}
@@ -121,13 +122,13 @@ def destination(
 def has_unseen_endpoints(
     address: HostAddress, services: Mapping[tuple[str, str], ServiceFacts], settings: Settings
 ) -> bool:
-    """Whether only whoever wrote it knows where it leads: a Service without a selector, or where we cannot look."""
+    """Return whether the endpoints are unknown: a Service without a selector, or in a namespace that is not watched."""
     facts = services.get(address.service) if address.service else None
     return _may_be_out_of_sight(address, settings) if facts is None else not facts.selector
 
 
 def _may_be_out_of_sight(address: HostAddress, settings: Settings) -> bool:
-    """Whether it is, or may be, a Service of a namespace that this installation does not look after."""
+    """Return whether the address is, or may be, a Service in a namespace that this installation does not watch."""
     elsewhere = address.service and settings.namespaces and address.service[0] not in settings.namespaces
     return bool(elsewhere) and (address.surely_service or not address.encrypted)
 
@@ -135,17 +136,17 @@ def _may_be_out_of_sight(address: HostAddress, settings: Settings) -> bool:
 def _out_of_sight(address: HostAddress, service: tuple[str, str], settings: Settings) -> str:
     namespace, name = service
     if address.surely_service:
-        unseen = f"namespace {namespace!r} is not among those this installation looks at"
-        return f"{unseen}: have it added to the chart's namespaces"
+        unseen = f"namespace {namespace!r} is not watched by this installation"
+        return f"{unseen}; add it to the namespaces of the chart"
     whole = f"{name}.{namespace}.svc.{settings.cluster_domain}"
-    unseen = f"it may be a Service of namespace {namespace!r}, which is not among those this installation looks at"
-    return f"{unseen}: write {whole} if it is one, or reach a host outside by https"
+    unseen = f"it may be a Service of namespace {namespace!r}, which this installation does not watch"
+    return f"{unseen}; write {whole} if it is one, or use https for a host outside"
 
 
 def _pods_of(address: HostAddress, service: tuple[str, str], facts: ServiceFacts) -> Destination | str:
     namespace, name = service
     if not facts.selector:
-        return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed: {_BY_HOST}"
+        return f"Service {name!r} of namespace {namespace!r} has no selector, so its pods cannot be allowed; {_BY_HOST}"
     if address.port not in facts.ports and not facts.headless:
         known = ", ".join(str(port) for port in sorted(facts.ports)) or "none"
         return f"Service {name!r} of namespace {namespace!r} has no TCP port {address.port}; it has {known}"
@@ -158,7 +159,7 @@ def _pods_of(address: HostAddress, service: tuple[str, str], facts: ServiceFacts
 
 
 def pods(labels: Mapping[str, str], *, namespace: str) -> dict[str, Any]:
-    """Pods of a namespace that is named, also when it is the policy's own."""
+    """Return a peer for pods of the named namespace, even if it is the policy's own."""
     return {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "podSelector": {"matchLabels": dict(labels)} if labels else {},
@@ -191,17 +192,19 @@ def _ip(host: str) -> Ip | None:
 
 
 def _refuse_odd(host: str) -> None:
-    """What looks like a name here and is an address to whoever resolves it: 127.1, 0x7f.1, full-width digits."""
+    """Reject a host that resolvers would take for an address, such as 127.1, 0x7f.1 or full-width digits."""
     if not host.isascii():
-        raise UnusableAddress(f"{host!r} has letters beyond ASCII: write it as resolvers do, with xn--")
+        raise UnusableAddress(f"{host!r} has non-ASCII characters; write it in punycode, with xn--")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
-        by_name = "an IPv4 address as four decimal numbers without leading zeros, a Service by its whole name"
-        raise UnusableAddress(f"{host} ends in a number, which resolvers read in ways of their own: write {by_name}")
+        by_name = "an IPv4 address as four decimal numbers without leading zeros, a Service by its full name"
+        raise UnusableAddress(f"{host} ends in a number, which resolvers interpret differently; write {by_name}")
 
 
 def _refuse_local(ip: Ip) -> None:
     address = embedded(ip)
     if address.is_loopback or address.is_unspecified:
-        raise UnusableAddress(f"{ip} is the agent's own pod: name a Service or a host that others can reach")
+        raise UnusableAddress(f"{ip} is the agent's own pod; use a Service or a reachable host")
     if address.is_link_local or address.is_multicast or holds(METADATA, ip):
-        raise UnusableAddress(f"{ip} is an address of the node or its cloud, which agents may not reach")
+        raise UnusableAddress(
+            f"{ip} is an address of the node or of the cloud's metadata service, which agents may not reach"
+        )

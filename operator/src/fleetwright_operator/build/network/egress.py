@@ -25,7 +25,7 @@ from fleetwright_operator.settings import Cilium, Settings
 
 Services = Mapping[tuple[str, str], ServiceFacts]
 EVERY_PORT = 0
-"""In place of a port of a route."""
+"""Used instead of a port for a route that allows all ports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +36,16 @@ class EgressRule:
     ports: tuple[tuple[str, int | str], ...]
     """(protocol, port)"""
     name: str = ""
-    """Of a host outside, where the route leads to one."""
+    """The host name, if the route leads to a host outside."""
 
 
 def named_addresses(
     agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, settings: Settings
 ) -> Iterator[tuple[str, HostAddress]]:
-    """(field, address) of every URL that the agent's references name.
+    """Yield (field, address) for every URL of the agent's references.
 
     Raises:
-        UnusableAddress: An address can never work; checks.py says so before anybody builds.
+        UnusableAddress: An address can never work; the checks report it first.
     """
     namespace = agent["metadata"]["namespace"]
     for url, why in _models(agent, settings).items():
@@ -62,7 +62,7 @@ def named_addresses(
 
 
 def _models(agent: Agent, settings: Settings) -> dict[str, str]:
-    """By address, what of the agent's models is there."""
+    """Return the texts that describe the agent's models, by address."""
     found: dict[str, list[str]] = {}
     for _, model in declared_models(agent["spec"]):
         text = f"{model['name']}{', through its proxy' if 'proxyURL' in model else ''}"
@@ -73,10 +73,12 @@ def _models(agent: Agent, settings: Settings) -> dict[str, str]:
 def derived_addresses(
     agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, services: Services, settings: Settings
 ) -> Iterator[tuple[str, HostAddress]]:
-    """Those that rules are derived from: not a Service whose endpoints nobody can see where the spec opens them itself.
+    """Yield the addresses that rules are derived from.
+
+    Addresses whose endpoints cannot be read are skipped if the spec opens its own ranges or namespaces.
 
     Raises:
-        UnusableAddress: As above.
+        UnusableAddress: An address can never work; the checks report it first.
     """
     by_hand = opens_by_hand(agent)
     for field, address in named_addresses(agent, servers, needs, settings):
@@ -85,7 +87,7 @@ def derived_addresses(
 
 
 def opens_by_hand(agent: Agent) -> bool:
-    """Whether the spec itself opens anything beyond the agent's namespace."""
+    """Return whether the spec itself opens anything beyond the agent's namespace."""
     rules = agent["spec"].get("network", {}).get("egress", ())
     return any("ipBlock" in rule["to"] or "namespaceSelector" in rule["to"] for rule in rules)
 
@@ -98,10 +100,10 @@ def egress_routes(
     services: Services,
     settings: Settings,
 ) -> list[EgressRule]:
-    """The routes of an agent whose references all resolve.
+    """Return the routes of an agent whose references all resolve.
 
     Raises:
-        ValueError: An address does not resolve; checks.py finds that first.
+        ValueError: An address does not resolve; the checks report it first.
     """
     namespace = agent["metadata"]["namespace"]
     routes = [dns_route(settings)]
@@ -121,7 +123,7 @@ def egress_routes(
 
 
 def policy_rules(routes: list[EgressRule]) -> list[dict[str, Any]]:
-    """The egress part of a NetworkPolicy; the protocol is always written, or server-side apply refuses the port."""
+    """Return the egress part of a NetworkPolicy. The protocol is always set, because server-side apply requires it."""
     return [
         {
             "to": [dict(peer) for peer in route.peers],
@@ -150,7 +152,7 @@ def dns_route(settings: Settings) -> EgressRule:
 
 
 def is_by_name(route: EgressRule, settings: Settings) -> bool:
-    """Whether the route is for the policy that knows names; its peers are what a plain one would open instead."""
+    """Return whether the route belongs to the Cilium policy. Its peers are what a plain policy would open instead."""
     return bool(route.name) and settings.cilium is Cilium.ON
 
 
@@ -167,7 +169,7 @@ def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...])
 
 
 def _to_receivers(agent: Agent, settings: Settings) -> Iterator[EgressRule]:
-    """Of push notifications, beside those that have a name."""
+    """Yield the routes to webhook receivers without a host name."""
     for text, peer in push.ranges(agent, settings):
         yield EgressRule(to=f"{text}, every TCP port", why=push.WHY, peers=(peer,), ports=(("TCP", EVERY_PORT),))
     if push.is_open(agent):

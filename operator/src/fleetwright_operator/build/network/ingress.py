@@ -1,7 +1,7 @@
-"""Who may come in to an agent, compiled from those who name it and from what the installation asks for, each with its
-reason. Pure.
+"""The peers that may connect to an agent, each with its reason. Pure.
 
-One list makes both the policy and the status, so they cannot disagree. Whoever comes in still needs a token.
+They come from the agent's callers and the installation's settings. The policy and the status use one list, so they
+cannot disagree. A caller still needs a token.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.settings import PodSelector, Settings
 
 _NAMED = 20
-"""Agents of one entrance that the status names; and this many times three entrances, so that no status grows on."""
+"""The most agents of one peer that the status names. The status lists at most three times as many peers."""
 _LISTED = 3 * _NAMED
 
 
@@ -27,7 +27,7 @@ class IngressPeer:
 
 
 def entrances(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> Iterator[IngressPeer]:
-    """Those that come first are there for every agent; the status may leave out some of the last."""
+    """Yield the peers. The first ones exist for every agent; the status may omit some of the last ones."""
     name = agent["metadata"]["name"]
     invitation = f"{names.MAY_CALL_LABEL}={name}"
     peer = {"podSelector": {"matchLabels": {names.MAY_CALL_LABEL: name}}}
@@ -46,12 +46,12 @@ def entrances(agent: Agent, *, callers: Sequence[Identity], settings: Settings) 
 
 
 def agents(found: Sequence[str]) -> dict[str, Any]:
-    """The pods of these agents."""
+    """Return a selector for the pods of these agents."""
     return {"matchExpressions": [{"key": names.AGENT_LABEL, "operator": "In", "values": sorted(found)}]}
 
 
 def ingress_rules(ways: Sequence[IngressPeer]) -> list[dict[str, Any]]:
-    """The ingress part of a NetworkPolicy."""
+    """Return the ingress part of a NetworkPolicy."""
     by_port: dict[int, list[dict[str, Any]]] = {}
     for way in ways:
         by_port.setdefault(way.port, []).append(dict(way.peer))

@@ -1,4 +1,4 @@
-"""What an Agent's spec adds to its derived network policy. Pure."""
+"""The rules that an Agent's spec adds to its derived network policy. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ Agent = Mapping[str, Any]
 
 
 def is_managed(agent: Agent) -> bool:
-    """Whether the operator writes the agent's network policy at all."""
+    """Return whether the operator writes the agent's network policy."""
     return bool(_network(agent).get("policy", "Managed") == "Managed")
 
 
@@ -35,7 +35,7 @@ def added_entrances(agent: Agent) -> Iterator[IngressPeer]:
 
 
 def range_problems(agent: Agent, settings: Settings) -> Iterator[str]:
-    """Ranges that the API server or this installation would refuse, with their place."""
+    """Yield problems of ranges that the API server or this installation would reject, with their fields."""
     yield from ingress_problems(agent)
     for i, rule in enumerate(_network(agent).get("egress", ())):
         if block := rule["to"].get("ipBlock"):

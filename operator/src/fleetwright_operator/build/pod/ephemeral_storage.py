@@ -12,7 +12,7 @@ from fleetwright_operator.api.quantity import amount
 
 RESOURCE = "ephemeral-storage"
 _REQUEST, _LIMIT = "64Mi", "1Gi"
-"""These apply where neither the object nor the installation names one."""
+"""Used if neither the object nor the installation sets a value."""
 _UNITS = ("Ki", "Mi", "Gi", "Ti")
 _MOST = 2.0**60
 Resources = Mapping[str, Any]
@@ -21,8 +21,9 @@ Resources = Mapping[str, Any]
 def limited(own: Resources | None, default: Resources, *, room: Iterable[str] = ()) -> dict[str, Any]:
     """Return a container's own resources, or the default ones, with a request and a limit of ephemeral storage.
 
-    Figures of the container itself win over the default. `room` are the sizes of the pod's `emptyDir` volumes beside
-    `/tmp`, which the limit has to hold as well.
+    Values of the container take precedence over the default. `room` are the sizes of the pod's `emptyDir` volumes
+    besides
+    `/tmp`, which are added to the limit.
     """
     whole = {part: dict(values) for part, values in (own or default).items()}
     requests, limits = whole.get("requests", {}), whole.get("limits", {})
@@ -38,9 +39,9 @@ def limited(own: Resources | None, default: Resources, *, room: Iterable[str] = 
 def limit_patched(
     spec: dict[str, Any], template: Mapping[str, Any], patch: Mapping[str, Any], default: Resources
 ) -> None:
-    """Give every container of a patched pod a limit, and `/tmp` that of the operator's own container.
+    """Give every container of a patched pod a limit, and resize `/tmp` to that of the operator's own container.
 
-    `spec` is the `template` with the `patch` laid over it. An added container takes what it lacks from the default.
+    `spec` is the `template` after the `patch` was applied. An added container takes missing values from the default.
     """
     main = template["containers"][0]["name"]
     storage = {part: {RESOURCE: values[RESOURCE]} for part, values in default.items() if RESOURCE in values}
@@ -87,12 +88,12 @@ def tmp_volume(resources: Resources, default: Resources) -> dict[str, Any]:
 
 
 def sizes(volumes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the sizes of those volumes that lie on the node's disk."""
+    """Return the sizes of the volumes on the node's disk."""
     return [str(volume["emptyDir"]["sizeLimit"]) for volume in volumes if "sizeLimit" in volume.get("emptyDir", {})]
 
 
 def _fitted(merged: Resources, patch: Resources) -> dict[str, Any]:
-    """Return merged resources whose limit holds the request: what the patch does not name follows what it names."""
+    """Return merged resources whose limit covers the request. Values that the patch does not set are adjusted."""
     request, limit = merged["requests"][RESOURCE], merged["limits"][RESOURCE]
     if RESOURCE not in patch.get("requests", {}):
         request = _smaller(request, limit)
@@ -127,7 +128,7 @@ def _smaller(one: str | int, other: str | int) -> str | int:
 
 
 def _sum(quantities: list[str]) -> str:
-    """Return the total in the largest binary unit that holds it without a fraction; one alone stays as written."""
+    """Return the total in the largest binary unit without a fraction. A single quantity stays as written."""
     if len(quantities) == 1:
         return quantities[0]
     total = sum(int(min(amount(quantity), _MOST)) for quantity in quantities)

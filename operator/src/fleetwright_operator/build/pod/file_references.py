@@ -1,7 +1,7 @@
-"""The files of other people's Secrets and ConfigMaps that an agent's pod mounts, by key.
+"""The keys of users' Secrets and ConfigMaps that an agent's pod mounts as files.
 
-The pod reads them again whenever it uses them, so their content is in no revision and never passes through the
-operator. Refuses to look at what they hold.
+The pod reads the files again on each use, so their content is in no revision and never passes through the operator.
+This module does not read their content.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _MODEL = "spec.model"
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class FileReference:
-    """One key of one object; `field` is where the spec names it."""
+    """One key of one object; `field` is the field of the spec that names it."""
 
     kind: str
     name: str
@@ -32,12 +32,12 @@ class FileReference:
 
     @property
     def path(self) -> str:
-        """Below the configuration folder, as `agent.json` names it."""
+        """Return the path below the configuration folder, as in `agent.json`."""
         return names.mounted_file(self.kind, self.name, self.key)
 
 
 def file_references(agent: Mapping[str, Any]) -> tuple[FileReference, ...]:
-    """Every file of an agent; those of the model first."""
+    """Return every file of an agent; those of the model come first."""
     own = agent["spec"].get("model", {})
     fallbacks = [(f"{_MODEL}.fallbacks[{n}]", fallback) for n, fallback in enumerate(own.get("fallbacks", ()))]
     found = [instructions_file(agent)]
@@ -56,7 +56,7 @@ def instructions_file(agent: Mapping[str, Any]) -> FileReference | None:
 
 
 def api_key(model: Mapping[str, Any], field: str) -> FileReference | None:
-    """Args: `field` is where the spec has the model; so below."""
+    """Args: `field` is the field of the model in the spec."""
     return _secret_key(model.get("apiKeySecretRef"), field=f"{field}.apiKeySecretRef", default=DEFAULT_API_KEY)
 
 
@@ -65,12 +65,12 @@ def certificate_authority(model: Mapping[str, Any], field: str) -> FileReference
 
 
 def header_files(model: Mapping[str, Any], field: str) -> dict[str, FileReference]:
-    """Of calls to the model, by header name."""
+    """Return the headers of model calls, by name."""
     return _headers(model, field=field)
 
 
 def collector_headers(agent: Mapping[str, Any]) -> dict[str, FileReference]:
-    """Of exports of traces, by header name."""
+    """Return the headers of trace exports, by name."""
     return _headers(_collector(agent), field=_COLLECTOR)
 
 

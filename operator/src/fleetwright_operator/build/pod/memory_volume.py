@@ -1,4 +1,4 @@
-"""Where an agent's memory lies: a claim that outlives the Agent unless told otherwise, or the pod itself."""
+"""The storage of an agent's memory: a claim that by default outlives the Agent, or the pod's ephemeral storage."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Keys of other people's Secrets and ConfigMaps as files of a pod, below the configuration folder: only those named."""
+"""Mounts keys of users' Secrets and ConfigMaps as files below the configuration folder. Only named keys are mounted."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +15,7 @@ File = tuple[str, str, str]
 
 
 def file_mounts(files: Iterable[File]) -> list[dict[str, Any]]:
-    """Several keys of one object share a folder."""
+    """Return the mounts. The keys of one object share a folder."""
     return [
         {"name": _volume(*place), "mountPath": f"{ROOT}/{names.mounted_folder(*place)}", "readOnly": True}
         for place in _by_object(files)
@@ -32,7 +32,7 @@ def file_volumes(files: Iterable[File]) -> list[dict[str, Any]]:
 
 
 def config_map_volume(volume: str, name: str, items: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """Without `items` every key is a file, also one that comes later."""
+    """Return a volume. Without `items` every key becomes a file, including keys that are added later."""
     source: dict[str, Any] = {"name": name, "defaultMode": _READ_BY_GROUP}
     return {"name": volume, "configMap": {**source, "items": items} if items else source}
 
@@ -50,5 +50,5 @@ def _by_object(files: Iterable[File]) -> dict[tuple[str, str], list[str]]:
 
 
 def _volume(kind: str, name: str) -> str:
-    # Names of Secrets are longer than those of volumes may be, and may hold dots.
+    # Names of Secrets may be longer than those of volumes, and may contain dots.
     return f"{kind.lower()}-{short_hash(name)}"

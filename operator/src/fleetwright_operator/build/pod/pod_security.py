@@ -1,4 +1,4 @@
-"""What every pod of ours must be, by Pod Security "restricted" and a little more. No field of the API weakens it."""
+"""The security settings of every pod: Pod Security "restricted" and a little more. No field of the API weakens them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -26,7 +26,7 @@ def container_security() -> dict[str, Any]:
 
 
 def sealed_pod() -> dict[str, Any]:
-    """Pod fields that keep the cluster's own credentials and addresses out."""
+    """Return pod fields that keep the cluster's own credentials and addresses out."""
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -35,7 +35,7 @@ def sealed_pod() -> dict[str, Any]:
 
 
 def pull_secrets(found: Iterable[str]) -> dict[str, Any]:
-    """The pod field for Secrets of these names, each once; nothing where there are none."""
+    """Return the pod field for these Secrets, deduplicated; nothing if there are none."""
     secrets = list(dict.fromkeys(found))
     return {"imagePullSecrets": [{"name": name} for name in secrets]} if secrets else {}
 

@@ -1,7 +1,7 @@
-"""`podTemplate`: somebody's patch, laid over a pod of ours last. It can place, equip and extend the pod, not open it.
+"""Applies a user's `podTemplate` patch to a pod. It can place, equip and extend the pod, but not weaken its security.
 
-What it may say is listed; everything else is refused by name, so that a field which Kubernetes gains tomorrow opens
-nothing. Containers it adds are sealed like ours.
+Allowed fields are listed and all others are rejected, so a field that Kubernetes adds later opens nothing. Added
+containers get the same security settings.
 """
 
 import copy
@@ -74,9 +74,9 @@ _PROJECTED = {"clusterTrustBundle", "configMap", "downwardAPI", "secret", "servi
 _API_AUDIENCES = re.compile(
     r"(https?://)?(kubernetes(\.default(\.svc(\..*)?)?)?(:[0-9]+)?/?|api|k3s|rke2)", re.IGNORECASE | re.DOTALL
 )
-"""What API servers are called as the audience of a token, unless their installation calls them otherwise."""
+"""Common audiences that API servers accept. Installations may use other ones."""
 _UNQUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_]*[A-Za-z0-9])?")
-"""An annotation without a domain, which no kubelet, runtime or network plugin acts on."""
+"""An annotation without a domain. No kubelet, runtime or network plugin acts on such annotations."""
 _CALLS = (
     ("lifecycle", "postStart"),
     ("lifecycle", "preStop"),
@@ -84,15 +84,15 @@ _CALLS = (
     ("readinessProbe",),
     ("startupProbe",),
 )
-"""Where a container has the kubelet call an address."""
+"""The fields by which a container makes the kubelet call an address."""
 _OWN_VOLUMES = ("configmap-", "secret-", "skill-")
 _OURS = (f"{names.GROUP}/", names.MANAGED_BY, names.NAME, names.COMPONENT)
-"""How the keys of the operator's own labels and annotations begin."""
+"""Prefixes of the operator's own labels and annotations."""
 Patch = Mapping[str, Any]
 
 
 def patched(template: Mapping[str, Any], patch: Patch, default: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the pod template with a patch that has no problems laid over it.
+    """Return the pod template with a valid patch applied.
 
     `default` are the installation's resources, from which an added container takes its ephemeral storage.
     """
@@ -110,7 +110,7 @@ def somebodys(metadata: Mapping[str, Any], part: str) -> dict[str, str]:
 
 
 def template_problems(patch: Any, template: Mapping[str, Any], settings: Settings) -> Iterator[str]:
-    """Why a patch cannot be laid over this template of ours; each names the place and what may stand there."""
+    """Yield why a patch cannot be applied to this template; each problem names the field and the remedy."""
     if not isinstance(patch, Mapping):
         yield "podTemplate must be an object with metadata and spec"
         return
@@ -145,11 +145,11 @@ def _metadata(metadata: Any, settings: Settings) -> Iterator[str]:
             continue
         for key in entries:
             if str(key).startswith(_OURS):
-                yield f"podTemplate.metadata.{part}[{key}] is the operator's own: remove it"
+                yield f"podTemplate.metadata.{part}[{key}] is managed by the operator; remove it"
             elif part == "annotations" and not _may_annotate(str(key), settings.pod_annotations):
                 yield (
                     f"podTemplate.metadata.annotations[{key}] is not among the annotations that this installation"
-                    " allows, because annotations can lift the security of a pod: remove it, or have it added to the"
+                    " allows, because annotations can weaken the security of a pod; remove it, or add it to the"
                     " chart's podTemplate.annotations"
                 )
 
@@ -172,20 +172,23 @@ def _containers(kind: str, containers: Sequence[Mapping[str, Any]], template: Ma
     for container in containers:
         where = f"podTemplate.spec.{kind}[{container['name']}]"
         if kind == "initContainers" and container["name"].startswith(_OWN_VOLUMES):
-            yield f"{where} is the operator's own container: choose another name"
+            yield f"{where} is the operator's own container; use another name"
         yield from _unknown(where, container, _OWN_CONTAINER if container["name"] in own else _ADDED_CONTAINER)
         if malformed := list(_lists(where, container)):
             yield from malformed
             continue
         yield from _mounts(where, container, template)
         if any(isinstance(port, Mapping) and port.get("hostPort") for port in container.get("ports") or ()):
-            yield f"{where}.ports must not take a hostPort: reach the pod through a Service"
+            yield f"{where}.ports must not set hostPort; use a Service to reach the pod"
         yield from _calls(where, container)
         yield from resource_problems(f"{where}.resources", container.get("resources", {}))
 
 
 def _calls(where: str, container: Mapping[str, Any]) -> Iterator[str]:
-    """The kubelet makes them from the node, past every network policy: to the pod itself, and nowhere else."""
+    """Reject hosts in probes and lifecycle hooks.
+
+    The kubelet calls them from the node, which no network policy restricts, so they may only call the pod itself.
+    """
     for path in _CALLS:
         call: Any = container
         for key in path:
@@ -193,7 +196,7 @@ def _calls(where: str, container: Mapping[str, Any]) -> Iterator[str]:
         for action in ("httpGet", "tcpSocket"):
             if "host" in _part(call, action):
                 place = ".".join((where, *path, action))
-                yield f"{place}.host would have the node call another address: leave it out, which means the pod itself"
+                yield f"{place}.host would make the node call another address; remove it to call the pod itself"
 
 
 def _part(whole: Any, key: str) -> Mapping[str, Any]:
@@ -213,7 +216,7 @@ def _covered(where: str, mounts: Sequence[Mapping[str, Any]], ours: Sequence[str
     for mount in mounts:
         path = _normalised(str(mount["mountPath"]))
         if any(path in {own, "/"} or own.startswith(f"{path}/") or path.startswith(f"{own}/") for own in ours):
-            yield f"{where}.volumeMounts[{mount['mountPath']}] would cover what the operator mounts: mount it elsewhere"
+            yield f"{where}.volumeMounts[{mount['mountPath']}] would cover a mount of the operator; use another path"
 
 
 def _normalised(path: str) -> str:
@@ -226,9 +229,9 @@ def _volumes(volumes: Sequence[Mapping[str, Any]], template: Mapping[str, Any], 
     for volume in volumes:
         where = f"podTemplate.spec.volumes[{volume['name']}]"
         if volume["name"] in ours or volume["name"].startswith(_OWN_VOLUMES):
-            yield f"{where} is the operator's own volume: choose another name"
+            yield f"{where} is the operator's own volume; use another name"
         for kind in set(volume) - {"name"} - _VOLUMES:
-            yield f"{where}.{kind} is no kind of volume that a restricted pod may have"
+            yield f"{where}.{kind} is not a volume type that a restricted pod may have; remove it"
         yield from _projected(where, volume, settings)
 
 
@@ -238,23 +241,26 @@ def _projected(where: str, volume: Mapping[str, Any], settings: Settings) -> Ite
         if not isinstance(source, Mapping):
             continue
         for kind in sorted(str(kind) for kind in source if kind not in _PROJECTED):
-            yield f"{where}.projected.sources has {kind}; what can be projected: {', '.join(sorted(_PROJECTED))}"
+            yield f"{where}.projected.sources has {kind}; allowed sources: {', '.join(sorted(_PROJECTED))}"
         token = source.get("serviceAccountToken")
         audience = str(token.get("audience", "")) if isinstance(token, Mapping) else None
         if audience is not None and _is_for_the_api(audience, settings):
-            yield f"{where} would hand the pod a token for the Kubernetes API: name the audience that it is for"
+            yield f"{where} would give the pod a token for the Kubernetes API; set another audience"
 
 
 def _is_for_the_api(audience: str, settings: Settings) -> bool:
-    """Whether the API server accepts such a token. Without an audience a token is for the API server."""
+    """Return whether the API server accepts a token of this audience.
+
+    Without an audience a token is for the API server.
+    """
     known = {each.rstrip("/").lower() for each in settings.api_audiences}
     return not audience or audience.rstrip("/").lower() in known or bool(_API_AUDIENCES.fullmatch(audience))
 
 
 def _nulls(where: str, part: Any) -> Iterator[str]:
-    """Null takes away what it is laid over; what is ours must stay, and the rest is not there to be taken."""
+    """Yield nulls, which would delete fields. A patch may only add."""
     if part is None:
-        yield f"{where} is null: remove it, for a patch only adds"
+        yield f"{where} is null; remove it, because a patch can only add"
     elif isinstance(part, Mapping):
         for key, value in part.items():
             yield from _nulls(f"{where}.{key}", value)
@@ -265,17 +271,17 @@ def _nulls(where: str, part: Any) -> Iterator[str]:
 
 def _unknown(where: str, part: Mapping[str, Any], known: set[str]) -> Iterator[str]:
     for key in sorted(str(key) for key in part if key not in known):
-        yield f"{where}.{key} cannot be set; what can: {', '.join(sorted(known - {'name'}))}"
+        yield f"{where}.{key} cannot be set; allowed fields: {', '.join(sorted(known - {'name'}))}"
 
 
 def _lists(where: str, part: Mapping[str, Any]) -> Iterator[str]:
     for key in sorted(_MERGED_BY.keys() & part.keys()):
         if not _is_list_by(part[key], _MERGED_BY[key]):
-            yield f"{where}.{key} must be a list whose entries each have a {_MERGED_BY[key]} of their own"
+            yield f"{where}.{key} must be a list whose entries each have a unique {_MERGED_BY[key]}"
 
 
 def _is_list_by(entries: Any, key: str) -> bool:
-    """Whether each entry is an object that `key` identifies."""
+    """Return whether `key` identifies each entry of the list."""
     if not isinstance(entries, list | tuple):
         return False
     found = [entry.get(key) if isinstance(entry, Mapping) else None for entry in entries]
@@ -283,7 +289,7 @@ def _is_list_by(entries: Any, key: str) -> bool:
 
 
 def _laid_over(base: Any, patch: Any, field: str = "") -> Any:
-    """A strategic merge, as far as pods need it: objects by field, known lists by key, anything else whole."""
+    """Merge strategically, as far as pods need it: objects by field, known lists by key, everything else replaced."""
     if isinstance(base, Mapping) and isinstance(patch, Mapping):
         whole = {key: copy.deepcopy(value) for key, value in base.items()}
         for key, value in patch.items():

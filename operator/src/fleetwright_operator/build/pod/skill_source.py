@@ -1,7 +1,7 @@
-"""Skills whose files lie elsewhere, in git or in an image: how a probe looks at them and how agents get them. Pure.
+"""Skills whose files are in git or in an image: their probe, and how agents get the files. Pure.
 
-Agents get what was looked at and nothing else: a commit is fetched by an init container that compares the digest, an
-image is named by its own. Credentials are files of that container alone.
+Agents get exactly the files that were checked. An init container fetches a git commit and compares its digest; an image
+is referenced by its own digest. Only that container has the git credentials.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,10 @@ _CREDENTIALS = "/etc/fleetwright/git"
 _KEYS = ("password", "token", "username")
 _LOOKED_AT = "/skill"
 _PULL_SECONDS = 180
-"""That a registry does not answer is known after a minute and a half (measured), and told only while the pod lives."""
+"""Deadline of a probe with an image.
+
+A registry that does not answer is reported after 90 seconds (measured), and only while the pod exists.
+"""
 _SIZE = "32Mi"
 _RESOURCES = {
     "requests": {"cpu": "20m", "memory": "64Mi", RESOURCE: "16Mi"},
@@ -33,19 +36,19 @@ _TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, an em
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteSkill:
-    """A source that was looked at: exactly one of git and image, and the digest of the files."""
+    """A checked source: exactly one of git and image, and the digest of the files."""
 
     source: Mapping[str, Any]
     digest: str
 
 
 def foreign_source(spec: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The part of a Skill's source that its pass cannot read by itself."""
+    """Return the part of a Skill's source that the reconciler cannot read itself."""
     return {key: spec["source"][key] for key in ("git", "image") if key in spec["source"]} or None
 
 
 def git_address(skill: Mapping[str, Any], settings: Settings) -> HostAddress | None:
-    """Where its commit is fetched from.
+    """Return the address from which the commit is fetched.
 
     Raises:
         UnusableAddress: No pod can reach it.
@@ -65,13 +68,13 @@ def pull_secret(spec: Mapping[str, Any]) -> str | None:
 
 
 def source_secret(spec: Mapping[str, Any]) -> tuple[str, str] | None:
-    """(field, name) of the Secret that opens the source, where it needs one."""
+    """Return (field, name) of the Secret for the source, if it needs one."""
     found = {"git.secretRef": git_secret(spec), "image.pullSecret": pull_secret(spec)}
     return next(((f"spec.source.{field}", name) for field, name in found.items() if name), None)
 
 
 def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
-    """Looks at the files as agents will get them. The address of git must resolve."""
+    """Return a probe that reads the files as agents will. The address of git must resolve."""
     source = foreign_source(skill["spec"]) or {}
     address = git_address(skill, settings)
     if address is None:
@@ -101,7 +104,7 @@ def foreign_volumes(volume: str, foreign: RemoteSkill) -> list[dict[str, Any]]:
 
 
 def fetching_container(skill: str, volume: str, foreign: RemoteSkill, settings: Settings) -> list[dict[str, Any]]:
-    """What runs before the agent; nothing where the kubelet brings the files."""
+    """Return the init container that fetches the files; empty if the kubelet mounts them from an image."""
     git = foreign.source.get("git")
     if git is None:
         return []
@@ -130,7 +133,7 @@ def image_pull_secrets(foreign: Sequence[RemoteSkill]) -> list[str]:
 
 
 def _git_arguments(git: Mapping[str, Any]) -> list[str]:
-    """Each with its value in one argument: no value is ever taken for an option."""
+    """Return arguments of the form `--option=value`, so that no value is ever taken for an option."""
     secret = [f"--credentials={_CREDENTIALS}"] if "secretRef" in git else []
     return [f"--url={git['url']}", f"--commit={git['commit']}", f"--path={git.get('path', '')}", *secret]
 
@@ -152,7 +155,7 @@ def _credential_mounts(volume: str, secret: str | None) -> list[dict[str, Any]]:
 
 
 def _credential_volumes(volume: str, secret: str | None) -> list[dict[str, Any]]:
-    """Whichever of the keys there are."""
+    """Return a volume with those of the keys that exist."""
     if secret is None:
         return []
     whole = secret_volume(volume, secret, [{"key": key, "path": key} for key in _KEYS])

@@ -1,7 +1,7 @@
-"""What a `podTemplate` draws from Secrets and ConfigMaps of others. Pure.
+"""The Secrets and ConfigMaps that a `podTemplate` uses. Pure.
 
-A process reads its environment once, so another version of what that comes from is another pod; files of volumes are
-refreshed in the pod that runs. Reads a patch of any shape: whether it may be laid over the pod, `pod_template` says.
+A process reads its environment once, so a new version of the environment creates a new pod; files of volumes are
+refreshed in the running pod. This reads a patch of any shape, because `pod_template` validates it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ _PROJECTED = {"configMap": (CONFIG_MAP, "name"), "secret": (SECRET, "name")}
 
 
 def environment_places(agent: Mapping[str, Any]) -> list[Place]:
-    """Of all containers that the patch equips or adds."""
+    """Return the objects in the environment of all containers that the patch changes or adds."""
     found: set[Place] = set()
     for kind in ("containers", "initContainers"):
         for container in _each(_spec(agent), kind):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from e2e.cluster.control_plane import free_ports
 from e2e.cluster.processes import start_time
-from e2e.plane.installation import ACCOUNT, Installation
+from e2e.control_plane.installation import ACCOUNT, Installation
 
 _AS_SHIPPED = """
 import runpy, sys

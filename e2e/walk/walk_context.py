@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from e2e.plane.client import Client, Refusal, path_of
-from e2e.plane.installation import make_namespace
-from e2e.plane.mirror import Mirror
-from e2e.walk.bases import NAMES, furniture
+from e2e.control_plane.client import Client, Refusal, path_of
+from e2e.control_plane.installation import make_namespace
+from e2e.control_plane.watch_cache import WatchCache
+from e2e.walk.bases import NAMES, fixtures
 from e2e.walk.edits import Edit
 
 Spec = Mapping[str, Any]
 
 
 @dataclass
-class Ground:
+class WalkContext:
     client: Client
-    mirror: Mirror
+    cache: WatchCache
     edits: dict[tuple[str, int], list[Edit]] = field(default_factory=dict)
     """By kind and base: those that the API server takes there."""
     walked: int = 0
@@ -35,7 +35,7 @@ class Ground:
         self.spaces += 1
         name = f"walked-space-{self.spaces:05}"
         await make_namespace(self.client, name)
-        for body in furniture(name, without=without):
+        for body in fixtures(name, without=without):
             await self.client.apply(body)
         return name
 

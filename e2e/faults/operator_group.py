@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from e2e.control_plane.client import Client
+from e2e.control_plane.installation import ACCOUNT, Installation
+from e2e.control_plane.process import OperatorProcess
+from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults.cases import Findings
 from e2e.faults.plan import Case, Plan, Point
 from e2e.faults.proxy import FaultProxy
 from e2e.faults.reference import settled
-from e2e.plane.client import Client
-from e2e.plane.installation import ACCOUNT, Installation
-from e2e.plane.mirror import Mirror
-from e2e.plane.process import OperatorProcess
 
 _HOLD_SECONDS = 8.0
 _STILL_SECONDS = 2.5
@@ -42,7 +42,7 @@ class Scene:
 
     place: Place
     client: Client
-    mirror: Mirror
+    cache: WatchCache
     plan: Plan = field(default_factory=Plan)
     findings: Findings = field(default_factory=Findings)
 
@@ -52,12 +52,12 @@ async def scene_of(place: Place, name: str) -> AsyncIterator[Scene]:
     """Open the context for the namespaces named `<name>-case-…`."""
     async with (
         Client(place.server, place.token, place.ca, connections=32) as client,
-        Mirror(client, prefix=f"{name}-case-") as mirror,
+        WatchCache(client, prefix=f"{name}-case-") as watch_cache,
     ):
-        yield Scene(place, client, mirror)
+        yield Scene(place, client, watch_cache)
 
 
-class Crew:
+class OperatorGroup:
     """Enter it, and the operator leads. One that ends by itself is started again, as a kubelet would."""
 
     def __init__(self, scene: Scene, name: str, installation: Installation, environment: Mapping[str, str]) -> None:
@@ -69,7 +69,7 @@ class Crew:
         self._environment = environment
         self._restarting = asyncio.Lock()
 
-    async def __aenter__(self) -> "Crew":
+    async def __aenter__(self) -> "OperatorGroup":
         await self.proxy.__aenter__()
         self.process = OperatorProcess(
             self._folder, self._installation, server=self.proxy.url, environment=self._environment
@@ -132,7 +132,7 @@ class Crew:
         return waited > _BUSY_SECONDS or (still > _IDLE_SECONDS and self._rest(spaces))
 
     def _rest(self, spaces: Collection[str]) -> bool:
-        return not any(settled(self._scene.mirror.objects(space).values()) for space in spaces)
+        return not any(settled(self._scene.cache.objects(space).values()) for space in spaces)
 
     async def _killed(self, spaces: Collection[str]) -> set[tuple[str, Point]]:
         """Kills the operator and starts another; what was still due in between."""

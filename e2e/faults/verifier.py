@@ -2,21 +2,21 @@
 
 import asyncio
 
+from e2e.control_plane.installation import make_namespace
+from e2e.control_plane.normalised_state import NormalisedState, Reader
 from e2e.faults.cases import Chain, Verdict
-from e2e.faults.crew import Scene
 from e2e.faults.flows import PREPARE
+from e2e.faults.operator_group import Scene
 from e2e.faults.reference import References, StepReference, difference, loose_reader, settled
-from e2e.plane.essence import Essence, Reader
-from e2e.plane.installation import make_namespace
 
 _SECONDS = 300.0
 _LATE_SECONDS = 5.0
 """For how long a fault may still strike after everything is as it should be."""
 
 
-class Judge:
+class Verifier:
     def __init__(self, scene: Scene, references: References, *, strict: bool = True) -> None:
-        """Args: `strict` compares every edit; an operator that sees objects in another order may edit a child once more."""
+        """Args: `strict` compares every edit. An operator that sees objects in another order may edit once more."""
         self._scene = scene
         self._references = references
         self._strict = strict
@@ -69,23 +69,23 @@ class Judge:
             self._scene.findings.complaints.append(f"{space} converged after {step!r} and did not stay: {problem}")
 
     async def _all_struck(self, chain: Chain) -> bool:
-        plan, mirror = self._scene.plan, self._scene.mirror
-        return await mirror.until(chain.space, lambda: not plan.due(chain.space), seconds=_LATE_SECONDS)
+        plan, watch_cache = self._scene.plan, self._scene.cache
+        return await watch_cache.until(chain.space, lambda: not plan.due(chain.space), seconds=_LATE_SECONDS)
 
     async def _difference(self, space: str, reference: StepReference, *, seconds: float = _SECONDS) -> str:
         """Empty when the namespace came to be as the reference; else how it differs."""
-        wanted = reference.essence if self._strict else reference.loose_essence
-        objects = self._scene.mirror.objects(space)
+        wanted = reference.state if self._strict else reference.loose_state
+        objects = self._scene.cache.objects(space)
         self._arrived.pop(space, None)
 
-        def now() -> Essence:
+        def now() -> NormalisedState:
             return self._reader.read(objects.values(), namespace=space)
 
         def alike() -> bool:
             # What is not at rest differs for certain, and is known at a glance.
             return not settled(objects.values()) and now() == wanted
 
-        if await self._scene.mirror.until(space, alike, seconds=seconds, pause=0.25):
+        if await self._scene.cache.until(space, alike, seconds=seconds, pause=0.25):
             self._arrived[space] = reference
             return ""
         return f"differs from the reference after {seconds:.0f} s:\n{difference(wanted, now())}"

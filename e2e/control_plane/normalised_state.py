@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from e2e.plane.client import Object
+from e2e.control_plane.client import Object
 
 from fleetwright_operator.api import names
 
@@ -35,7 +35,7 @@ _HISTORY = {"observedGeneration", "previousRevision"}
 """Fields that describe earlier specs."""
 
 
-class Essence:
+class NormalisedState:
     """The normalised state of one namespace at one time."""
 
     def __init__(self, texts: Sequence[tuple[str, str]]) -> None:
@@ -50,7 +50,7 @@ class Essence:
 
     def __eq__(self, other: object) -> bool:
         # Renaming is dear, and most that differ do so without it.
-        return isinstance(other, Essence) and self._masked == other._masked and self.text == other.text
+        return isinstance(other, NormalisedState) and self._masked == other._masked and self.text == other.text
 
     __hash__ = None  # type: ignore[assignment] # equality is of content
 
@@ -64,10 +64,10 @@ class Reader:
         self._texts: dict[str, tuple[str, tuple[str, str]]] = {}
         """By uid: the version, and its texts."""
 
-    def read(self, objects: Iterable[Object], *, namespace: str) -> Essence:
+    def read(self, objects: Iterable[Object], *, namespace: str) -> NormalisedState:
         # Revisions that differ only in hashes are sorted by their creation.
         bodies = sorted(filter(_of_interest, objects), key=lambda body: int(body["metadata"]["resourceVersion"]))
-        return Essence([self._text(body, namespace) for body in bodies])
+        return NormalisedState([self._text(body, namespace) for body in bodies])
 
     def parts(self, objects: Iterable[Object], *, namespace: str) -> dict[str, Any]:
         """Return the normalised fields of each object, by kind and bare name. An opaque value becomes a dot."""

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
-from e2e.plane.client import Client, Object, Refusal
+from e2e.control_plane.client import Client, Object, Refusal
 
 from fleetwright_operator.kube.port import WATCHED
 
@@ -21,7 +21,7 @@ _UNTIL_SERVED = 30.0
 Listener = Callable[[str, str, Object], None]
 
 
-class Mirror:
+class WatchCache:
     def __init__(self, client: Client, *, kinds: Iterable[str] = _KINDS, prefix: str = "") -> None:
         """Args: `prefix` selects namespaces by the start of their name."""
         self._client = client

@@ -14,7 +14,7 @@ import yaml
 from e2e.cluster import binaries
 from e2e.cluster.paths import CHECKOUT
 from e2e.cluster.progress import SILENT
-from e2e.plane.client import Client, Object, Refusal
+from e2e.control_plane.client import Client, Object, Refusal
 
 ACCOUNT = "fleetwright-operator"
 _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}

@@ -9,19 +9,19 @@ from collections.abc import Coroutine
 from typing import Any
 
 import aiohttp
-from e2e.plane.client import MERGE, Client, Object, Refusal, path_of
-from e2e.plane.mirror import Mirror
+from e2e.control_plane.client import MERGE, Client, Object, Refusal, path_of
+from e2e.control_plane.watch_cache import WatchCache
 
 _GRACE_SECONDS = 1.0
 """Most are gone by then."""
 
 
 class Kubelet:
-    def __init__(self, client: Client, mirror: Mirror) -> None:
+    def __init__(self, client: Client, watch_cache: WatchCache) -> None:
         self._client = client
-        self._mirror = mirror
+        self._watch_cache = watch_cache
         self._tasks: set[asyncio.Task[None]] = set()
-        mirror.listeners.append(self._hear)
+        watch_cache.listeners.append(self._hear)
 
     def _hear(self, event: str, kind: str, body: Object) -> None:
         if kind != "Pod" or event == "DELETED":
@@ -46,7 +46,7 @@ class Kubelet:
     async def _end(self, pod: Object) -> None:
         metadata = pod["metadata"]
         await asyncio.sleep(_GRACE_SECONDS)
-        if self._mirror.find("Pod", metadata["namespace"], metadata["name"]) is None:
+        if self._watch_cache.find("Pod", metadata["namespace"], metadata["name"]) is None:
             return
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
         await self._insist("DELETE", path_of("Pod", metadata["namespace"], metadata["name"]), options)
