@@ -23,11 +23,11 @@ from fleetwright_agent.memory.schema import SCHEMA
 from fleetwright_agent.server.extensions import spoken
 from fleetwright_agent.server.push.seal import parse_keys
 from fleetwright_agent.tools.peers import PeerCalls
-from fleetwright_operator import names
-from fleetwright_operator.desired.config import agent_config
-from fleetwright_operator.desired.extensions import declared_extensions
-from fleetwright_operator.desired.tool_access import peer_tool
-from fleetwright_operator.endpoints import Endpoints
+from fleetwright_operator.api import names
+from fleetwright_operator.api.endpoints import Endpoints
+from fleetwright_operator.build.agent_config import agent_config
+from fleetwright_operator.build.card_extensions import declared_extensions
+from fleetwright_operator.build.config.tool_access import peer_tool
 from fleetwright_operator.settings import Settings
 
 ROOT = Path(__file__).parents[2]

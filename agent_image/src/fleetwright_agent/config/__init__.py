@@ -1,1 +1,1 @@
-"""The contract between the operator and the runtime: the shape of `agent.json`."""
+"""The schema of `agent.json`, the contract between the operator and the runtime."""

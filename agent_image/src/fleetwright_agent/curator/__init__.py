@@ -1,1 +1,1 @@
-"""Keeps learned skills in order: on a schedule inside the process, and as a command."""
+"""Curates learned skills: on a schedule inside the agent, and as a command."""

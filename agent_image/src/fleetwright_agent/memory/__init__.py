@@ -1,1 +1,1 @@
-"""What outlives a turn, keyed by owner: conversations and the sessions before this one."""
+"""Everything that outlives a turn, keyed by owner: conversations, sessions, facts, skills and costs."""

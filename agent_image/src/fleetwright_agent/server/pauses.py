@@ -1,7 +1,7 @@
-"""Tasks that wait for a person: what they ask, as it stands in the task, and who answered. Pure.
+"""Interrupts: the question that a task asks a person, as stored in the task, and the answer. Pure.
 
-The task's own messages are the only record, so that a restart, a list and a caller all read the same. Refuses:
-believing a caller about who it is.
+The messages of the task are the only record, so that a restart, a list and a caller read the same. The identity of the
+person who answered is never taken from the caller's message.
 """
 
 from collections.abc import Mapping
@@ -33,14 +33,14 @@ class Pause:
     since_ns: int
     expires_ns: int | None = None
     cost: Mapping[str, Any] | None = None
-    """Of the task so far."""
+    """The cost of the task so far."""
 
     def expired(self, now_ns: int) -> bool:
         return self.expires_ns is not None and now_ns >= self.expires_ns
 
 
 def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message:
-    """Text for people, data for programs."""
+    """Return the message that asks: text for people, data for programs."""
     parts = [Part(text=ask.prompt), data_part(HITL, ask.payload)]
     message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=parts)
     about: dict[str, Any] = {"id": ask.identity, "kind": ask.kind.value, "tool": ask.tool}
@@ -51,9 +51,9 @@ def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message
 
 
 def pause_of(task: Task) -> Pause | None:
-    """What the task waits for; nothing where it does not wait, or for something that is not ours to know.
+    """Return what the task waits for, or None if it does not wait or if its question has another format.
 
-    An executor of the SDK may say anything where ours says what it asks.
+    An a2a-sdk executor may put any message into an interrupted status.
     """
     if task.status.state not in INTERRUPTED:
         return None
@@ -79,9 +79,9 @@ def _pause(message: Message, since_ns: int) -> Pause | None:
 
 
 def value_of(message: Message) -> Any:
-    """What was said: the data where there is some, also where it is written as text, and else the text.
+    """Return the value of an answer: its data, also if written as JSON text, or else its text.
 
-    Text is no data where a body that said the same would be none: nested without end, or with half of a character.
+    JSON text must meet the same rules as a request body, for example in its nesting depth; otherwise it stays text.
     """
     for part in message.parts:
         if part.HasField("data"):
@@ -95,7 +95,7 @@ def value_of(message: Message) -> Any:
 
 
 def answered(message: Message, pause: Pause | None, *, owner: str, at_ns: int) -> Message:
-    """The message stamped with who answered."""
+    """Return a copy of the message, with the identity of the person who answered in its metadata."""
     kept = Message()
     kept.CopyFrom(message)
     if pause is not None:
@@ -107,7 +107,7 @@ def answered(message: Message, pause: Pause | None, *, owner: str, at_ns: int) -
 
 
 def answers_another(message: Message, pause: Pause | None) -> bool:
-    """Whether it says itself that it answers another ask than the one that waits."""
+    """Return whether the message names another question than the one that waits."""
     named = MessageToDict(message.metadata).get(ASK)
     return isinstance(named, dict) and (pause is None or named.get("id") != pause.identity)
 
@@ -117,7 +117,7 @@ def reply_to(pause: Pause, message: Message) -> Reply:
 
 
 def answered_pause(task: Task) -> Pause | None:
-    """The pause that the newest message of the caller answered."""
+    """Return the pause that the newest message of the caller answered."""
     spoken = [i for i, message in enumerate(task.history) if message.role == Role.ROLE_USER]
     if len(spoken) < 2:
         return None
@@ -126,7 +126,7 @@ def answered_pause(task: Task) -> Pause | None:
 
 
 def newest_message(task: Task) -> Message | None:
-    """What the caller said last."""
+    """Return the newest message of the caller."""
     return next((message for message in reversed(task.history) if message.role == Role.ROLE_USER), None)
 
 

@@ -1,1 +1,1 @@
-"""What happens around every model call and every tool call, one concern a file, called in a tested order."""
+"""The links around each model call and tool call, one concern to a module, in a tested order."""
