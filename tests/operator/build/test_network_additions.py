@@ -124,7 +124,9 @@ REFUSED = [
     pytest.param(container(securityContext={"privileged": True}), "securityContext cannot be set", id="privilege"),
     pytest.param(container(ports=[{"hostPort": 80}]), "must not set hostPort", id="a port of the node"),
     pytest.param(
-        {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}, "hostPath is no kind", id="the node's disk"
+        {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}},
+        "hostPath is not a volume type",
+        id="the node's disk",
     ),
     pytest.param(projected({"serviceAccountToken": {"path": "t"}}), TOKEN, id="a token by projection"),
     *(
