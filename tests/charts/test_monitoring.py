@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.metrics import Metrics as AgentMetrics
+from fleetwright_agent.telemetry.metrics import Metrics as AgentMetrics
 from fleetwright_operator.metrics import Metrics as OperatorMetrics
 
 CASES = Path(__file__).parent / "alerts.test.yaml"

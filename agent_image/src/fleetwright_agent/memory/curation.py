@@ -4,25 +4,10 @@ Mounted skills are pinned: they neither fade nor go, and a learned one that is a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from fleetwright_agent.config.memory import SkillCuration
-from fleetwright_agent.memory.learned import LearnedSkill
-from fleetwright_agent.memory.words import words
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    skill: LearnedSkill
-    into: str
-    """The name of the one that stands for it from now on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    kept: tuple[LearnedSkill, ...] = ()
-    merged: tuple[Merge, ...] = ()
-    pruned: tuple[LearnedSkill, ...] = ()
+from fleetwright_agent.storage.learned_skill import LearnedSkill, Merge, Plan
+from fleetwright_agent.storage.words import words
 
 
 def strength(skill: LearnedSkill, *, now: float, half_life: float) -> float:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from fleetwright_agent.security.addresses import Ip
 from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, target_of
-from fleetwright_agent.server.push.lookups import Lookups, Resolve
+from fleetwright_agent.server.push.name_lookups import Lookups, Resolve
 
 if TYPE_CHECKING:
     import httpx
@@ -71,7 +71,7 @@ class Receivers:
 
     async def check(self, owner: str, url: str) -> Target:
         """Raises: Unwelcome, Crowded."""
-        from fleetwright_agent.security.pinned import DeniedAddress
+        from fleetwright_agent.security.pinned_http import DeniedAddress
 
         try:
             target = target_of(url)
@@ -93,7 +93,7 @@ class Receivers:
         """
         import httpx
 
-        from fleetwright_agent.security.pinned import DeniedAddress
+        from fleetwright_agent.security.pinned_http import DeniedAddress
 
         try:
             _looked_at.set(await self._addresses(owner, target_of(url)))
@@ -117,7 +117,7 @@ class Receivers:
 
     async def _addresses(self, owner: str, target: Target, *, patience: float | None = None) -> Sequence[Ip]:
         """Raises: DeniedAddress, Crowded, OSError."""
-        from fleetwright_agent.security.pinned import allowed_addresses
+        from fleetwright_agent.security.pinned_http import allowed_addresses
 
         looking = partial(self._lookups.addresses, owner, patience=patience)
         return await allowed_addresses(self._policy, target, looking)
@@ -132,7 +132,7 @@ class Receivers:
         """Heavy: it reads every authority that the system trusts."""
         import httpx
 
-        from fleetwright_agent.security.pinned import PinnedTransport
+        from fleetwright_agent.security.pinned_http import PinnedTransport
 
         transport = PinnedTransport(self._policy, resolving=_looked_up)
         return httpx.AsyncClient(transport=transport, timeout=self._seconds, trust_env=False)

@@ -1,1 +1,1 @@
-"""Sub-agents: parts of a turn's work, done apart from its conversation and within its limits."""
+"""Sub-agents: a part of a turn runs in a conversation of its own, within the limits of the turn."""

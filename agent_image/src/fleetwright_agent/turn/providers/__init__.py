@@ -1,1 +1,1 @@
-"""One module for each provider's wire format, behind the port in `turn/models.py`; imported by those who declare it."""
+"""One module for each wire format of a provider, imported only where the configuration declares that provider."""

@@ -1,0 +1,92 @@
+"""Whether the MCP servers of this agent can be connected to, looked at now and then without a word of MCP.
+
+The operator opens no connection to an address from a spec; what it says about a server it has from here.
+Refuses: opening more than one short connection per server at a time, and naming addresses.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from fleetwright_agent.config.tools import McpServer
+from fleetwright_agent.security.addresses import Network
+from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl, target_of
+
+_CONNECT_SECONDS: Final = 5.0
+_WHILE_WELL_SECONDS: Final = 60.0
+_WHILE_ILL_SECONDS: Final = 10.0
+
+Connect = Callable[[str, int], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One server as it was seen last; `message` says how it cannot be reached."""
+
+    name: str
+    reachable: bool
+    message: str
+
+
+async def _connect(host: str, port: int, denied: tuple[Network, ...] = ()) -> None:
+    """Raises: OSError, and of these PermissionError where the name leads to what no declared edge may reach."""
+    # Its libraries are heavy, and the first look may wait for them when the server may not.
+    from fleetwright_agent.security.pinned_http import DeniedAddress, allowed_addresses, resolve
+
+    target = Target(host, port)
+    try:
+        addresses = await allowed_addresses(EgressPolicy(hosts=frozenset({target}), denied=denied), target, resolve)
+    except DeniedAddress as error:
+        raise PermissionError(str(error)) from None
+    _, writer = await asyncio.open_connection(str(addresses[0]), port)
+    writer.close()
+
+
+class Reachability:
+    """`report` has an entry per server, and none before the first look."""
+
+    def __init__(
+        self,
+        servers: Sequence[McpServer],
+        *,
+        denied: tuple[Network, ...] = (),
+        connect: Connect | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._servers = tuple(servers)
+        self._connect = connect or partial(_connect, denied=denied)
+        self._sleep = sleep
+        self._report: tuple[Look, ...] = ()
+
+    @property
+    def report(self) -> tuple[Look, ...]:
+        return self._report
+
+    async def watch(self) -> None:
+        """Looks again and again; ends when cancelled."""
+        while self._servers:
+            reasons = await asyncio.gather(*(self._reason(server) for server in self._servers))
+            looked = zip(self._servers, reasons, strict=True)
+            self._report = tuple(Look(server.name, reason is None, reason or "") for server, reason in looked)
+            well = all(look.reachable for look in self._report)
+            await self._sleep(_WHILE_WELL_SECONDS if well else _WHILE_ILL_SECONDS)
+
+    async def _reason(self, server: McpServer) -> str | None:
+        try:
+            target = target_of(server.url)
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await self._connect(target.host, target.port)
+        except UnusableUrl as error:
+            return f"its address cannot be called: {error}"
+        except TimeoutError:
+            return f"no connection within {_CONNECT_SECONDS:.0f} s"
+        except socket.gaierror:
+            return "its host name is not known"
+        except PermissionError:
+            return "its name leads to an address that agents may not reach"
+        except OSError:
+            return "connection refused"
+        return None

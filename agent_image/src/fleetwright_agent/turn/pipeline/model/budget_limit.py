@@ -1,0 +1,58 @@
+"""What becomes of a turn that has no budget left: it ends with a typed answer, or waits for its caller's word."""
+
+from typing import Any
+
+from langgraph.types import interrupt
+
+from fleetwright_agent.config.budgets import Exceeded
+from fleetwright_agent.protocol.frames import AskKind, TurnFailed
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.approval_policy import is_client
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.cost.accounting import OverBudget, moment
+from fleetwright_agent.turn.cost.budgets import Window
+
+REASON = "budget_exceeded"
+
+
+def refuse(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
+    """Returns when a caller who was asked to wait has come back.
+
+    Raises:
+        TurnFailed: The turn ends here.
+        GraphInterrupt: The turn waits, as at every other question.
+    """
+    full = over.full
+    full.refused = True
+    metrics.budget_rejections.labels(full.budget.period.value).inc()
+    # An agent that calls is asked nothing: nobody reads its questions. Nor is a sub-agent: the agent comes by itself.
+    waits = full.budget.on_exceeded is Exceeded.PAUSE and context.attended and is_client(context.request.owner)
+    if waits and not over.alone:
+        interrupt(_pause(full))
+        return
+    sentence = _too_large(full) if over.alone else _sentence(full)
+    raise TurnFailed(REASON, sentence, details=details(full), refused=context.fresh and context.called is None)
+
+
+def _pause(full: Window) -> dict[str, Any]:
+    question = f"{_sentence(full)} Say anything after that, and this task goes on where it stopped."
+    payload = {"question": question, **details(full)}
+    return {"kind": AskKind.QUESTION.value, "prompt": question, "payload": payload, "tool": ""}
+
+
+def _too_large(full: Window) -> str:
+    return (
+        f"One call of the model could use more than the whole budget of this agent, {full.name}."
+        " Waiting makes no room for it: say less, in a new conversation, or have the budget raised."
+    )
+
+
+def _sentence(full: Window) -> str:
+    return f"The budget of this agent, {full.name}, is used up; there is room again at {moment(full.ends)}."
+
+
+def details(full: Window) -> dict[str, Any]:
+    budget = full.budget
+    limits = {"usd": str(budget.usd)} if budget.usd is not None else {}
+    tokens = {"tokens": budget.tokens} if budget.tokens is not None else {}
+    return {"budget": {"period": budget.period.value, **limits, **tokens, "resetsAt": moment(full.ends)}}
