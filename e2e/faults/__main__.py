@@ -27,8 +27,8 @@ _CONTROLLERS = (
 """A controller that waits its turn would be what the sweep measures."""
 _STRIKING = 0.9
 _MISSING = 3
-"""Of the cases of each fault, or so few: what the reference wrote need not all be written each time, where two watches
-race."""
+"""The cases of each fault that may go unmet: this number, or the rest of the share above. Where two watches race, the
+operator does not make every write of the reference again."""
 
 
 def main() -> int:

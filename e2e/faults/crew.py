@@ -20,7 +20,7 @@ _HOLD_SECONDS = 8.0
 _STILL_SECONDS = 2.5
 """Longer than the operator pauses by itself here: who writes nothing for so long waits for what is held, or others."""
 _IDLE_SECONDS = 5.0
-"""Who writes nothing for so long, and to whom nothing is left to do, comes to nothing more that is due."""
+"""An operator that is idle for this long, with an empty work queue, will not reach the remaining cases."""
 _HANG_UP_SECONDS = 10.0
 _BUSY_SECONDS = 60.0
 """For a machine on which nothing moves for a while, though there is work to do."""
@@ -38,7 +38,7 @@ class Place:
 
 @dataclass
 class Scene:
-    """What one process of a sweep works with, and what it finds."""
+    """The context of one process of a sweep, and its findings."""
 
     place: Place
     client: Client
@@ -49,7 +49,7 @@ class Scene:
 
 @contextlib.asynccontextmanager
 async def scene_of(place: Place, name: str) -> AsyncIterator[Scene]:
-    """Of the namespaces that are called `<name>-case-…`."""
+    """Open the context for the namespaces named `<name>-case-…`."""
     async with (
         Client(place.server, place.token, place.ca, connections=32) as client,
         Mirror(client, prefix=f"{name}-case-") as mirror,
@@ -100,7 +100,7 @@ class Crew:
             killed += 1
         for space in spaces:
             plan.withdraw(space)
-        # What had struck by then is held, and somebody has to be killed for it.
+        # Writes that a fault has met by then are blocked, so the operator must still be killed for them.
         if await self._stands(spaces, set()):
             await self._killed(spaces)
             killed += 1
@@ -110,7 +110,7 @@ class Crew:
         return {(space, point) for space in spaces for point in self._scene.plan.due(space)}
 
     async def _stands(self, spaces: Collection[str], awaited: set[tuple[str, Point]]) -> bool:
-        """Whether the operator stands anywhere, once it stands at all of these, or comes no further."""
+        """Wait until the operator is blocked at all points or makes no progress. Return True if it is blocked."""
         plan, clock = self._scene.plan, asyncio.get_running_loop().time
         before, since, began, alone = -1, clock(), clock(), clock()
         while self.proxy.arriving or awaited & self._due(spaces):

@@ -16,7 +16,7 @@ _LATE_SECONDS = 5.0
 
 class Judge:
     def __init__(self, scene: Scene, references: References, *, strict: bool = True) -> None:
-        """`strict` counts every edit. Who hears of one object later than of another edits what he made meanwhile."""
+        """Args: `strict` compares every edit; an operator that sees objects in another order may edit a child once more."""
         self._scene = scene
         self._references = references
         self._strict = strict
@@ -39,14 +39,14 @@ class Judge:
         await self._references.steps[place].step.act(self._scene.client, chain.space)
 
     async def judged(self, chain: Chain, place: int, *, killed: int = 0) -> bool:
-        """Whether the step came out as the reference's did; a verdict is noted for each of its cases.
+        """Return True if the step ended as in the reference, and record a verdict for each of its cases.
 
         An operator that was `killed` so many times may have made each of its writes once more for each.
         """
         scene, reference, cases = self._scene, self._references.steps[place], chain.steps[place]
         problem = await self._difference(chain.space, reference)
         if not problem and not await self._all_struck(chain):
-            # What chance brought to the reference need not come here; if it came now, it must be mended again.
+            # A case that the reference met by chance need not occur. If it occurs now, the operator must repair it.
             problem = await self._difference(chain.space, reference)
         if not problem and killed:
             writes = scene.plan.writes[chain.space]
@@ -60,7 +60,7 @@ class Judge:
         return not problem
 
     async def look_again(self) -> None:
-        """Nobody turned away from where he had come to."""
+        """Check that no namespace has left the state that it had reached."""
         await asyncio.gather(*(self._stayed(space, reference) for space, reference in list(self._arrived.items())))
 
     async def _stayed(self, space: str, reference: StepReference) -> None:

@@ -1,7 +1,7 @@
 """The keys that sign an installation's cards fall due, again and again, each time with another fault.
 
-They are the installation's and not a namespace's, so their cases come one after the other, with one agent whose card
-is signed anew each time.
+They belong to the installation and not to a namespace. Their cases therefore run one after the other, with one agent
+whose card is signed again each time.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ async def keys_swept(place: Place, name: str, environment: Mapping[str, str], *,
 
 @dataclass(frozen=True)
 class _Usual:
-    """A turn that nobody disturbs."""
+    """A rotation without faults."""
 
     essence: Essence
     points: Mapping[str, list[Case]]

@@ -1,6 +1,6 @@
 """The unperturbed run: what each step leads to, which writes and events it is made of, and how many writes it takes.
 
-Several namespaces go through it. What they do not agree on is chance, and no case is made of it.
+Several namespaces go through it. Writes that do not occur in all of them are random, and no case uses them.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ def difference(wanted: Essence, found: Essence, *, lines: int = 12) -> str:
 
 
 def _points(counters: Sequence[Counter[str]]) -> tuple[Point, ...]:
-    """What every run saw."""
+    """Return the points that occurred in every run."""
     common = reduce(lambda one, other: one & other, counters)
     return tuple((name, number) for name in sorted(common) for number in range(1, common[name] + 1))
 

@@ -1,4 +1,4 @@
-"""Every fault at every point of every step, side by side in namespaces of their own, compared with the reference.
+"""Inject every fault at every point of every step, in parallel namespaces, and compare with the reference.
 
 A namespace is one chain: it goes through the steps one after the other, with the faults of one write for each object
 in each. A chain may go on because each step ended where the reference's did. Chains are dealt out to crews, each an
@@ -31,7 +31,7 @@ _REFERENCES = 3
 _PROCESSES = 5
 """One for each work, and one for the keys."""
 _AT_ONCE = 15
-"""Of errors, and of losses. Kills take longest, because all that comes after one waits for it: they need room."""
+"""The namespaces at once for errors and for lost events. Kills take longest, because the operator restarts."""
 _FAST = {
     "FLEETWRIGHT_STALLED_SECONDS": "1.5",
     "FLEETWRIGHT_RETRY_CAP_SECONDS": "2",
@@ -41,7 +41,7 @@ _FAST = {
 _EARLY_STEPS = 5
 """Half of them: kills take their time step by step."""
 _NO_RESYNC = {"FLEETWRIGHT_RESYNC_SECONDS": "3600"}
-"""What an error or a kill broke is mended without that help."""
+"""The operator must repair the damage of an error or a kill without the periodic list."""
 _ERRORS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_REQUEST_SECONDS": "4", "FLEETWRIGHT_WORKERS": "32"}
 _LOSSES = {**_FAST, "FLEETWRIGHT_RESYNC_SECONDS": "4"}
 _KILLS = {**_FAST, **_NO_RESYNC, "FLEETWRIGHT_WORKERS": "64"}
@@ -62,7 +62,7 @@ class Order:
 
 
 Work = Callable[[], Coroutine[Any, Any, Findings]]
-"""What one process of the sweep does; it must be possible to send it there."""
+"""The work of one process of the sweep. It must be picklable."""
 
 
 async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Findings:
@@ -98,7 +98,7 @@ async def _dealt(place: Place, *, every: int) -> Findings:
         def begun(work: Work) -> Awaitable[Findings]:
             return loop.run_in_executor(pool, carried_out, work)
 
-        # The keys are compared with nothing that the reference brings, and go on beside it.
+        # The cases of the keys need no reference, so they run at the same time.
         going = [begun(partial(keys_swept, place, "keys", _ERRORS, every=every))]
         going += map(begun, _works(place, await _reference(place), every=every))
         for ending in asyncio.as_completed(going):
@@ -128,7 +128,7 @@ async def _reference(place: Place) -> References:
 
 
 async def _disturbed(order: Order) -> Findings:
-    """Errors and lost events: each namespace goes on as soon as it may.
+    """Inject errors and lost events. Each namespace continues as soon as it can.
 
     An operator that is `confined` knows of its namespaces alone, by its own settings and rights.
     """

@@ -29,7 +29,7 @@ def changes(before: Children, after: Children) -> set[str]:
 
 
 def announced(changelog: str) -> set[str]:
-    """What the section on the next release says of children, each change as `changes` names it.
+    """Return the changes of children that the section on the next release lists, in the notation of `changes`.
 
     Raises ValueError for an entry that names no kind and field, or says nothing of them.
     """
@@ -75,7 +75,7 @@ def _fields(value: Any) -> dict[str, Any] | None:
 
 
 def _is_row_of_another_length(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """Of a list whose elements have no names."""
+    """Return True for lists of unnamed elements that differ in length."""
     return ("[0]" in left or "[0]" in right) and len(left) != len(right)
 
 

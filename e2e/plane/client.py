@@ -44,7 +44,7 @@ class Client:
     def __init__(self, server: str, token: str, ca: Path | None, *, connections: int = 32) -> None:
         context = ssl.create_default_context(cafile=str(ca)) if ca else True
         self._server = server
-        # Watches hold their connections, so they have no limit and a pool of their own.
+        # Watches hold their connections, so they use a separate pool without a limit.
         self._sessions = [
             aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=context, limit=limit),

@@ -1,8 +1,8 @@
 """What is left of a namespace when everything is taken away that differs from one good run to the next.
 
-Uids, versions, times, hashes and tokens become numbered words in the order in which they appear: two namespaces
-are alike when the same thing stands in the same places, whatever it is. A digest of a token becomes a word
-of that token, so that a credential and its digest must still belong together.
+Uids, versions, times, hashes and tokens are replaced by numbered words in the order of their appearance. Two
+namespaces are equal when equal values occur in the same places. The digest of a token is replaced by a word derived
+from that token, so a credential and its digest must still match.
 """
 
 import base64
@@ -30,13 +30,13 @@ _OWN = {names.AGENT, names.SKILL, names.MCP_SERVER}
 _KEPT_METADATA = ("name", "labels", "annotations", "ownerReferences", "finalizers", "generation", "deletionTimestamp")
 _FOREIGN_LABELS = {"pod-template-hash"}
 _ASSIGNED = {"clusterIP", "clusterIPs", "nodePort", "volumeName"}
-"""What the API server chooses."""
+"""Fields that the API server assigns."""
 _HISTORY = {"observedGeneration", "previousRevision"}
-"""What tells of earlier specs, and not of this one."""
+"""Fields that describe earlier specs."""
 
 
 class Essence:
-    """Of one namespace at one moment. Two are equal when the namespaces are alike."""
+    """The normalised state of one namespace at one time."""
 
     def __init__(self, texts: Sequence[tuple[str, str]]) -> None:
         """`texts` are (masked, whole) of each object."""
@@ -65,12 +65,12 @@ class Reader:
         """By uid: the version, and its texts."""
 
     def read(self, objects: Iterable[Object], *, namespace: str) -> Essence:
-        # Revisions that differ in hashes only stand in the order in which they were made.
+        # Revisions that differ only in hashes are sorted by their creation.
         bodies = sorted(filter(_of_interest, objects), key=lambda body: int(body["metadata"]["resourceVersion"]))
         return Essence([self._text(body, namespace) for body in bodies])
 
     def parts(self, objects: Iterable[Object], *, namespace: str) -> dict[str, Any]:
-        """Of each object by kind and bare name what its essence is made from; what is opaque is a mere dot."""
+        """Return the normalised fields of each object, by kind and bare name. An opaque value becomes a dot."""
         bodies = list(filter(_of_interest, objects))
         named = {f"{body['kind']}/{bare_name(body['kind'], body['metadata']['name'])}": body for body in bodies}
         if len(named) != len(bodies):
@@ -88,7 +88,7 @@ class Reader:
 
 
 def bare_name(kind: str, name: str) -> str:
-    """The name without what is chosen anew each time."""
+    """Return the name without its generated suffix."""
     name = _POD.sub("-*", name) if kind in {"Pod", "pods"} else name
     return re.sub(r"-[0-9a-f]{10,}(?=$|-)", "-*", name)
 

@@ -23,7 +23,7 @@ Listener = Callable[[str, str, Object], None]
 
 class Mirror:
     def __init__(self, client: Client, *, kinds: Iterable[str] = _KINDS, prefix: str = "") -> None:
-        """Of namespaces that begin with `prefix`."""
+        """Args: `prefix` selects namespaces by the start of their name."""
         self._client = client
         self._kinds = tuple(kinds)
         self._prefix = prefix
@@ -55,7 +55,7 @@ class Mirror:
         return self._objects[namespace].get((kind, name))
 
     async def until(self, namespace: str, holds: Callable[[], bool], *, seconds: float, pause: float = 0.1) -> bool:
-        """Whether it came to hold in time; looked at again whenever something of the namespace changes."""
+        """Return True if the condition holds in time. It is evaluated after every change in the namespace."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
             if holds():

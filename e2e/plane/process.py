@@ -101,7 +101,7 @@ class OperatorProcess:
         return await asyncio.to_thread(_get, f"http://127.0.0.1:{self.port}{path}")
 
     def cpu_seconds(self) -> float:
-        """Of user and system together, since the process began."""
+        """Return the CPU time of the process since its start, user and system."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

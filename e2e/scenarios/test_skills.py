@@ -106,7 +106,7 @@ def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revis
 
 
 def serves(fleet: Fleet, name: str, of: str) -> bool:
-    """Whether the agent's ready pod has the files that its Skill names now."""
+    """Return True if the agent's ready pod has the current files of its Skill."""
     seen, now = fleet.get(f"agent/{name}"), fleet.get(f"skill/{of}")
     current = now["status"]["observedGeneration"] == now["metadata"]["generation"]
     digests = [held["digest"] for held in seen["status"].get("skills", ())]

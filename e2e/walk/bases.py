@@ -1,4 +1,4 @@
-"""Where walks begin, and what stands in every namespace that they go through."""
+"""The specs that walks start from, and the objects that every namespace of a walk holds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ BASES: Mapping[str, tuple[Spec, ...]] = {
 
 
 def furniture(space: str, *, without: str) -> list[Object]:
-    """What specs refer to, but for the object of the kind that is walked there."""
+    """Return the objects that specs refer to, without the object of the kind under test."""
     spare = flows.key(space, "two")
     bodies = (
         flows.key(space, "one"),
@@ -51,7 +51,7 @@ def furniture(space: str, *, without: str) -> list[Object]:
 
 
 def schema_of(kind: str) -> Mapping[str, Any]:
-    """Of the kind's spec, as its CRD has it."""
+    """Return the OpenAPI schema of the kind's spec from its CRD."""
     body = yaml.safe_load((CHECKOUT / "crds" / f"{kind.lower()}.yaml").read_text())
     spec: Mapping[str, Any] = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return spec

@@ -1,4 +1,4 @@
-"""What every walk works with: namespaces, objects created afresh to compare with, and what was found."""
+"""The context of all walks: namespaces, fresh objects for comparison, and findings."""
 
 import asyncio
 import json

@@ -35,7 +35,7 @@ async def learn(ground: Ground) -> None:
 
 
 def _is_due(path: Path, base: Spec, bases: Sequence[Spec], taken: set[Path]) -> bool:
-    """What lies in a list is tried where a base has one, and otherwise until it is taken once: there is much of it."""
+    """Return True if a path must be tried. A path inside a list is tried until the API server accepts it once."""
     if base is not bases[0] and _is_alike(path, base, bases[0]):
         return False
     if ITEM not in path:
@@ -45,7 +45,7 @@ def _is_due(path: Path, base: Spec, bases: Sequence[Spec], taken: set[Path]) -> 
 
 
 def _is_alike(path: Path, base: Spec, first: Spec) -> bool:
-    """Whether the first base has the same there, so that its answers hold here."""
+    """Return True if the first base has the same value there, so that its results apply here."""
     return base.get(path[0]) == first.get(path[0])
 
 
@@ -101,7 +101,7 @@ def _depth(found: tuple[Path, Mapping[str, Any]]) -> int:
 
 
 def _surroundings(path: Path, good: Mapping[Path, Sequence[Edit]]) -> list[tuple[Edit, ...]]:
-    """What may make the object or list that the property lies in: the edits nearest to it first; or nothing."""
+    """Return the edits that can create the parent of a property, nearest first, and last the empty choice."""
     found = [
         (*edit.within, edit)
         for length in range(len(path) - 1, 0, -1)

@@ -1,8 +1,8 @@
-"""One object that is walked, and its comparison with one that was created with the spec it came to.
+"""A walk of one object, which is compared with a fresh object that has the same spec.
 
-Both must have the same children. What cannot be accepted or resolved keeps what runs, so there the conditions alone
-must be the same. Where the API server holds on to something (a volume's class), a condition must say so, and taking
-the edit back must heal it.
+Both must have the same children. A spec that is rejected or unresolved keeps the running children, so then only the
+conditions must be equal. Where the API server refuses a change (such as the class of a volume), a condition must say
+so, and reverting the edit must heal the object.
 """
 
 import copy
@@ -38,7 +38,7 @@ class Walker:
         await self._ground.put(self._kind, self._space, self.spec)
 
     async def take(self, spec: Spec, what: str, *, compare: bool = True) -> bool:
-        """Whether the API server took the edit. If it did, the outcome is judged."""
+        """Return True if the API server accepted the edit. In that case the outcome is checked."""
         before = self.spec
         try:
             await self._ground.put(self._kind, self._space, spec)
@@ -55,7 +55,7 @@ class Walker:
         return True
 
     async def _held(self, before: Spec, problem: str) -> None:
-        """An edit that cannot be carried out must be told of, and taking it back must heal the object."""
+        """Check that an edit that cannot take effect is reported, and that reverting it heals the object."""
         where = f"{self._kind} after {' → '.join(self._trail)} ({self._label or self._space})"
         reason = self._stopped()
         if not reason:
@@ -96,7 +96,7 @@ class Walker:
         return stages == here and self._read(fresh) == self._read(self._space)
 
     def _known(self, space: str) -> bool:
-        """Whether the operator has judged what stands there now."""
+        """Return True if the operator has observed the current generation of every object."""
         own = [body for (kind, _), body in self._ground.mirror.objects(space).items() if kind in NAMES]
         return all(
             body.get("status", {}).get("observedGeneration") == body["metadata"]["generation"] for body in own
