@@ -24,6 +24,6 @@ def harmless(text: str) -> str:
 
 
 def fenced(tag: str, note: str, text: str) -> str:
-    """Text as data: a closing tag inside it cannot end the fence."""
+    """Wrap a text as data; a closing tag inside it is escaped."""
     safe = text.replace(f"</{tag}", f"<\\/{tag}")
     return f'<{tag} note="{note}">\n{safe}\n</{tag}>'

@@ -15,15 +15,15 @@ from fleetwright_agent.protocol.task_events import LEFT, agent_message, status_e
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended that did not end by itself."""
+    """The reason and the final state of a run that was terminated or has failed."""
 
     state: TaskState
     sentence: str
-    """For the caller: why, and what to do. Never holds anything internal."""
+    """The reason and the remedy, for the caller; never contains internal details."""
     reason: str
-    """A word for programs."""
+    """The reason as a word, for programs."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """More for programs, in JSON."""
+    """Further JSON values, for programs."""
 
 
 _FAILED = TaskState.TASK_STATE_FAILED

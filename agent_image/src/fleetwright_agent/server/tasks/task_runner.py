@@ -128,7 +128,7 @@ class Runs:
         """End a task without a run, and keep `recover` from starting one in the meantime."""
         self._ending.add(live)
         try:
-            # Of two concurrent cancellations, the second finds the task at rest.
+            # The second of two concurrent cancellations finds the task at rest.
             with suppress(AtRest):
                 await live.rest(await self._last_words(live, outcome))
         finally:
