@@ -31,6 +31,7 @@ from fleetwright_operator.encoding.timestamps import format_timestamp, parse_tim
 from fleetwright_operator.kube.cached_object import CachedObject
 from fleetwright_operator.kube.cluster import Cluster
 from fleetwright_operator.observe.observation import ObservedAgent, observe_agent
+from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.reconcilers.agent_credentials import AgentCredentials, credentials_for
 from fleetwright_operator.reconcilers.result import ReconcileResult
 from fleetwright_operator.rollout import preflight_result
@@ -63,6 +64,10 @@ class AgentReconciler:
             return await self._pass(entry)
         finally:
             self.preflights.limiter.release(entry.id)
+
+    def forget(self, key: Key) -> None:
+        self.reports.forget(key[1], key[2])
+        self.preflights.forget(key)
 
     async def _pass(self, entry: CachedObject) -> ReconcileResult:
         observed = observe_agent(

@@ -47,9 +47,13 @@ class SkillReconciler:
     read_before: dict[Key, tuple[str, int, Files]] = field(default_factory=dict)
     """By Skill: uid, resource version and files of its source ConfigMap."""
 
-    def forget(self, skill: Key) -> None:
-        """Drop the cached files of a deleted Skill, because they can be large."""
-        self.read_before.pop(skill, None)
+    def forget(self, key: Key) -> None:
+        self._forget_files(key)
+        self.schedule.forget(key)
+
+    def _forget_files(self, key: Key) -> None:
+        """Drop the kept files, which may be large."""
+        self.read_before.pop(key, None)
 
     async def __call__(self, entry: CachedObject) -> ReconcileResult:
         outcome = await self._outcome(entry)
@@ -81,7 +85,7 @@ class SkillReconciler:
 
     async def _outcome(self, entry: CachedObject) -> StageOutcomes:
         if "configMap" not in entry.projection["spec"]["source"]:
-            self.forget(entry.id)
+            self._forget_files(entry.id)
         permissions = entry.projection["spec"].get("permissions", {})
         if problems := list(permission_problems(permissions, namespace=entry.namespace, settings=self.settings)):
             return StageOutcomes(accepted=[Violation("InvalidPermission", problem) for problem in problems])
@@ -137,7 +141,7 @@ class SkillReconciler:
         seen = self.cluster.cache.get("ConfigMapMetadata", entry.namespace, name)
         missing = Violation("ConfigMapNotFound", f"ConfigMap {name!r} does not exist in namespace {entry.namespace!r}")
         if seen is None or seen.deleting:
-            self.forget(entry.id)
+            self._forget_files(entry.id)
             return missing
         before = self.read_before.get(entry.id)
         if before is not None and before[0] == seen.uid and before[1] >= int(seen.resource_version):
