@@ -1,1 +1,1 @@
-"""`fleetwright-agent audit`: the command for the audit trail."""
+"""`fleetwright-agent audit`: looks at the trail of what an agent did."""

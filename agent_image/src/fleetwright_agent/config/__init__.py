@@ -1,1 +1,1 @@
-"""The schema of `agent.json`, the contract between the operator and the runtime."""
+"""The contract between the operator and the runtime: the shape of `agent.json`."""

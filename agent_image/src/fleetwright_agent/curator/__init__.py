@@ -1,1 +1,1 @@
-"""Curates learned skills: on a schedule inside the agent, and as a command."""
+"""Keeps learned skills in order: on a schedule inside the process, and as a command."""

@@ -1,1 +1,1 @@
-"""Everything that outlives a turn, keyed by owner: conversations, sessions, facts, skills and costs."""
+"""What outlives a turn, keyed by owner: conversations and the sessions before this one."""

@@ -1,1 +1,1 @@
-"""Traces of tasks, exported if configured. Metrics are in `metrics.py` and are always available."""
+"""Traces of tasks, for who asks for them; metrics are `metrics.py`, and there always."""
