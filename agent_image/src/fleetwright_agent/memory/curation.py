@@ -15,7 +15,7 @@ from fleetwright_agent.memory.words import words
 class Merge:
     skill: LearnedSkill
     into: str
-    """The name of the skill that replaces it."""
+    """The name of the one that stands for it from now on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""The view of each conversation: how much of it a model sees. The rest is archived.
+"""How much of each conversation is shown, and the archive of the rest.
 
-A view is one row, written in one transaction, so a crash leaves either the old or the new view. Archived messages stay
-stored until the retention time of the archive ends. Then their text is deleted, and their positions stay.
+A view is one row, written in one transaction: whoever is killed leaves the old one or the new one. What a view stands
+for stays where it is until the archive's time is over; then its text goes, and its place stays.
 """
 
 import json
@@ -23,12 +23,12 @@ class Views:
         self._serde = JsonPlusSerializer(allowed_msgpack_modules=None)
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Args: `forget` is called when rows were deleted or changed that a cache may hold."""
+        """Args: `forget` is called when something was taken out that somebody may have read before."""
         self._database.watch(forget)
 
     async def get(self, thread: str) -> Standing:
         query = "SELECT body FROM views WHERE thread=?"
-        # No pending write can exist: every caller that writes a view waits for its commit.
+        # A view is never put and left: whoever writes one waits for it.
         row = await self._database.look(lambda db: db.execute(query, (thread,)).fetchone())
         if row is None:
             return Standing()
@@ -37,7 +37,7 @@ class Views:
         return Standing(view, body["failures"], body.get("retryAt", 0))
 
     async def put(self, thread: str, standing: Standing, *, at: float, archives: bool = False) -> None:
-        """Store a view. `archives` marks a new cut, which starts the retention time of the messages before it."""
+        """`archives` where the view's cut is a new one, which begins the archive's time of what it took."""
         view = dumped(standing.view) if standing.view else None
         body = json.dumps({"view": view, "failures": standing.failures, "retryAt": standing.retry_at})
         cut = standing.view.cut if standing.view and archives else None
@@ -54,7 +54,7 @@ class Views:
         return await count_failing_compactions(self._database, at_least=at_least)
 
     async def archived(self, thread: str) -> Sequence[AnyMessage]:
-        """Return the archived messages, and those that the view shows only in part."""
+        """The messages that the view stands for, and those of which it shows a part."""
         view = (await self.get(thread)).view
         if view is None:
             return ()
