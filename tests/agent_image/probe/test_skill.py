@@ -174,7 +174,7 @@ def test_a_redirect_is_followed_within_one_origin_only(repository, server, capsy
     commit = git(repository, "rev-parse", "HEAD")
     code, _, says = probe(capsys, *source(f"http://127.0.0.1:{port}/old", commit))
     assert code == (0 if works else 2), says
-    assert works or f"redirects to another server, http://{host}:{port}: put its address into source.git.url" in says
+    assert works or f"redirects to another server, http://{host}:{port}; use its address in source.git.url" in says
     assert set(asked) == {f"127.0.0.1:{port}"}
 
 

@@ -1,4 +1,4 @@
-"""The parts of an agent, each built once and shared by the A2A app, the lifecycle and maintenance. It has no logic."""
+"""What an agent is made of: each part once, for its door, its life and its upkeep. Refuses: doing anything."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ from fleetwright_agent.turn.cost.accounting import Books
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of the application."""
+    """What the application is made of."""
 
     config: AgentConfig
     log: TaskLog

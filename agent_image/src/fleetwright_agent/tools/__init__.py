@@ -1,1 +1,1 @@
-"""The tools of an agent: MCP servers, peers, skills, memory and questions to people."""
+"""What an agent can do besides answering: MCP tools, peers, skills."""
