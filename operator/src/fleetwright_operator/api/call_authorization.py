@@ -35,7 +35,7 @@ def allows(callee: Agent, caller: Identity, labels: NamespaceLabels) -> bool:
     return _invited(allowed.get("namespaces", {}), own, caller[0], labels)
 
 
-def consent(callee: Agent, caller: Identity) -> str:
+def authorization_reason(callee: Agent, caller: Identity) -> str:
     """Explain why an allowed caller is allowed."""
     own, _ = identity_of(callee)
     allowed = callee["spec"].get("allowedCallers")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fleetwright_operator.api import names
 from fleetwright_operator.api.violation import Violation
-from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.timestamps import parse_timestamp
 from fleetwright_operator.status.agent_reports import AuditReport
 
 RECORD_SECONDS: Final = 600
@@ -36,7 +36,7 @@ def record_of(previous: Record | None, report: AuditReport | None, *, acknowledg
         return _record(report, now) if acknowledged == previous["hash"][:_SHOWN] else previous
     if _has_lost_lines(previous, report):
         return {**previous, "lostAt": now}
-    due = moment(now) - moment(previous["recordedAt"]) >= RECORD_SECONDS
+    due = parse_timestamp(now) - parse_timestamp(previous["recordedAt"]) >= RECORD_SECONDS
     grown = report.hash != previous["hash"]
     return _record(report, now) if grown and (due or report.process != previous["process"]) else previous
 

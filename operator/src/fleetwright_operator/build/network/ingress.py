@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleetwright_operator.api import names
-from fleetwright_operator.api.call_authorization import Agent, Identity, consent
+from fleetwright_operator.api.call_authorization import Agent, Identity, authorization_reason
 from fleetwright_operator.build.network.addresses import pods
 from fleetwright_operator.settings import PodSelector, Settings
 
@@ -26,7 +26,7 @@ class IngressPeer:
     port: int = names.A2A_PORT
 
 
-def entrances(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> Iterator[IngressPeer]:
+def derived_ingress_peers(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> Iterator[IngressPeer]:
     """Yield the peers. The first ones exist for every agent; the status may omit some of the last ones."""
     name = agent["metadata"]["name"]
     invitation = f"{names.MAY_CALL_LABEL}={name}"
@@ -39,7 +39,7 @@ def entrances(agent: Agent, *, callers: Sequence[Identity], settings: Settings) 
             yield IngressPeer(of=_pods_text(source), why=why, peer=peer, port=names.OPS_PORT)
     together: dict[tuple[str, str], list[str]] = {}
     for space, caller in callers:
-        together.setdefault((space, consent(agent, (space, caller))), []).append(caller)
+        together.setdefault((space, authorization_reason(agent, (space, caller))), []).append(caller)
     for (space, why), found in sorted(together.items()):
         peer = {**pods({}, namespace=space), "podSelector": agents(found)}
         yield IngressPeer(of=_agents_text(space, sorted(found)), why=why, peer=peer)
@@ -50,17 +50,17 @@ def agents(found: Sequence[str]) -> dict[str, Any]:
     return {"matchExpressions": [{"key": names.AGENT_LABEL, "operator": "In", "values": sorted(found)}]}
 
 
-def ingress_rules(ways: Sequence[IngressPeer]) -> list[dict[str, Any]]:
+def ingress_rules(sources: Sequence[IngressPeer]) -> list[dict[str, Any]]:
     """Return the ingress part of a NetworkPolicy."""
     by_port: dict[int, list[dict[str, Any]]] = {}
-    for way in ways:
-        by_port.setdefault(way.port, []).append(dict(way.peer))
+    for source in sources:
+        by_port.setdefault(source.port, []).append(dict(source.peer))
     return [{"from": peers, "ports": [{"protocol": "TCP", "port": port}]} for port, peers in by_port.items()]
 
 
-def ingress_status(ways: Sequence[IngressPeer]) -> list[dict[str, str]]:
-    told = [{"from": f"{way.of}, port {way.port}", "why": way.why} for way in ways[:_LISTED]]
-    left = len(ways) - len(told)
+def ingress_status(sources: Sequence[IngressPeer]) -> list[dict[str, str]]:
+    told = [{"from": f"{source.of}, port {source.port}", "why": source.why} for source in sources[:_LISTED]]
+    left = len(sources) - len(told)
     return [*told, {"from": f"{left} more", "why": "the network policy has them all"}] if left else told
 
 
