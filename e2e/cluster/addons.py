@@ -1,9 +1,9 @@
-"""What a local cluster carries beyond Kubernetes itself, as manifests: rights of the policy enforcer, names,
-volumes. Refuses to apply them.
+"""The manifests that a local cluster needs beyond Kubernetes itself: RBAC of the policy enforcer, DNS, volumes.
+This module does not apply them.
 
-Volumes are made beforehand and handed out by the API server alone. When a claim is deleted, the controller
-manager runs its recycler pod, which empties the folder, and the volume is available again: no process of ours
-has to stay, and a long-lived cluster does not run dry.
+The volumes are created in advance and bound by the API server. When a claim is deleted, the controller manager runs
+a recycler pod, which empties the folder, and the volume is available again. So the cluster needs no provisioner
+process, and a long-lived cluster does not run out of volumes.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""What the API server refused to service accounts: by its own audit log, so that no operator tells on itself.
+"""The requests of service accounts that the API server refused, read from its audit log.
 
-Refuses to log anybody else: people, nodes and the cluster's own controllers ask for more than is of interest here.
+Requests of people, nodes and the cluster's own controllers are not logged.
 """
 
 import json

@@ -93,7 +93,7 @@ def _make(part: Part, progress: Progress) -> Path:
 
 
 def tidy(progress: Progress) -> None:
-    """Gives the gigabytes of the build caches back once every part exists, and nobody builds."""
+    """Remove the build caches (gigabytes) once every program exists and no build runs."""
     if (cache() / "go").exists() and all(find(part) for part in PARTS.values()):
         with exclusive(cache() / "bin", progress):
             progress.say("every program exists: removing the build caches")

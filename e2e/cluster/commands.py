@@ -1,4 +1,4 @@
-"""What `up`, `down`, `status`, `images` and `control-plane` do. Holds the order of steps; refuses details."""
+"""The commands `up`, `down`, `status`, `images` and `control-plane`, each as a sequence of steps."""
 
 import shutil
 from collections.abc import Mapping

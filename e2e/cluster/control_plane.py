@@ -27,7 +27,7 @@ READY_SECONDS = 90.0
 _ROOMY = {"GOGC": "800", "GOMEMLIMIT": "5GiB"}
 """Garbage is collected seldom: where tests run there is memory to spare, and too little processor."""
 _SPARE_ACCOUNT = "/api/v1/namespaces/kube-public/serviceaccounts/default"
-"""Nobody uses it, and the controllers keep it there."""
+"""An account that no test uses and that the controllers create again when it is deleted."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,10 @@ class ControlPlane:
         )
 
     def restart_controllers(self) -> None:
-        """Returns when the new ones work: an account that is taken away comes back.
+        """Return once the new controllers work, that is once they create a deleted service account again.
 
-        One that ends as it starts, because its port went to somebody's connection or the API server was not quite
-        there, is started again, as a kubelet would.
+        A process that exits while it starts, because its port was taken or the API server was not ready, is started
+        again, as a kubelet would do.
         """
         program = binaries.ensure(CONTROL_PLANE, self._progress)["kube-controller-manager"]
         for process in self.processes.recorded():

@@ -55,7 +55,7 @@ def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> Non
     sets = [f"--set-string={key}={value}" for key, value in chosen.items()]
     where = f"--namespace={SYSTEM}"
     if RELEASE in helm.run("list", "--pending", "--short", where).split():
-        helm.run("uninstall", RELEASE, where, "--wait")  # somebody ended an earlier helm in the middle
+        helm.run("uninstall", RELEASE, where, "--wait")  # an earlier helm was interrupted
     try:
         helm.run(
             *("upgrade", "--install", RELEASE, CHECKOUT / "charts" / "fleetwright"),
@@ -66,14 +66,14 @@ def install(helm: Helm, *, chosen: Mapping[str, str], seconds: int = 180) -> Non
 
 
 def _state(kubectl: Kubectl) -> str:
-    """What a person would look at next."""
+    """Return the pods and the last log lines of the operator, for an error message."""
     where = f"--namespace={SYSTEM}"
     logs = ("logs", "--selector=app.kubernetes.io/instance=" + RELEASE, "--tail=15")
     return kubectl.attempt("get", "pods", where).stdout + kubectl.attempt(*logs, where).stdout
 
 
 def uninstall(helm: Helm, progress: Progress) -> None:
-    """Takes the release and the quickstart away; the CRDs only where no object of theirs is left anywhere."""
+    """Remove the release and the quickstart. Remove the CRDs only if no custom object is left in the cluster."""
     helm.kubectl.run("delete", "namespace", QUICKSTART, "--ignore-not-found", "--timeout=180s")
     helm.run("uninstall", RELEASE, f"--namespace={SYSTEM}", "--ignore-not-found", "--wait")
     left = helm.kubectl.attempt("get", ",".join(DEFINITIONS), "--all-namespaces", "-o", "name").stdout.split()
@@ -150,7 +150,7 @@ def _client_pod(name: str, *, agent: str, image: str, where: str) -> dict[str, A
 
 
 def say(kubectl: Kubectl, pod: str, *, agent: str, words: str, where: str = QUICKSTART) -> str:
-    """What the agent answered and what it cost, in the words of `fleetwright say`."""
+    """Return the output of `fleetwright say`: the answer of the agent and its cost."""
     url = f"http://{agent}.{where}.svc.cluster.local"
     # The network lets a new pod through a moment after it runs.
     command = ("fleetwright", "say", "--wait=30", f"--url={url}", "--token-file=/run/credential/token", words)

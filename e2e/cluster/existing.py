@@ -1,4 +1,4 @@
-"""The `existing` provider: the cluster of the current kubeconfig context, and only when it is asked for by name.
+"""The `existing` provider: the cluster of the current kubeconfig context. It must be requested by name.
 
 Nodes pull the published images, unless IMAGE_LOAD_COMMAND says how they get the ones built here: it is run by
 the shell for each image, with IMAGE_ARCHIVE (an OCI or docker archive), IMAGE (the name in it) and IMAGE_ALIAS

@@ -37,7 +37,7 @@ def _environment(go: str | Path) -> dict[str, str]:
 
 
 def fits(go: str | Path) -> bool:
-    """Whether this Go is new enough."""
+    """Return True if this Go is new enough."""
     try:
         said = subprocess.run(
             [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, env=_environment(go)

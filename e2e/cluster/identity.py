@@ -76,13 +76,13 @@ def derive(checkout: Path, taken: Callable[[IPv4Network], bool]) -> Identity:
 
 
 def overlaps(routes: Iterable[str]) -> Callable[[IPv4Network], bool]:
-    """Whether a range touches one of these destinations, in the words of `ip route`."""
+    """Return a predicate: True if a range overlaps one of these destinations of `ip route`."""
     networks = [IPv4Network(route) for route in routes if route[0].isdigit()]
     return lambda network: any(network.overlaps(other) for other in networks)
 
 
 def remembered(file: Path, checkout: Path) -> Identity:
-    """The identity kept in the file; derived, and kept, when there is none."""
+    """Return the identity that the file holds. Without a file, derive one and write it."""
     if file.exists():
         return Identity(name_of(checkout), int(file.read_text()))
     listed = subprocess.run(["ip", "-4", "-j", "route", "show", "table", "all"], capture_output=True, check=True)

@@ -25,7 +25,7 @@ class Image:
     parent: str | None = None
     """The image of this list that it is built on."""
     base: bool = True
-    """Whether it stands, itself or by its parent, on a Python base image."""
+    """True if the image, or its parent, is built on a Python base image."""
     repository: str = field(default="localhost")
 
     @property
@@ -116,7 +116,7 @@ def files(root: Path, sources: tuple[str, ...]) -> list[Path]:
 
 
 def digest(root: Path, image: Image, *, inputs: tuple[str, ...]) -> str:
-    """Of everything that decides the content: the sources by bytes, and by name what `inputs` stands for."""
+    """Return a digest of everything that decides the content: the bytes of the sources, and the strings of `inputs`."""
     summary = hashlib.sha256()
     for word in inputs:
         summary.update(f"{word}\0".encode())

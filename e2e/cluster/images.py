@@ -23,7 +23,7 @@ VERSIONS_KEPT = 3  # more than one, because checkouts share the cache
 
 
 class Engine(Protocol):
-    """What turns a folder and a Containerfile into an image: buildah, or docker."""
+    """A builder of images from a folder and a Containerfile: buildah or docker."""
 
     def has(self, tag: str) -> bool: ...
     def build(self, context: Path, containerfile: Path, *, tag: str, arguments: dict[str, str]) -> None: ...

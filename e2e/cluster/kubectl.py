@@ -22,10 +22,14 @@ class Kubectl:
     kubeconfig: Path
     context: str | None = None
     cache: Path | None = None
-    """Where it remembers what the API offers; the user's own folder by default."""
+    """The discovery cache; by default that of the user."""
 
     def run(self, *words: str | Path, stdin: str | None = None, seconds: float = 300) -> str:
-        """What it printed; raises with what it complained about."""
+        """Return the output.
+
+        Raises:
+            ClusterError: kubectl failed; the message holds the end of its output.
+        """
         done = self.attempt(*words, stdin=stdin, seconds=seconds)
         if done.returncode:
             raise ClusterError(f"kubectl {' '.join(map(str, words))}: {(done.stderr or done.stdout).strip()[-2000:]}")

@@ -1,7 +1,7 @@
 """The `local` provider: one real node made of processes in a network namespace, without a container daemon.
 
-Refuses to run beside nothing: it needs root and Linux, and says so. The pieces it is made of are in `network`,
-`control_plane`, `node` and `addons`; here is their order, forwards and backwards.
+It needs root and Linux. The parts are in `network`, `control_plane`, `node` and `addons`; this module starts them in
+order and stops them in reverse order.
 """
 
 import json
@@ -166,7 +166,7 @@ class Local:
         return Node(self._identity(), plane, binaries.ensure(NODE, self._progress))
 
     def _leftovers(self) -> bool:
-        """Whether some process was recorded before the ones that were started just now."""
+        """Return True if a process of an earlier start is still recorded."""
         return len(self._plane().processes.recorded()) > len(self._plane().processes.alive())
 
 

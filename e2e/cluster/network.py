@@ -23,7 +23,7 @@ def _run(*words: str) -> None:
 
 
 def exists(identity: Identity) -> bool:
-    """Whether the namespace is there, not merely the file that a restart of the machine leaves."""
+    """Return True if the network namespace exists, and not only its file, which survives a restart of the machine."""
     probe = subprocess.run([*enter(identity), "true"], capture_output=True, check=False)
     return probe.returncode == 0 and Path(f"/sys/class/net/{identity.name}").exists()
 

@@ -14,7 +14,7 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Rule:
-    """Which versions of a program found on PATH are used instead of ours, in code and in words."""
+    """The versions of a program on PATH that are used instead of our build, as a predicate and as text."""
 
     words: str
     accepts: Callable[[Version], bool]

@@ -1,6 +1,6 @@
-"""Keys of a control plane: the API server's certificate, which is its own authority, and what signs its tokens.
+"""The keys of a control plane: the self-signed certificate of the API server, and the key that signs its tokens.
 
-Of nothing but loopback and private clusters of one machine; refuses to renew.
+They serve loopback and private clusters of one machine only, and are never renewed.
 """
 
 import subprocess
@@ -28,7 +28,7 @@ subjectAltName = {names}
 
 
 def certify(certificate: Path, *, addresses: Iterable[str]) -> None:
-    """Makes the certificate and, beside it, its key, unless it is there.
+    """Create the certificate and its key, unless they exist.
 
     The API server would make itself one too: of RSA, which is dear where watches come and go.
 
@@ -47,7 +47,7 @@ def certify(certificate: Path, *, addresses: Iterable[str]) -> None:
 
 
 def make_key(key: Path) -> None:
-    """Of RSA, unless it is there.
+    """Create an RSA key, unless it exists.
 
     Raises:
         ClusterError: There is no openssl, or it says why not.

@@ -1,7 +1,7 @@
 """Long-running programs of one state folder: started in the background, recorded, stopped newest first.
 
-Every process is recorded by pid and start time, so that a pid the system has given to somebody else since is
-never signalled. Refuses to restart anything on its own.
+Every process is recorded by pid and start time. A pid that the kernel has since given to another process is therefore
+never signalled. This module never restarts a process by itself.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from e2e.cluster.progress import ClusterError
 
-GRACE_SECONDS = 1.0  # whatever they would still write is thrown away
+GRACE_SECONDS = 1.0  # what they would still write is discarded
 
 
 def start_time(pid: int) -> int | None:
@@ -77,7 +77,7 @@ class Processes:
     def ensure(
         self, name: str, command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None
     ) -> Process:
-        """The running process of that name, or a new one when there is none or it was started differently."""
+        """Return the running process of that name. Start a new one if there is none or if its command differs."""
         for process in self.recorded():
             if process.name == name and process.alive:
                 if process.command == tuple(map(str, command)):

@@ -1,4 +1,4 @@
-"""What every kind of cluster offers here. Refuses to know any of them."""
+"""The port that every kind of cluster implements."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -13,7 +13,7 @@ class Provider(Protocol):
 
     @property
     def local_base(self) -> bool:
-        """Whether images stand on the local base image, for want of a registry."""
+        """True if images are built on the local base image, because there is no registry."""
         ...
 
     def obstacle(self) -> str | None:
@@ -21,7 +21,7 @@ class Provider(Protocol):
         ...
 
     def engine(self) -> Engine | None:
-        """What builds the images; nothing when the cluster pulls published ones."""
+        """Return the image builder, or None if the cluster pulls published images."""
         ...
 
     def up(self) -> None:
@@ -35,7 +35,7 @@ class Provider(Protocol):
         ...
 
     def refusals(self) -> list[Refusal]:
-        """What service accounts had no right to, since the cluster was made; nothing where nobody keeps a log of it."""
+        """Return the refused requests of service accounts since the cluster was created; empty without an audit log."""
         ...
 
     def down(self) -> None:

@@ -1,4 +1,4 @@
-"""What a node's programs leave at places they cannot be told to avoid. Refuses what may be somebody else's."""
+"""The files that a node's programs leave outside their folders. Files of other programs are kept."""
 
 import socket
 from pathlib import Path
@@ -31,7 +31,7 @@ def remove(identity: Identity) -> None:
 
 
 def _listens(path: Path) -> bool:
-    """A socket of a container that somebody else runs has its shim behind it."""
+    """Return True if a process listens on the socket, as the shim of a running container does."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))

@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline and a reason. Refuses to wait for ever."""
+"""Wait for a condition, with a deadline and a reason."""
 
 import time
 from collections.abc import Callable

@@ -11,7 +11,7 @@ from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.run_folder import run_folder
 from e2e.faults.cases import Findings
-from e2e.faults.crew import Place
+from e2e.faults.operator_group import Place
 from e2e.faults.sweep import sweep
 
 _CONTROLLERS = (
@@ -27,8 +27,8 @@ _CONTROLLERS = (
 """A controller that waits its turn would be what the sweep measures."""
 _STRIKING = 0.9
 _MISSING = 3
-"""Of the cases of each fault, or so few: what the reference wrote need not all be written each time, where two watches
-race."""
+"""The cases of each fault that may go unmet: this number, or the rest of the share above. Where two watches race, the
+operator does not make every write of the reference again."""
 
 
 def main() -> int:

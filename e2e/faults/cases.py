@@ -1,4 +1,4 @@
-"""How the cases of a sweep are spread over namespaces, and what is said of each in the end. Pure."""
+"""Distribute the cases of a sweep over namespaces, and report the result of each. Pure."""
 
 import random
 from collections import defaultdict
@@ -14,7 +14,7 @@ _IN_A_ROW = 3
 Burst = tuple[Case, ...]
 """Cases of one write or event: it meets the first, and each time that it comes again the next."""
 Steps = list[list[Burst]]
-"""What befalls each step."""
+"""The bursts of faults of each step."""
 _Any = TypeVar("_Any")
 
 
@@ -77,7 +77,7 @@ def chains(name: str, steps: Sequence[Sequence[Burst]]) -> list[Chain]:
 
 
 def _bursts(point: Point, turn: int) -> list[Burst]:
-    """Every error of one write. What was refused comes again, or the next would find nothing to strike.
+    """Return every error of one write. The operator repeats a refused write, so the next error meets it again.
 
     Which of them is the last, and followed by a write that succeeds, changes from turn to turn. A write that was done
     and never answered need not come again: that one is alone.

@@ -1,4 +1,4 @@
-"""What people do to a fleet, one step after the other; each step starts where the one before it ended.
+"""The changes that people make to a fleet, in steps. Each step starts from the result of the step before.
 
 A step is a coroutine that acts as the administrator and returns at once; the operator does the rest.
 """
@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.plane.client import Client, Object
+from e2e.control_plane.client import Client, Object
 
-from fleetwright_operator import names
+from fleetwright_operator.api import names
 
 Act = Callable[[Client, str], Awaitable[None]]
 
@@ -93,7 +93,7 @@ async def _create_agent(client: Client, space: str) -> None:
 
 
 async def _update(client: Client, space: str) -> None:
-    """What no pod restarts for, a server's new port, and an agent that is to rest."""
+    """Apply a change that restarts no pod, a new port of a server, and an agent with `suspend`."""
     clients = {"clients": [{"name": "default"}, {"name": "gateway"}]}
     await client.apply(agent("poet", space, **USES, auth=clients))
     await client.apply(server("tools", space, port=9000))
@@ -103,7 +103,7 @@ async def _update(client: Client, space: str) -> None:
 async def _roll_out(client: Client, space: str) -> None:
     """A new revision by the agent's own spec. One at a time: of two, the history might or might not hold the first.
 
-    What rested goes on.
+    The suspended agent is resumed.
     """
     await client.apply(agent("poet", space, **USES, instructions="Help well."))
     await client.apply(_helper(space))
@@ -127,7 +127,7 @@ async def _rotate(client: Client, space: str) -> None:
 
 
 async def _create_elsewhere(client: Client, space: str) -> None:
-    """What probes look at: a server and skills that lie outside the cluster."""
+    """Create a server and skills outside the cluster, which probe pods read."""
     await _apply_keys_elsewhere(client, space, "one")
     await client.apply(server_elsewhere("far", space))
     commit = {"url": "https://git.example.com/team/skills.git", "commit": "a" * 40, "secretRef": {"name": "lore-key"}}
@@ -141,13 +141,13 @@ async def _apply_keys_elsewhere(client: Client, space: str, text: str) -> None:
 
 
 async def _renew(client: Client, space: str) -> None:
-    """What lies elsewhere is reached with other keys; and a token is due."""
+    """Rotate the keys of everything outside the cluster, and make a token due for rotation."""
     await _apply_keys_elsewhere(client, space, "two")
     await _age_token(client, space)
 
 
 async def _age_token(client: Client, space: str) -> None:
-    """A client's token that is as old as tokenTTL lets it be: its record says so, for nobody waits for 30 days."""
+    """Make the record of a client's token as old as tokenTTL permits, because a test cannot wait for 30 days."""
     secret = await client.find("Secret", space, "helper-client-default")
     assert secret is not None
     annotation = names.RECORDS_ANNOTATION

@@ -1,4 +1,4 @@
-"""What goes wrong, and where: a fault, or several in a row, for one write or watch event of one object in a namespace.
+"""The plan of faults: one fault, or several in a row, for one write or watch event of one object in a namespace.
 
 Writes and events are named by what they are (verb, kind, name without its hash) and by which of that name they
 are, so that a first fault hits the same one however the operator orders its work; the faults after it hit what comes
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 Point = tuple[str, int]
-"""A write or event by its name, and the how manyth of that name it is, from one."""
+"""The name of a write or event, and its ordinal among those of that name, from one."""
 
 
 class Fault(StrEnum):
@@ -31,7 +31,7 @@ class Fault(StrEnum):
     RESET = "reset"
     """Not done: the connection breaks."""
     DROPPED = "dropped"
-    """Of an event: it never arrives."""
+    """The event never arrives."""
 
 
 KILLS = (Fault.KILLED_BEFORE, Fault.KILLED_AFTER)
@@ -56,7 +56,7 @@ UNDONE = (
 )
 """After these the write has to come again."""
 ERRORS = (*UNDONE, Fault.TIMEOUT)
-"""What the sweep does to each write; to the operator a 504 is a 503."""
+"""The errors that the sweep injects into each write. The operator treats a 504 as a 503."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Plan:
         """A fault for as long as it answers one, whatever is due; asked with namespace and name of the write."""
 
     def begin(self, namespace: str, cases: Iterable[Case] = ()) -> None:
-        """Counts anew; from now on these cases are due. Of several at one point each waits for the next of its name."""
+        """Reset the counters and schedule these cases. Several cases at one point meet successive writes."""
         self.writes[namespace] = Counter()
         self.events[namespace] = Counter()
         self.struck[namespace] = set()
@@ -97,7 +97,7 @@ class Plan:
         self._due[namespace] = dict(due)
 
     def withdraw(self, namespace: str) -> None:
-        """What has not struck is due no more."""
+        """Cancel the cases that have not occurred yet."""
         self._due[namespace] = {}
 
     def on_write(self, namespace: str, name: str) -> Fault | None:
@@ -105,7 +105,7 @@ class Plan:
         return self.outage(namespace, name) or self._strikes(namespace, (name, self.writes[namespace][name]))
 
     def on_event(self, namespace: str, name: str, version: str) -> bool:
-        """Whether the event is dropped. It counts once, and is dropped for every watcher or for none."""
+        """Return True if the event is dropped. An event counts once, and is dropped for all watchers or for none."""
         key = (namespace, name, version)
         if key not in self._told:
             self.events[namespace][name] += 1
@@ -113,7 +113,7 @@ class Plan:
         return self._told[key]
 
     def due(self, namespace: str) -> Collection[Point]:
-        """Where a fault will strike."""
+        """Return the points at which a fault is scheduled."""
         return self._due.get(namespace, {}).keys()
 
     def total_writes(self, namespace: str) -> int:

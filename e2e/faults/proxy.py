@@ -18,8 +18,8 @@ from typing import Any, Self
 
 import aiohttp
 from aiohttp import web
+from e2e.control_plane.normalised_state import bare_name
 from e2e.faults.plan import ANSWERS, KILLS, Fault, Plan
-from e2e.plane.essence import bare_name
 
 _OBJECT = re.compile(r"^/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/(?P<space>[^/]+))?/(?P<rest>.+)$")
 _WRITES = {"POST", "PUT", "PATCH", "DELETE"}
@@ -35,7 +35,7 @@ _DIGEST = f"sha256:{'0' * 64}"
 
 @dataclass
 class Watches:
-    """What befalls every watch, from the next line on."""
+    """The faults of every watch, from the next event on."""
 
     seconds: float | None = None
     """Closed after so long."""
@@ -44,7 +44,7 @@ class Watches:
     bookmarks_only: bool = False
     """Open, and alive, and nothing comes."""
     too_old: str = ""
-    """`connect` or `stream`: where it is said that the version is too old."""
+    """`connect` or `stream`: the place where the API server reports that the resource version is too old."""
 
 
 async def _nothing(_namespace: str, _name: str) -> None:
@@ -77,7 +77,7 @@ class FaultProxy:
         self.first: Callable[[str, str], Awaitable[None]] = _nothing
         """Awaited with namespace and name of each write before it is passed on."""
         self.heard: Callable[[web.Request, bytes], None] = lambda _request, _body: None
-        """Told of every write that is passed on."""
+        """A callback for every write that the proxy forwards."""
 
     async def __aenter__(self) -> Self:
         context = ssl.create_default_context(cafile=str(self._ca))
@@ -200,7 +200,7 @@ class FaultProxy:
                 body = await answer.read()
                 self._note(request, answer.status, body)
                 return web.Response(status=answer.status, body=body)
-            # Whoever watches may go at any time, and the API server may end the stream.
+            # The watching client may disconnect at any time, and the API server may end the stream.
             with contextlib.suppress(ConnectionError, aiohttp.ClientError, TimeoutError):
                 await response.prepare(request)
                 async with asyncio.timeout(self.watches.seconds):

@@ -74,9 +74,9 @@ def kubectl(provider: Provider) -> Kubectl:
 
 @pytest.fixture(scope="session", autouse=True)
 def rights(provider: Provider) -> Iterator[None]:
-    """Whatever the scenarios do, the operator asks for nothing that its chart gives it no right to.
+    """Check that the operator never requests anything that the chart's RBAC does not allow.
 
-    One that a scenario takes away again loses its rights before it ends, and asks meanwhile: it does not count.
+    A release that a scenario uninstalls loses its RBAC before its pod ends; its refused requests do not count.
     """
     before = len(provider.refusals())
     yield

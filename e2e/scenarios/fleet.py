@@ -1,8 +1,7 @@
-"""A namespace with a fleet in it: what a platform team and its callers do, through kubectl and from pods.
+"""A namespace with a fleet, used as a platform team and its callers use it: through kubectl and from pods.
 
-Callers are pods, because the network lets nobody else in. What they do is one small program that reads a
-request from standard input and prints what came back, so that a refused connection and a refused token are
-told apart.
+Callers are pods, because the network policy admits only pods. A caller runs one small program that reads a request
+from standard input and prints the result, so that a test can tell a refused connection from a refused token.
 """
 
 import base64
@@ -81,7 +80,7 @@ class Fleet:
         return self.kubectl.run(f"--namespace={self.namespace}", *words, stdin=stdin, seconds=seconds)
 
     def refused(self, manifest: Mapping[str, Any]) -> str:
-        """What `kubectl apply` says to a manifest that must not pass."""
+        """Return the error that `kubectl apply` prints for a manifest that must be refused."""
         where = f"--namespace={self.namespace}"
         done = self.kubectl.attempt("apply", where, "-f", "-", stdin=yaml.safe_dump(manifest))
         assert done.returncode != 0, "the manifest was accepted"
@@ -118,7 +117,7 @@ class Fleet:
         return base64.b64decode(secret["data"]["token"]).decode()
 
     def caller(self, name: str, *, of: str | None = None) -> "Caller":
-        """A pod that may call the agent `of`, or nobody."""
+        """Return a pod that may call the agent `of`; without `of` it may call no agent."""
         labels = {"fleetwright.dev/may-call": of} if of else None
         self.apply(workloads.pod(name, image=self.image, command=workloads.SLEEP, labels=labels))
         self.ready(f"pod/{name}")
@@ -132,7 +131,7 @@ class Fleet:
         return str(names[0])
 
     def reaches(self, pod: str, host: str, port: int) -> bool:
-        """Whether a connection from inside a pod opens."""
+        """Return True if a TCP connection from the pod opens."""
         connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout=2)"
         where = f"--namespace={self.namespace}"
         return self.kubectl.attempt("exec", pod, where, "--", "python", "-c", connect, seconds=30).returncode == 0
@@ -162,7 +161,7 @@ class Caller:
         return self.http(url, body=body, headers=headers, timeout=timeout)
 
     def reaches(self, agent: str, *, token: str) -> bool:
-        """Whether the agent takes calls from here. Asked shortly: a connection to a pod that has gone just hangs."""
+        """Return True if the agent answers. The timeout is short, because a connection to a deleted pod hangs."""
         return self.status(agent, token=token) == 200
 
     def status(self, agent: str, *, token: str) -> int:
@@ -182,7 +181,7 @@ class Caller:
 
 
 def user(fleet: Fleet, name: str, **spec: Any) -> tuple[Caller, str]:
-    """An agent with that and nothing else, ready, with somebody to call it."""
+    """Create an agent with this spec, wait until it is Ready, and return a caller and its token."""
     fleet.apply(agent(name, **spec))
     fleet.ready(f"agent/{name}")
     caller, token = fleet.caller(f"{name}-caller", of=name), fleet.token(name)
@@ -242,4 +241,4 @@ CHILDREN: Sequence[str] = (
     "services",
     "networkpolicies",
 )
-"""The kinds that nobody else writes to; a Deployment's status changes by itself."""
+"""The kinds that only the operator writes. A Deployment is not among them, because a controller writes its status."""

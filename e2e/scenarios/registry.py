@@ -1,6 +1,6 @@
-"""A registry in the cluster, for images of scenarios' own. Nodes pull by their loopback, where no TLS is asked for.
+"""A registry in the cluster for the images of scenarios. Nodes pull over loopback, where TLS is not required.
 
-One port is open, the other asks for a password; behind both lie the same images.
+One port is open, the other requires a password. Both serve the same images.
 """
 
 import base64
@@ -19,7 +19,7 @@ from e2e.scenarios.fleet import Fleet
 
 OPEN, GUARDED = 5000, 5001
 USER, PASSWORD = "team", "open-sesame"
-_HTPASSWD = f"{USER}:$2b$05$abcdefghijklmnopqrstuutXu9KzOt.1yBoZUeFWoT/914/JfszCO"  # of that password
+_HTPASSWD = f"{USER}:$2b$05$abcdefghijklmnopqrstuutXu9KzOt.1yBoZUeFWoT/914/JfszCO"  # the bcrypt hash of PASSWORD
 _AUTH = {
     "REGISTRY_AUTH": "htpasswd",
     "REGISTRY_AUTH_HTPASSWD_REALM": "registry",
@@ -54,7 +54,7 @@ class Registry:
         return f"{self._host(port)}/skills/{name}:1@{digest}"
 
     def pull_secret(self, name: str, *, password: str = PASSWORD) -> dict[str, Any]:
-        """What `kubectl create secret docker-registry` makes."""
+        """Return the Secret that `kubectl create secret docker-registry` would create."""
         login = {"auth": base64.b64encode(f"{USER}:{password}".encode()).decode()}
         config = json.dumps({"auths": {self._host(GUARDED): login}})
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}

@@ -1,4 +1,4 @@
-"""Who gets in, from where, and what one caller sees of another: nothing."""
+"""Which callers reach an agent and from where, and that no caller sees the tasks of another."""
 
 import json
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def test_a_peer_refuses_an_agent_that_is_not_an_allowed_caller(door: Door) -> No
     assert "vault" in message
     assert not fleet.reaches(fleet.pod_of("outsider"), "vault", 80), "no path for an agent that is no caller"
 
-    # Whoever gets past the network still needs the credential of an allowed caller, and of nobody else.
+    # A pod that the network policy admits still needs the credential of an allowed caller.
     pair = fleet.run("exec", fleet.pod_of("desk"), "--", "cat", f"/etc/fleetwright/auth/peer.{fleet.namespace}.vault")
     inside = fleet.caller("inside", of="vault")
     fleet.until(lambda: inside.reaches("vault", token=pair), "an allowed caller's credential opens")

@@ -96,7 +96,7 @@ def test_a_removed_peer_loses_its_token_and_its_path_within_seconds(fleet: Fleet
     pod = fleet.pod_of("front")
     token = fleet.run("exec", pod, "--", "cat", f"/etc/fleetwright/auth/peer.{fleet.namespace}.back")
     fleet.until(lambda: fleet.reaches(pod, "back", 80), "the path is open")
-    # Somebody who copied the token and may reach the agent is let in while the edge exists.
+    # A pod that has a copy of the token and may reach the agent is admitted while the call is authorised.
     thief = fleet.caller("thief", of="back")
     fleet.until(lambda: thief.reaches("back", token=token), "the token opens")
 

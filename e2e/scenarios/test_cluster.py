@@ -1,5 +1,5 @@
 """The cluster itself is real: names resolve, policies are enforced, volumes keep and lose their data, Pod Security
-refuses. What the other scenarios prove rests on this.
+refuses. The other scenarios depend on it.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def test_a_volume_outlives_its_pod_and_is_empty_for_the_next_claim(here: Here) -
     volume = here.kubectl.run(*where)
     here.kubectl.run("delete", "pod/writer", "pvc/memory", f"--namespace={here.namespace}", "--wait")
     phase = ("get", "pv", volume, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
-    # The pod that empties it may take up to its own limit, two minutes.
+    # The recycler pod may take up to its own limit of two minutes.
     waiting.until(
         lambda: here.kubectl.run(*phase) in {"Available", ""}, what="the volume is free again", seconds=180, pause=0.5
     )

@@ -42,6 +42,6 @@ def _evicted(fleet: Fleet, pod: str) -> list[str]:
 
 
 def _serving(fleet: Fleet, name: str) -> str:
-    """Return the running pod of the agent. The API keeps the record of the evicted pod beside it."""
+    """Return the running pod of the agent. The API server keeps the record of the evicted pod."""
     pods = fleet.get("pods", f"--selector=fleetwright.dev/agent={name}")["items"]
     return next((str(pod["metadata"]["name"]) for pod in pods if pod["status"]["phase"] == "Running"), "")

@@ -1,4 +1,4 @@
-"""What a person or another program does to children: repaired, left alone where foreign, untouched where right."""
+"""Changes to children by people and other programs: the operator repairs its own fields and leaves all others alone."""
 
 import json
 import time

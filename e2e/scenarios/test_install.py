@@ -34,7 +34,7 @@ class Release:
         self.helm.run("upgrade", "--install", SECOND, CHECKOUT / "charts" / "fleetwright", *where, *sets)
 
     def reaches(self, host: str, port: int) -> bool:
-        """Whether a connection from inside the operator's pod opens."""
+        """Return True if a TCP connection from the operator's pod opens."""
         connect = f"import socket; socket.create_connection(({host!r}, {port}), timeout=2)"
         where = (f"--namespace={self.namespace}", f"deployment/{SECOND}-operator")
         return self.helm.kubectl.attempt("exec", *where, "--", "python", "-c", connect, seconds=30).returncode == 0

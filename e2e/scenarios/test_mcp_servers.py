@@ -38,7 +38,7 @@ def server(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def scales(fleet: Fleet, promise: str = "Weigh a parcel.", **policy: Any) -> dict[str, Any]:
-    """A server of ours for tests: what it promises is a variable of its environment."""
+    """Return the spec of a test server. An environment variable holds the description of its tool."""
     command = ["python", "-c", SCALES]
     workload = {"image": fleet.image, "command": command, "env": [{"name": "PROMISE", "value": promise}]}
     return {"workload": workload, **({"toolPolicy": policy} if policy else {})}

@@ -30,7 +30,7 @@ CLERK = agent(
     subAgents=[{"name": "packer", "description": "Packs.", "instructions": "You pack.", "tools": []}],
     compaction=POLICY,
 )
-"""To whom everything happens that a dashboard has a panel for."""
+"""The agents that produce every series of the dashboard."""
 TROUBLES = (
     "Look up order A-1002.",
     "Look up order A-9999.",
@@ -42,7 +42,7 @@ TROUBLES = (
 STUCK = agent("stuck", compaction={**POLICY, "guard": {"minGain": "0.95"}})
 """No summary of its is short enough."""
 SILENT = agent("silent", plugins=[{"name": "not-installed"}])
-"""Nobody talks to it; it is Ready without its plugin."""
+"""An agent without callers. It is Ready although its plugin is missing."""
 AGENTS = (*TALKERS, "silent", "clerk", "stuck")
 STORIES = tuple(f"Story number {turn}, please. [[long:300]]" for turn in range(6))
 
@@ -121,8 +121,8 @@ def _value(prometheus: Caller, query: str) -> float:
 
 @pytest.fixture(scope="module")
 def told(fleet: Fleet, prometheus: Caller) -> dict[str, float]:
-    """What each talker's tasks have cost, by their own account; by then they had a conversation."""
-    del prometheus  # It scrapes before anybody talks.
+    """Return the cost that the tasks of each agent report, after a conversation with each."""
+    del prometheus  # Prometheus must scrape before the first conversation.
     return {name: sum(_conversation(fleet, name, turns)) for name, turns in TALKERS.items()}
 
 
@@ -141,7 +141,7 @@ def _told(fleet: Fleet, name: str, words: Sequence[str]) -> Iterator[Mapping[str
 
 @pytest.fixture(scope="module")
 def troubled(fleet: Fleet, prometheus: Caller) -> None:
-    """What goes wrong, and what seldom happens: each once."""
+    """Cause every failure and every rare event once."""
     del prometheus
     for name, words in (("clerk", TROUBLES), ("stuck", STORIES)):
         states = [task["status"]["state"] for task in _told(fleet, name, words)]

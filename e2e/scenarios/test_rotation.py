@@ -1,4 +1,6 @@
-"""Credentials and keys that turn while agents work: nobody who reads again is refused, and no pod restarts."""
+"""Rotation of credentials and keys while agents work: callers that read their token again are never refused, and no pod
+restarts.
+"""
 
 import base64
 import hashlib
@@ -96,7 +98,7 @@ def test_tokens_turn_under_constant_calls_and_nobody_who_reads_again_is_refused(
             token = fleet.token("vault", "web")
             tokens.add(token)
             began = time.monotonic()
-            # Whether it is let in is the question, not how long a busy machine takes to say so.
+            # The test checks admission, not speed, so a busy machine gets a long timeout.
             answer = vault.client.rpc("vault", "ListTasks", {}, token=token, timeout=30)
             if not answer.status:  # a connection that never came about says nothing of it: asked again, as clients do
                 lost.append(answer.body)
@@ -199,7 +201,7 @@ def key_set(fleet: Fleet) -> dict[str, Any]:
 
 
 def verify(card: str, keys: dict[str, Any]) -> None:
-    """By the SDK, as somebody who knows these keys only."""
+    """Verify a card with the a2a-sdk against these keys only."""
     (only,) = (PyJWK(key) for key in keys.values())
     create_signature_verifier(lambda *_: only, ["ES256"])(
         ParseDict(json.loads(card), AgentCard(), ignore_unknown_fields=True)

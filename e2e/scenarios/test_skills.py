@@ -106,7 +106,7 @@ def test_a_commit_is_what_an_agent_speaks_by_and_another_commit_is_another_revis
 
 
 def serves(fleet: Fleet, name: str, of: str) -> bool:
-    """Whether the agent's ready pod has the files that its Skill names now."""
+    """Return True if the agent's ready pod has the current files of its Skill."""
     seen, now = fleet.get(f"agent/{name}"), fleet.get(f"skill/{of}")
     current = now["status"]["observedGeneration"] == now["metadata"]["generation"]
     digests = [held["digest"] for held in seen["status"].get("skills", ())]
@@ -141,7 +141,7 @@ def test_a_private_repository_opens_by_a_secret_that_the_agent_itself_never_sees
     fleet.apply(skill("oath", **repository.at(0, path="oath", private="git")))
     fleet.until(lambda: says(fleet, "skill/oath", "Secret 'git', which does not exist"), "the Secret is missed")
     fleet.apply(secret("git", token="another"))
-    fleet.until(lambda: says(fleet, "skill/oath", "asks for other credentials; check the Secret"), "it is refused")
+    fleet.until(lambda: says(fleet, "skill/oath", "requires authentication; check the Secret"), "it is refused")
     fleet.apply(secret("git", token=PASSWORD), agent("knight", skills=[{"name": "oath"}]))
     fleet.ready("skill/oath", "agent/knight")
     assert "Say it on oath." in file(fleet, "knight", "oath/SKILL.md")

@@ -1,12 +1,12 @@
-"""Where walks begin, and what stands in every namespace that they go through."""
+"""The specs that walks start from, and the objects that every namespace of a walk holds."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 from e2e.cluster.paths import CHECKOUT
+from e2e.control_plane.client import Object
 from e2e.faults import flows
-from e2e.plane.client import Object
 
 Spec = dict[str, Any]
 NAMES = {"Agent": "poet", "Skill": "haiku", "McpServer": "tools"}
@@ -36,8 +36,8 @@ BASES: Mapping[str, tuple[Spec, ...]] = {
 """Whole specs, to which a random walk may jump as well."""
 
 
-def furniture(space: str, *, without: str) -> list[Object]:
-    """What specs refer to, but for the object of the kind that is walked there."""
+def fixtures(space: str, *, without: str) -> list[Object]:
+    """Return the objects that specs refer to, without the object of the kind under test."""
     spare = flows.key(space, "two")
     bodies = (
         flows.key(space, "one"),
@@ -51,7 +51,7 @@ def furniture(space: str, *, without: str) -> list[Object]:
 
 
 def schema_of(kind: str) -> Mapping[str, Any]:
-    """Of the kind's spec, as its CRD has it."""
+    """Return the OpenAPI schema of the kind's spec from its CRD."""
     body = yaml.safe_load((CHECKOUT / "crds" / f"{kind.lower()}.yaml").read_text())
     spec: Mapping[str, Any] = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return spec

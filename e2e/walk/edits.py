@@ -18,7 +18,7 @@ class Edit:
     path: Path
     value: Any
     within: tuple["Edit", ...] = ()
-    """What makes the objects and lists around it, where there are none yet: the outer before the inner."""
+    """The edits that create the missing objects and lists around it, outermost first."""
 
     def applied(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Raises LookupError, AttributeError or TypeError where the spec has another shape around it."""
@@ -41,7 +41,7 @@ class Edit:
 
     @property
     def opens(self) -> bool:
-        """Whether it makes something that has properties."""
+        """True if the value has properties of its own."""
         return isinstance(self.value, dict) or (
             isinstance(self.value, list) and bool(self.value) and isinstance(self.value[0], dict)
         )

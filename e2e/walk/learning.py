@@ -5,29 +5,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from e2e.plane.client import Refusal, path_of
+from e2e.control_plane.client import Refusal, path_of
 from e2e.walk.bases import BASES, NAMES, Spec, schema_of
 from e2e.walk.edits import ITEM, Edit, Path, at
-from e2e.walk.ground import Ground
 from e2e.walk.schema import properties, values
+from e2e.walk.walk_context import WalkContext
 
 _AT_ONCE = 12
 _OPENINGS = 3
 """As many ways to make each of the things around a property are tried."""
 
 
-async def learn(ground: Ground) -> None:
+async def learn(context: WalkContext) -> None:
     """Fills in the edits of every base, and what no value was found for."""
-    space = await ground.space()
+    space = await context.space()
     gate = asyncio.Semaphore(_AT_ONCE)
     for kind, bases in BASES.items():
         whole, taken = list(properties(schema_of(kind))), set[Path]()
         for place, base in enumerate(bases):
             due = [found for found in whole if _is_due(found[0], base, bases, taken)]
-            known = [edit for edit in ground.edits.get((kind, 0), ()) if _is_alike(edit.path, base, bases[0])]
-            ground.edits[kind, place] = known + await _Asking(ground, gate, space, kind, base).accepted(due)
-            taken |= {edit.path for edit in ground.edits[kind, place]}
-        ground.uncovered += [
+            known = [edit for edit in context.edits.get((kind, 0), ()) if _is_alike(edit.path, base, bases[0])]
+            context.edits[kind, place] = known + await _Asking(context, gate, space, kind, base).accepted(due)
+            taken |= {edit.path for edit in context.edits[kind, place]}
+        context.uncovered += [
             f"{kind}.{'.'.join(path)}"
             for path, _ in whole
             if not any(edited[: len(path)] == path for edited in taken)
@@ -35,7 +35,7 @@ async def learn(ground: Ground) -> None:
 
 
 def _is_due(path: Path, base: Spec, bases: Sequence[Spec], taken: set[Path]) -> bool:
-    """What lies in a list is tried where a base has one, and otherwise until it is taken once: there is much of it."""
+    """Return True if a path must be tried. A path inside a list is tried until the API server accepts it once."""
     if base is not bases[0] and _is_alike(path, base, bases[0]):
         return False
     if ITEM not in path:
@@ -45,13 +45,13 @@ def _is_due(path: Path, base: Spec, bases: Sequence[Spec], taken: set[Path]) -> 
 
 
 def _is_alike(path: Path, base: Spec, first: Spec) -> bool:
-    """Whether the first base has the same there, so that its answers hold here."""
+    """Return True if the first base has the same value there, so that its results apply here."""
     return base.get(path[0]) == first.get(path[0])
 
 
 class _Asking:
-    def __init__(self, ground: Ground, gate: asyncio.Semaphore, space: str, kind: str, base: Spec) -> None:
-        self._ground = ground
+    def __init__(self, context: WalkContext, gate: asyncio.Semaphore, space: str, kind: str, base: Spec) -> None:
+        self._context = context
         self._gate = gate
         self._kind = kind
         self._space = space
@@ -82,7 +82,7 @@ class _Asking:
         try:
             async with self._gate:
                 path = path_of(self._kind, self._space) + "?dryRun=All&fieldValidation=Strict"
-                await self._ground.client.request("POST", path, body)
+                await self._context.client.request("POST", path, body)
         except Refusal as refusal:
             if refusal.status not in {400, 422}:
                 raise
@@ -101,7 +101,7 @@ def _depth(found: tuple[Path, Mapping[str, Any]]) -> int:
 
 
 def _surroundings(path: Path, good: Mapping[Path, Sequence[Edit]]) -> list[tuple[Edit, ...]]:
-    """What may make the object or list that the property lies in: the edits nearest to it first; or nothing."""
+    """Return the edits that can create the parent of a property, nearest first, and last the empty choice."""
     found = [
         (*edit.within, edit)
         for length in range(len(path) - 1, 0, -1)

@@ -1,7 +1,7 @@
 """Every property of a CRD and values to try in it, from the schema itself, so that a new field needs no edit here.
 
 A text that only certain words fit (a quantity, an address, a reference) gets a pool of all sorts of texts; the
-API server says which of them it takes. Pure: asking it is somebody else's.
+API server says which of them it takes. This module is pure and does not call it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -107,7 +107,7 @@ def properties(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]
 
 
 def values(schema: Schema, path: Path = ()) -> list[Any]:
-    """What might be tried in a property."""
+    """Return the values to try in a property."""
     if known := _known(path):
         return list(known)
     if "enum" in schema:

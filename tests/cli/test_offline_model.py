@@ -5,6 +5,7 @@ import json
 import httpx
 import pytest
 
+from fleetwright_cli.offline.answers import answer
 from fleetwright_cli.offline.model import OfflineModel
 from fleetwright_cli.offline.planning import plan
 
@@ -185,3 +186,42 @@ async def test_a_request_without_messages_is_named(http):
     reply = await http.post("/v1/chat/completions", json={"model": "m"})
     assert reply.status_code == 400
     assert reply.json()["error"]["message"].startswith("messages:")
+
+
+SYSTEM = {"role": "system", "content": "You are the shop. Be kind.\nOur opening hours are 9:00 to 18:00."}
+SKILL = """---
+name: refunds
+---
+# Refund policy
+- Goods in transit: wait.
+- Goods that arrived broken: refund in full."""
+PLAIN = "My instructions begin: You are the shop. I read your message: "
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        pytest.param("Good day! Which hours are open?", "Good day! Our opening hours are 9:00 to 18:00.", id="hello"),
+        pytest.param("Which hours are you open", "Our opening hours are 9:00 to 18:00.", id="no question mark"),
+        pytest.param("I open at all hours.", f"{PLAIN}I open at all hours.", id="statement"),
+        pytest.param("Which way to the sea?", f"{PLAIN}Which way to the sea?", id="unknown"),
+    ],
+)
+def test_answer_uses_the_instructions_that_fit_a_question(said, told):
+    assert answer([SYSTEM, _user(said)], []).text == told
+
+
+def test_answer_quotes_the_line_of_a_skill_that_fits_the_other_results():
+    results = [_result("1", SKILL), _result("2", "Order A-1: a lamp, reported broken.")]
+    said = answer([_user("Look up the refund of order A-1"), *results], []).text
+    assert said.endswith(
+        "Order A-1: a lamp, reported broken. Refund policy: Goods that arrived broken: refund in full."
+    )
+    assert answer([_user("Load it"), results[0]], []).text.startswith("Here is what I found. --- name: refunds")
+
+
+@pytest.mark.parametrize("length", [1, 2, 60, 1000])
+def test_letter_has_the_length_that_was_asked_for(length):
+    text = answer([_user(f"Write me a letter. [[letter:{length}]]")], []).text
+    assert len(text.split(" ")) == length
+    assert text.startswith("Dear")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleetwright_operator.warning_delay import SECONDS as WARNING_SECONDS
+from fleetwright_operator.manager.warning_delay import SECONDS as WARNING_SECONDS
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 DIGEST = "sha256:" + "a" * 64

@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.tools.mcp import McpConnection
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.tools.mcp.server import McpConnection
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.turn.frames import TurnRequest
 
 AGENT = (sys.executable, "-m", "fleetwright_agent")
 BRIDGE = (*AGENT, "bridge", "--host", "127.0.0.1", "--port", "$(PORT)")
@@ -172,7 +172,7 @@ def test_a_program_that_is_not_there_is_told_in_one_line():
     command = [*AGENT, "bridge", "--port", "0", "--", "no-such-program"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
-    assert "'no-such-program' is no program of this image" in ended.stderr
+    assert "'no-such-program' does not exist in this image" in ended.stderr
 
 
 UNREACHABLE = [

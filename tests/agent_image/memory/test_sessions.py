@@ -2,12 +2,12 @@
 
 import pytest
 
-from fleetwright_agent.memory import sessions
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.made import Made
-from fleetwright_agent.memory.schema import FILE, SCHEMA
-from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.security.redaction import Redactor
+from fleetwright_agent.storage.call_record import Made
+from fleetwright_agent.storage.sqlite.conversations import sessions
+from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
+from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
+from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
 class _Clock:
@@ -150,7 +150,7 @@ async def test_a_summary_that_breaks_is_logged_and_what_was_written_beside_it_st
     with pytest.raises(ValueError, match="no words"):
         await lost
     assert [session.context_id for session in await told.of("o")] == ["c2"]
-    assert "could not be remembered" in caplog.text
+    assert "could not be stored" in caplog.text
 
 
 async def test_prior_waits_for_rows_that_are_still_to_be_committed(told):

@@ -6,11 +6,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.memory import LearnedSkillMemory
-from fleetwright_agent.memory.learned_skills import LearnedSkills
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.delegation.learning import Learning
 from fleetwright_agent.turn.delegation.listener import FinishedTask
-from fleetwright_agent.turn.frames import TurnRequest
-from fleetwright_agent.turn.learning import Learning
 
 
 @pytest.fixture
@@ -62,6 +62,6 @@ async def test_a_memory_that_cannot_be_used_takes_no_answer_away(tmp_path, caplo
     (tmp_path / "skills").write_text("in the way")
     skills = LearnedSkills(tmp_path / "skills", now=lambda: 0.0)
     await learning(skills).finished(finished(), lambda _: None)
-    assert "nothing could be learned" in caplog.text
+    assert "a skill could not be learned" in caplog.text
     assert await learning(skills).learned(finished().request) == []
     await skills.aclose()

@@ -1,1 +1,1 @@
-"""`fleetwright-agent audit`: looks at the trail of what an agent did."""
+"""The audit trail: one chained JSON line for each tool call, and its verification."""

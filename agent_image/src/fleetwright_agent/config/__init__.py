@@ -1,1 +1,1 @@
-"""The contract between the operator and the runtime: the shape of `agent.json`."""
+"""The contract between the operator and the runtime: `agent.json` and the other mounted files."""

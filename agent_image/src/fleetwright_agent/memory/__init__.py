@@ -1,1 +1,1 @@
-"""What outlives a turn, keyed by owner: conversations and the sessions before this one."""
+"""Policy of what the agent remembers: facts, learned skills and their curation."""

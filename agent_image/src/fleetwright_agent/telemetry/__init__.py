@@ -1,1 +1,1 @@
-"""Traces of tasks, for who asks for them; metrics are `metrics.py`, and there always."""
+"""Metrics, logs and traces."""

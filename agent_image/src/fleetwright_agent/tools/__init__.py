@@ -1,1 +1,1 @@
-"""What an agent can do besides answering: MCP tools, peers, skills."""
+"""The tools of an agent: MCP servers, peers, skills, memory and questions to people."""

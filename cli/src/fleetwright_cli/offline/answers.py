@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fleetwright_cli.offline.letters import letter
 from fleetwright_cli.offline.planning import Call, demanded, plan
 from fleetwright_cli.offline.words import own, sentences, words
 
@@ -12,6 +13,7 @@ _RECALL = re.compile(r"\b(remember|recall|did i|have i|i told|i said|earlier|bef
 _SUMMARISE = re.compile(r"^\s*summari[sz]e\b", re.IGNORECASE)
 _THINK = re.compile(r"\[\[think:(\d+)\]\]")
 _LONG = re.compile(r"\[\[long:(\d+)\]\]")
+_LETTER = re.compile(r"\[\[letter:(\d+)\]\]")
 _TOGETHER = "[[together]]"
 """All remaining calls in one reply, instead of one after the other."""
 _NOTE = re.compile(r"\s*(note:|please continue\b)", re.IGNORECASE)
@@ -27,6 +29,11 @@ _ASKS_BACK = re.compile(
     r'call this tool again with (?P<place>\w+) "(?P<value>[^"]+)" and the answer as (?P<message>\w+)'
 )
 _EXTRACT = 220
+_ENOUGH = 2
+_QUESTION = re.compile(r"\?\s*$|^\s*(?:when|where|which|what|how)\b", re.IGNORECASE)
+_GREETING = re.compile(r"\s*(good (?:morning|day|evening)|hello)\b", re.IGNORECASE)
+_DOCUMENT = re.compile(r"\s*---\n")
+"""The front matter that a SKILL.md begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +87,11 @@ def answer(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, A
         left = steps[done:]
         return Answer(calls=tuple(left if _TOGETHER in own(asked) else left[:1]))
     if results:
-        return Answer("Here is what I found. " + " ".join(_plain(text_of(result)) for result in results))
+        return Answer("Here is what I found. " + " ".join(_findings([text_of(each) for each in results], asked)))
     if long := _LONG.search(own(asked)):
         return Answer(" ".join(f"word{i}" for i in range(int(long.group(1)))))
+    if wanted := _LETTER.search(own(asked)):
+        return Answer(letter(int(wanted.group(1))))
     data = [message for message in messages[asked_at + 1 :] if _is_data(message)]
     if _RECALL.search(asked) and (known := _recalled(asked, [*messages[:asked_at], *data])):
         return Answer(f"You told me: {known}")
@@ -170,8 +179,37 @@ def _plain(text: str) -> str:
 
 def _plain_answer(messages: Sequence[Mapping[str, Any]], asked: str) -> str:
     system = next((text_of(message) for message in messages if message["role"] in {"system", "developer"}), "")
+    if known := _instructed(system, asked):
+        greeting = _GREETING.match(asked)
+        return f"{greeting.group(1)}! {known}" if greeting else known
     role = (sentences(system) or ["I have no instructions."])[0]
     return f"My instructions begin: {role} I read your message: {_plain(_unmarked(asked))[:300]}"
+
+
+def _instructed(system: str, asked: str) -> str | None:
+    """Return the sentence of the instructions that shares most words, and at least two, with a question."""
+    if not _QUESTION.search(asked):
+        return None
+    wanted = words(asked)
+    best = max(sentences(system), key=lambda sentence: len(wanted & words(sentence)), default="")
+    return best if len(wanted & words(best)) >= _ENOUGH else None
+
+
+def _findings(results: Sequence[str], asked: str) -> list[str]:
+    """Return what each result says, and of a skill among other results only the line that fits them best."""
+    documents = [text for text in results if _DOCUMENT.match(_FENCE.sub("", text))]
+    others = [text for text in results if text not in documents]
+    if not others:
+        return [_plain(text) for text in results]
+    wanted = words(" ".join([asked, *others]))
+    return [*map(_plain, others), *(_quoted(text, wanted) for text in documents)]
+
+
+def _quoted(document: str, wanted: set[str]) -> str:
+    _, _, body = _FENCE.sub("", document).strip().removeprefix("---").partition("\n---")
+    title, *rules = [line.lstrip("#- ") for line in body.splitlines() if line.strip()] or [""]
+    best = max(rules, key=lambda line: len(wanted & words(line)), default="")
+    return f"{title}: {best}" if best else _plain(document)
 
 
 def _recalled(

@@ -10,10 +10,10 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskPushNotificationConfig, TaskState
 
-from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.push.memory_store import MemoryPushStore
-from fleetwright_agent.server.push.pushes import Times
-from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
+from fleetwright_agent.protocol.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
+from fleetwright_agent.server.push.service import Times
+from fleetwright_agent.storage.memory.push_store import MemoryPushStore
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 
 HANG = 0
 
@@ -138,11 +138,13 @@ async def _lists(door: Any, number: int) -> bool:
 @pytest.mark.parametrize(
     ("script", "attempts", "reason"),
     [
-        pytest.param([500], 3, "it answers 500", id="after three attempts"),
+        pytest.param([500], 3, "it responds with status 500", id="after three attempts"),
         pytest.param([HANG], 3, "it did not answer within 0.2 s", id="after three hangs"),
         pytest.param([429, 408, 200], 3, None, id="not because it is busy"),
-        pytest.param([404], 1, "it refuses: 404", id="at once where it refuses"),
-        pytest.param([302], 1, "it redirects: register the address that it leads to", id="at once where it redirects"),
+        pytest.param([404], 1, "it rejects the notification with status 404", id="at once where it refuses"),
+        pytest.param(
+            [302], 1, "it redirects: register the address that it redirects to", id="at once where it redirects"
+        ),
     ],
 )
 async def test_a_letter_is_given_up_and_people_are_told(
@@ -421,7 +423,7 @@ async def test_with_a_lost_key_the_letter_is_dead_and_nothing_is_sent_without_cr
     gate.set()
     await eventually(lambda: _has_dead(door))
     assert hook.heard == []
-    assert "register it again" in (await status(door))["newest"][0]["reason"]
+    assert "register the receiver again" in (await status(door))["newest"][0]["reason"]
 
 
 async def test_without_its_keys_the_agent_is_not_ready_and_says_why(open_push: Any, mounted: Any) -> None:
@@ -444,7 +446,7 @@ async def test_a_message_whose_credentials_cannot_be_kept_is_not_taken_in(
         params = {"message": message, "configuration": configuration}
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
         refused = await http.post("/a2a", json=body)
-    assert (refused.status_code, "cannot be kept" in refused.text) == (503, True), refused.text
+    assert (refused.status_code, "cannot be stored" in refused.text) == (503, True), refused.text
     assert (await door.call("ListTasks", {}))["result"]["totalSize"] == 0
     assert door.turn.requests == []
 

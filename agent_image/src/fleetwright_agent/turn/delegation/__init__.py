@@ -1,1 +1,1 @@
-"""Sub-agents: parts of a turn's work, done apart from its conversation and within its limits."""
+"""Sub-agents, which do part of a turn's work outside its conversation and within its limits."""

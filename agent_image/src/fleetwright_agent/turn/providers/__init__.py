@@ -1,1 +1,1 @@
-"""One module for each provider's wire format, behind the port in `turn/models.py`; imported by those who declare it."""
+"""One module for each provider's wire format; a module is imported only if a model of that provider is declared."""

@@ -1,0 +1,70 @@
+"""The details of a call in an audit line, stored so that they can be erased without breaking the hash chain.
+
+A line contains the arguments and the result beside a salted digest of them; the salt prevents guessing them from the
+digest. The chain hashes the line without the details. The event, the caller and the time cannot be erased.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+_TOLD: Final[tuple[str, ...]] = ("args", "result_summary")
+_SALT: Final = "salt"
+_DIGEST: Final = "content"
+_REMOVABLE: Final = frozenset({*_TOLD, _SALT})
+
+
+def with_digest(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line; if it has erasable details, with a salt and a digest of them."""
+    # Digest the details as they will be read back: encoding replaces characters that UTF-8 cannot represent.
+    plain: dict[str, Any] = json.loads(encoded(about))
+    told = {key: plain[key] for key in _TOLD if key in plain}
+    if not told:
+        return plain
+    told[_SALT] = secrets.token_hex(8)
+    return {**plain, **told, _DIGEST: _digest(told)}
+
+
+def encoded(line: Mapping[str, Any]) -> bytes:
+    return json.dumps(line, ensure_ascii=False).encode(errors="replace")
+
+
+def is_as_written(data: bytes, line: Mapping[str, Any]) -> bool:
+    """Return whether the agent writes these bytes for this content. A duplicate key makes them differ."""
+    return encoded(line) == data
+
+
+def chained(data: bytes, line: Mapping[str, Any] | None) -> str:
+    """Return the hash that the next line contains.
+
+    It covers the bytes as they were written. Only the details that an erasure may remove are excluded, and only for a
+    line whose bytes are otherwise exactly as written.
+    """
+    if line is not None and _DIGEST in line and is_as_written(data, line):
+        data = encoded(without(line))
+    return hashlib.sha256(data).hexdigest()
+
+
+def without(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if key not in _REMOVABLE}
+
+
+def is_removable(line: Mapping[str, Any]) -> bool:
+    return _DIGEST in line and _SALT in line
+
+
+def is_removed(line: Mapping[str, Any]) -> bool:
+    return _DIGEST in line and not _REMOVABLE & line.keys()
+
+
+def is_altered(line: Mapping[str, Any]) -> bool:
+    """Return whether the details differ from their digest."""
+    if _DIGEST not in line or is_removed(line):
+        return False
+    return bool(line[_DIGEST] != _digest({key: line[key] for key in (*_TOLD, _SALT) if key in line}))
+
+
+def _digest(told: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

@@ -1,1 +1,0 @@
-"""Streamable HTTP in front of an MCP server that speaks over its standard input and output."""

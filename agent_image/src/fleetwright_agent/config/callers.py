@@ -1,0 +1,38 @@
+"""The accepted callers: the schema of `auth/callers.json`. The file contains digests of tokens, never tokens."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel)
+
+
+class CallerKind(StrEnum):
+    CLIENT = "client"
+    AGENT = "agent"
+
+
+class Caller(_Part):
+    """An accepted token's digest, and the caller that holds the token. The caller owns the tasks that it creates."""
+
+    name: str = Field(min_length=1, max_length=253)
+    """`default` for a client, `<namespace>/<name>` for an agent."""
+    kind: CallerKind
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    expires: AwareDatetime | None = None
+    """The time from which the token is rejected; if unset, it does not expire."""
+
+    @property
+    def owner(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+class Callers(_Part):
+    """The schema of `auth/callers.json`, which is read again when the file changes."""
+
+    version: Literal[1]
+    callers: tuple[Caller, ...] = ()

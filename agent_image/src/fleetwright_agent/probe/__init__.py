@@ -1,1 +1,0 @@
-"""Short looks at one thing, each a command that ends: a report on standard output, or an exit code and a reason."""

@@ -1,0 +1,91 @@
+"""Reads and writes the data of an extension in messages and artifacts.
+
+The data is written to the metadata under the extension's URI, and optionally to a data part for clients of older A2A
+versions. It is read from either place, and from a part whose type is the URI. Numbers may arrive as 3.0 instead of 3.
+This module does not validate the data against the extension.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import Artifact, Message, Part
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.struct_pb2 import Value
+
+_VERSION: Final = re.compile(r"v[0-9]+")
+"""A version at the end of a URI; the extension's name precedes it: `…/call-path/v1` is call-path-v1."""
+
+
+def mime_type(name: str) -> str:
+    """Return the MIME type of an extension, given its URI or its bare name such as `hitl-v1`."""
+    *before, last = name.split("/")
+    if before and _VERSION.fullmatch(last):
+        last = f"{before[-1]}-{last}"
+    return f"application/vnd.protolabs.{last}+json"
+
+
+def typed_part(payload: Mapping[str, Any], mime: str, *, media_type: str | None = None) -> Part:
+    """Return a data part with its type in both places where clients look for it."""
+    part = Part(data=ParseDict(dict(payload), Value()), media_type=media_type or mime)
+    part.metadata["mimeType"] = mime
+    return part
+
+
+def data_part(name: str, payload: Mapping[str, Any]) -> Part:
+    return typed_part(payload, mime_type(name), media_type="application/json")
+
+
+def attach(target: Message | Artifact, uri: str, payload: Mapping[str, Any], *, as_part: bool = False) -> None:
+    target.extensions.append(uri)
+    target.metadata.update({uri: dict(payload)})
+    if as_part:
+        target.parts.append(data_part(uri, payload))
+
+
+def read(source: Message | Artifact, uri: str) -> dict[str, Any] | None:
+    """Return the data of an extension: from the metadata, or else from the first part that contains it."""
+    found = MessageToDict(source.metadata).get(uri)
+    for part in source.parts:
+        if _stated(part) in (mime_type(uri), uri):
+            found = found or MessageToDict(part.data)
+    return found if isinstance(found, dict) else None
+
+
+def has_part(source: Message | Artifact, uri: str) -> bool:
+    """Return whether a part contains the data of that extension."""
+    return any(_stated(part) in (mime_type(uri), uri) for part in source.parts)
+
+
+def lifted(message: Message, uris: Collection[str]) -> Message:
+    """Return the message with the data of those extensions moved from parts to the metadata.
+
+    Data that is already in the metadata takes precedence over a part, and the first part over later ones.
+    """
+    names = {name: uri for uri in uris for name in (uri, mime_type(uri))}
+    said = [names.get(_stated(part), "") for part in message.parts]
+    if not any(said):
+        return message
+    kept = Message()
+    kept.CopyFrom(message)
+    del kept.parts[:]
+    for part, uri in zip(message.parts, said, strict=True):
+        if not uri:
+            kept.parts.append(part)
+        elif uri not in kept.metadata.fields:
+            kept.metadata.update({uri: _unwrapped(MessageToDict(part.data))})
+    return kept
+
+
+def _stated(part: Part) -> str:
+    """Return the type that a data part states; an empty text for other parts."""
+    if not part.HasField("data"):
+        return ""
+    return str(MessageToDict(part.metadata).get("mimeType", ""))
+
+
+def _unwrapped(data: Any) -> Any:
+    """Unwrap a list; before A2A 1.0, a data part could only contain an object."""
+    if isinstance(data, dict) and list(data) == ["value"] and isinstance(data["value"], list):
+        return data["value"]
+    return data

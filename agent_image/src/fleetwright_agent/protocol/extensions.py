@@ -1,0 +1,88 @@
+"""The names of A2A extensions and metadata keys, shared by both sides of a call between agents."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+COST: Final = "https://proto-labs.ai/a2a/ext/cost-v1"
+"""Metadata of the artifact that ends a task."""
+CALL_PATH: Final = "https://fleetwright.dev/a2a/call-path/v1"
+"""Metadata of a message: the agents that it passed through, `<namespace>/<name>`, first to last."""
+TRACE: Final = "a2a.trace"
+"""Metadata of a request: the `traceId` and `spanId` of its caller's trace."""
+MAX_CALLS: Final = 8
+"""The largest number of agents that a request may pass through."""
+ASK: Final = "https://fleetwright.dev/a2a/ask/v1"
+"""Metadata of the message with which a task waits for a person: the ask's id, its kind, and when it expires."""
+ANSWER: Final = "https://fleetwright.dev/a2a/answer/v1"
+"""Metadata of the message that answers an ask: who answered and when; for an approval, also the decision."""
+TRUNCATED: Final = "https://fleetwright.dev/a2a/truncated/v1"
+"""Metadata of a truncated artifact."""
+CHOSEN_ID: Final = "https://fleetwright.dev/a2a/chosen-id/v1"
+"""Metadata of a task whose caller chose its id, as only clients of A2A 0.1 do."""
+GOES_ON: Final = "https://fleetwright.dev/a2a/goes-on/v1"
+"""Metadata of a task in an interrupted state whose work continues meanwhile."""
+DIRECT_REPLY: Final = "https://fleetwright.dev/a2a/direct-reply/v1"
+"""Metadata of a status message that is the whole answer, returned as a message."""
+ORIGIN: Final = "origin"
+"""Metadata of a request: its origin, in the caller's own term."""
+TRIGGER: Final = "trigger"
+"""Metadata of a request: its trigger; `background` if no person caused it."""
+BACKGROUND: Final = "background"
+PRIORITY: Final = "priority"
+"""Metadata of a request: its priority, in the caller's own term. The agent has no queue that it would order."""
+MODEL: Final = "model"
+"""Metadata of a request: which of the agent's models to use, if callers may choose."""
+REASONING_EFFORT: Final = "reasoning_effort"
+"""Metadata of a request: the model's reasoning effort, if callers may choose."""
+LABELS: Final = (ORIGIN, TRIGGER, PRIORITY)
+INCOGNITO: Final = "incognito"
+"""Metadata of a request: answer without the summary of earlier sessions, and store no session."""
+SKILL_HINT: Final = "skillHint"
+"""Metadata of a request: the card's skill that it is meant for."""
+TOOL_CALL: Final = "https://proto-labs.ai/a2a/ext/tool-call-v1"
+"""Metadata of a status message: a tool call, or its result."""
+SKILL: Final = "https://proto-labs.ai/a2a/ext/skill-v1"
+"""Metadata of a separate artifact: a skill that was learned in the task."""
+MODEL_FALLBACK: Final = "https://fleetwright.dev/a2a/model-fallback/v1"
+"""Metadata of a status message: which model replaced another, and why."""
+HITL: Final = "hitl-v1"
+"""The data part with a question for a person, for programs. It has no URI."""
+REASONING: Final = "reasoning-v1"
+"""The data part with the model's reasoning. It has no URI."""
+
+
+_TRACEPARENT: Final = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(-.*)?"
+)
+
+
+def trace_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the valid parts of a request's trace context, for logs and for peers."""
+    said = metadata.get(TRACE)
+    if not isinstance(said, Mapping):
+        return {}
+    known = {key: said.get(key) for key in ("traceId", "spanId")}
+    return {key: value for key, value in known.items() if isinstance(value, str) and _is_hex(value)}
+
+
+def trace_in(traceparent: str) -> dict[str, str]:
+    """Return the trace of a W3C `traceparent` header; empty if its sender does not record it."""
+    found = _TRACEPARENT.fullmatch(traceparent.strip())
+    if found is None or not int(found["flags"], 16) & 1:
+        return {}
+    return {"traceId": found["trace"], "spanId": found["span"]}
+
+
+def labels_of(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return a request's origin, trigger and priority, for logs, the audit trail and peers."""
+    return {key: value for key in LABELS if isinstance(value := metadata.get(key), str)}
+
+
+def leaves_no_memory(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the request stores no session and sees none."""
+    return metadata.get(INCOGNITO) is True or metadata.get(TRIGGER) == BACKGROUND
+
+
+def _is_hex(text: str) -> bool:
+    return 0 < len(text) <= 32 and all(character in "0123456789abcdef" for character in text)

@@ -1,0 +1,277 @@
+"""The frames that a running turn emits: the only interface between the A2A server and the agent loop.
+
+The server does not import LangGraph, and the loop does not import A2A. Both import this module.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The next piece of the streamed answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """The next piece of the model's reasoning, which precedes the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """Invalidates the text streamed so far: the model call that produced it failed and is retried."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStart:
+    call_id: str
+    name: str
+    arguments: str
+    """JSON, truncated to a preview."""
+    parent: str = ""
+    """The id of the delegating call, if a sub-agent made this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnd:
+    call_id: str
+    name: str
+    ok: bool
+    result: str
+    """The text of the result, truncated to a preview."""
+    characters: int = 0
+    """The length of the whole result."""
+    parent: str = ""
+    kept: "asyncio.Future[None] | None" = field(default=None, compare=False, repr=False)
+    """Done when the result is on disk; None if the result need not be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A model failed, and the turn continues with the next declared model."""
+
+    failed: str
+    following: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A model call failed and is retried after a delay."""
+
+    sentence: str
+    """The reason, worded for the caller."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool call that an earlier process started for this task."""
+
+    call_id: str
+
+
+class Purpose(StrEnum):
+    ANSWER = "answer"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens and cost of one model call. Cached tokens count as input. Without a known price, there is no cost."""
+
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: Decimal | None = None
+    purpose: Purpose = Purpose.ANSWER
+    estimated: bool = False
+    """True if the provider reported no usage, because the call was cancelled or the process ended during it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCost:
+    """The cost that a peer agent reported for its work; it is kept separate from this agent's own cost."""
+
+    peer: str
+    cost_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStart:
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionEnd:
+    outcome: str
+    tokens_before: int
+    tokens_after: int
+    trigger: str = ""
+    method: str = ""
+    payback_calls: int | None = None
+    """Model calls until the compaction has paid for itself; None if it never does."""
+    cheapest_trigger: int | None = None
+    """The trigger, in tokens, with the lowest cost for a conversation that grows like this one."""
+
+
+class AskKind(StrEnum):
+    QUESTION = "question"
+    FORM = "form"
+    APPROVAL = "approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request for human input. It is the last frame of a turn that pauses, in place of `Done`."""
+
+    kind: AskKind
+    prompt: str
+    """The text that is shown to the person."""
+    payload: Mapping[str, Any]
+    """The same request in machine-readable form (hitl-v1)."""
+    identity: str = ""
+    """The id of this request; the reply repeats it."""
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer as data in the schema that its skill declares; emitted before `Done`."""
+
+    data: Mapping[str, Any]
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A skill that the agent learned in this task; emitted before `Done`."""
+
+    skill: Mapping[str, Any]
+    """The skill in the form of skill-v1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The complete answer. It is the last frame and is emitted once."""
+
+    text: str
+    cut: bool = False
+    """True if the answer reached the output limit before the model finished."""
+
+
+Frame = (
+    Text
+    | Reasoning
+    | Reset
+    | ToolStart
+    | ToolEnd
+    | Called
+    | Fallback
+    | Waiting
+    | Usage
+    | PeerCost
+    | CompactionStart
+    | CompactionEnd
+    | Ask
+    | Result
+    | Learned
+    | Done
+)
+
+
+class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes like this; it is not a defect
+    """The turn ended without an answer.
+
+    Args:
+        reason: A machine-readable reason, also the label of a metric, such as `model_unauthorized`.
+        message: A sentence for the caller; it contains no internal details.
+        details: Machine-readable details, as JSON.
+        refused: True if the task was rejected before any work started.
+    """
+
+    def __init__(
+        self, reason: str, message: str, *, details: Mapping[str, Any] | None = None, refused: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.details = details or {}
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A person's reply to an `Ask`."""
+
+    ask: str
+    """The identity of the `Ask`."""
+    value: Any
+    """Text, or JSON if the caller sent data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image in a message."""
+
+    media_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """One message of one caller, with the chain of agents that forwarded it."""
+
+    owner: str
+    context_id: str
+    task_id: str
+    text: str
+    call_path: tuple[str, ...] = ()
+    """`<namespace>/<name>` of each agent that forwarded this request, first to last; used to detect call loops."""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    pictures: tuple[Picture, ...] = ()
+    reply: Reply | None = None
+    """Set if the message answers an `Ask` of the same task; the turn then resumes where it paused."""
+    late: "Callable[[Usage | PeerCost], None]" = field(default=lambda _: None, compare=False)
+    """Receives the usage of cancelled work after that work has ended, because its frames are no longer read."""
+    left: "Callable[[], bool]" = field(default=lambda: False, compare=False)
+    """Return True if the next process resumes work that was cancelled."""
+    sub_agent: str = ""
+    """The name of the sub-agent that currently works on this request; empty for the agent itself."""
+    opened: "Callable[[], None]" = field(default=lambda: None, compare=False)
+    """Called when the turn starts, or resumes from state that an earlier process stored."""
+    restarted: bool = False
+    """True if the process ended during this message. Finished work is kept, and no tool call is repeated."""
+
+
+@runtime_checkable
+class Leaving(Protocol):
+    """A turn that keeps state for each task beyond the end of the turn."""
+
+    def over(self, owner: str, task_id: str) -> None:
+        """Release the state of a task that will not continue."""
+
+
+class Turn(Protocol):
+    """Runs one message until it is answered or pauses for a person. Cancelling the iteration cancels the work.
+
+    Raises:
+        TurnFailed: There is no answer; the failure is already classified.
+    """
+
+    def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]: ...
+
+    async def aclose(self) -> None:
+        """Close connections and files. Call this after the last turn has ended."""

@@ -1,0 +1,14 @@
+"""The default TLS trust store, loaded once because that takes tens of milliseconds.
+
+The shared context must not be changed. Code that trusts other authorities creates its own context.
+"""
+
+import ssl
+from functools import cache
+
+import httpx
+
+
+@cache
+def trusted() -> ssl.SSLContext:
+    return httpx.create_ssl_context(trust_env=False)

@@ -1,0 +1,95 @@
+"""Limits on the time and the size of HTTP/1.1 requests: a connection that exceeds one is closed.
+
+The HTTP server underneath has no such limits. Without them, an incomplete header would hold a connection indefinitely.
+Endless headers or trailers would fill the memory (RFC 9112 §7.1.2 lets a chunked body end with trailers).
+"""
+
+import asyncio
+from typing import Any, Final, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+HEADER_SECONDS: Final = 9.0
+REQUEST_SECONDS: Final = 9.5
+"""Longer than the limit for bodies in `edge.py`, so that a slow caller gets an error response first."""
+MAX_HEADER: Final = 64 * 1024
+"""In bytes. The same number bounds trailers and the framing between two pieces of a body."""
+
+
+class ReceiptProtocol(HttpToolsProtocol):
+    """HTTP/1.1 with a deadline and a size for headers, a size for trailers, and a deadline for whole requests."""
+
+    header_seconds = HEADER_SECONDS
+    request_seconds = REQUEST_SECONDS
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._whole: asyncio.TimerHandle | None = None
+        self._size = 0
+        self._received = 0
+        """Bytes received since the headers of the current request that are not known to belong to its body."""
+        self._excused = 0
+        """The value of `_received` when the last piece of the body was parsed."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the parent
+        super().connection_made(transport)
+        self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._headers_done()
+        self._request_done()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # the parent's annotation omits the initial None
+        if self._whole is None and (cycle is None or cycle.response_complete):
+            # Any data starts the deadline, even if it does not begin a request: it ends the keep-alive wait.
+            self._await_headers()
+        self._received += len(data)
+        super().data_received(data)
+        if self._whole is not None and self._received - self._excused > MAX_HEADER:
+            self.transport.close()
+        if self._deadline is not None:
+            self._size += len(data)
+            if self._size > MAX_HEADER:
+                self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._headers_done()
+        self._whole = self.loop.call_later(self.request_seconds, self._close_late)
+        self._excused = self._received
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        # Bytes that follow in the same read are not counted either; that is at most a quarter of a megabyte.
+        self._received -= len(body)
+        self._excused = self._received
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._request_done()
+        super().on_message_complete()
+
+    def on_message_begin(self) -> None:
+        self._await_headers()
+        super().on_message_begin()
+
+    def _await_headers(self) -> None:
+        if self._deadline is None:
+            self._size = 0
+            self._deadline = self.loop.call_later(self.header_seconds, self._close_late)
+
+    def _headers_done(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _request_done(self) -> None:
+        if self._whole is not None:
+            self._whole.cancel()
+            self._whole = None
+
+    def _close_late(self) -> None:
+        self._deadline = None
+        self.transport.close()

@@ -1,0 +1,61 @@
+"""A cache of decoded histories: a turn decodes only new messages, not the whole conversation.
+
+A reader first checks that the stored history still begins with the cached one, by the position of its last message.
+Code that deletes messages from the middle invalidates the cache. The stored bytes bound its size. Without that check, a
+cached history must not be used.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import Any, Final
+
+from langchain_core.messages import AnyMessage
+
+_MOST_OF_ONE: Final = 2 * 1024 * 1024
+_MOST: Final = 4 * 1024 * 1024
+"""The limit in bytes for all histories together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The cached beginning of a stored history."""
+
+    messages: tuple[AnyMessage, ...] = ()
+    size: int = 0
+    """Its size on disk in bytes."""
+
+
+class Histories:
+    def __init__(self, *, most: int = _MOST, most_of_one: int = _MOST_OF_ONE) -> None:
+        """Args: the limits in bytes for all histories and for one. A longer history is decoded at each read."""
+        self._most = most
+        self._most_of_one = most_of_one
+        self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
+
+    def get(self, thread: str, ns: str) -> Known:
+        return self._known.get((thread, ns), Known())
+
+    def keep(self, thread: str, ns: str, known: Known) -> None:
+        """Replace the cached history; the least recently used ones are evicted."""
+        self._known.pop((thread, ns), None)
+        if known.messages and known.size <= self._most_of_one:
+            self._known[thread, ns] = known
+        while sum(each.size for each in self._known.values()) > self._most:
+            self._known.popitem(last=False)
+
+    def clear(self) -> None:
+        self._known.clear()
+
+    def begun(self, thread: str, ns: str, history: Sequence[Any]) -> Known:
+        """Return the cached part of a new history. If the new one begins differently, drop the cached one."""
+        known = self.get(thread, ns)
+        count = len(known.messages)
+        # They are usually the same objects, and the identity check takes a tenth of the time.
+        if count <= len(history) and all(map(is_, history, known.messages)):
+            return known
+        if [message.id for message in history[:count]] == [message.id for message in known.messages]:
+            return known
+        self.keep(thread, ns, Known())
+        return Known()

@@ -1,0 +1,62 @@
+"""The database of conversations and its tables. Opening it does not import LangGraph, unlike the saver."""
+
+from typing import Final
+
+FILE: Final = "conversations.db"
+_FIRST: Final = """
+CREATE TABLE IF NOT EXISTS checkpoints (
+  thread TEXT NOT NULL, ns TEXT NOT NULL, id TEXT NOT NULL,
+  kind TEXT NOT NULL, body BLOB NOT NULL, metadata_kind TEXT NOT NULL, metadata BLOB NOT NULL,
+  PRIMARY KEY (thread, ns)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS messages (
+  thread TEXT NOT NULL, ns TEXT NOT NULL, position INTEGER NOT NULL, id TEXT NOT NULL,
+  kind TEXT NOT NULL, body BLOB NOT NULL,
+  PRIMARY KEY (thread, ns, position)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS writes (
+  thread TEXT NOT NULL, ns TEXT NOT NULL, checkpoint TEXT NOT NULL, task TEXT NOT NULL, position INTEGER NOT NULL,
+  channel TEXT NOT NULL, kind TEXT NOT NULL, body BLOB NOT NULL,
+  PRIMARY KEY (thread, ns, checkpoint, task, position)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS calls (
+  thread TEXT NOT NULL, call TEXT NOT NULL, state TEXT NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (thread, call)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spent (
+  owner TEXT NOT NULL, task TEXT NOT NULL, position INTEGER NOT NULL, body TEXT NOT NULL, ended REAL,
+  PRIMARY KEY (owner, task, position)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS spent_ended ON spent (ended) WHERE ended IS NOT NULL;
+CREATE TABLE IF NOT EXISTS call_times (key TEXT NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS call_times_by_key ON call_times (key, at);
+CREATE TABLE IF NOT EXISTS lives (life INTEGER PRIMARY KEY, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS ledger (
+  life INTEGER NOT NULL, hour INTEGER NOT NULL, model TEXT NOT NULL, purpose TEXT NOT NULL, caller TEXT NOT NULL,
+  calls INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL,
+  cache_write INTEGER NOT NULL, unpriced INTEGER NOT NULL, picos INTEGER NOT NULL,
+  PRIMARY KEY (life, hour, model, purpose, caller)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ledger_by_hour ON ledger (hour);
+CREATE TABLE IF NOT EXISTS questions (
+  owner TEXT NOT NULL, context TEXT NOT NULL, peer TEXT NOT NULL, task TEXT NOT NULL, asked_in TEXT NOT NULL,
+  PRIMARY KEY (owner, context, peer));
+CREATE TABLE IF NOT EXISTS views (thread TEXT NOT NULL PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS archived (
+  thread TEXT NOT NULL, message TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (thread, message)) WITHOUT ROWID;
+"""
+_USED: Final = """
+ALTER TABLE checkpoints ADD COLUMN at REAL NOT NULL DEFAULT 0;
+UPDATE checkpoints SET at = unixepoch();
+CREATE INDEX checkpoints_by_time ON checkpoints (at, thread);
+CREATE TABLE erasures (
+  number INTEGER PRIMARY KEY, owner TEXT NOT NULL, context TEXT NOT NULL, asked_by TEXT NOT NULL, begun REAL NOT NULL,
+  found TEXT, receipt TEXT);
+"""
+"""Version 2: the last use of a conversation, and erasures. Existing conversations count as used at the migration."""
+_TOLD: Final = """
+CREATE TABLE sessions (
+  owner TEXT NOT NULL, context TEXT NOT NULL, updated REAL NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (owner, context)) WITHOUT ROWID;
+CREATE INDEX sessions_by_time ON sessions (owner, updated);
+"""
+"""Version 3: the summaries of conversations that later ones see."""
+_FAILING: Final = """
+CREATE INDEX views_by_failures ON views (json_extract(body, '$.failures'));
+"""
+"""Version 4: an index that counts conversations with failing compactions without reading their views."""
+SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING)

@@ -1,0 +1,122 @@
+"""A transaction over several jobs on an SQLite file, and its recovery when a job fails.
+
+A failed job is undone alone: the transaction is rolled back, and all its jobs are executed again, each at a savepoint.
+A job may therefore run twice and must have no effects outside the file. A transaction takes the write lock at its
+start, so its reads stay valid: a maintenance command in another process may write too. This module starts no threads.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Kind(Enum):
+    AWAITED = "awaited"
+    SHORT = "short"
+    """Awaited like AWAITED, and takes some tens of microseconds: the event loop may execute it."""
+    LATER = "later"
+    """No caller awaits it yet."""
+    READ = "read"
+    """It is read-only. It sees all earlier jobs, including those whose commit may still fail."""
+    ALONE = "alone"
+    """It runs outside any transaction."""
+
+
+@dataclass(slots=True)
+class Job(Generic[T]):
+    work: Callable[[sqlite3.Connection], T]
+    done: "asyncio.Future[T]"
+    kind: Kind
+    result: Any = None
+    error: Exception | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self.done.get_loop()
+
+
+class Transaction:
+    def __init__(self, connection: sqlite3.Connection, unusable: Callable[[Exception], Exception]) -> None:
+        """Args: `unusable` maps an SQLite error to the exception that callers get."""
+        self.jobs: list[Job[Any]] = []
+        """The jobs executed in this transaction."""
+        self._connection = connection
+        self._unusable = unusable
+        self._failing = False
+        """A job has failed. Savepoints are only used from then on, because they add two statements to each job."""
+
+    def begin(self) -> None:
+        """Raises: sqlite3.Error, also if another process holds the lock for longer than the busy timeout."""
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def do(self, job: Job[Any]) -> None:
+        """Raises: Exception if the whole transaction was rolled back."""
+        self.jobs.append(job)
+        if self._failing:
+            self._try(job)
+        elif not _done(job, self._connection):
+            self._again()
+
+    def commit(self) -> None:
+        """Raises: sqlite3.Error if the whole transaction was rolled back."""
+        self._connection.execute("COMMIT")
+
+    def lose(self, error: Exception) -> None:
+        """Roll back, and fail all jobs."""
+        self.undo()
+        lost(self.jobs, self._unusable(error))
+
+    def undo(self) -> None:
+        """Roll back, and prepare all jobs for another execution."""
+        with suppress(sqlite3.Error):
+            self._connection.rollback()
+        for job in self.jobs:
+            job.error = None
+
+    def _again(self) -> None:
+        """Repeat all jobs, each at a savepoint, after the last one failed."""
+        self._failing = True
+        self._connection.rollback()
+        self.begin()
+        for job in self.jobs:
+            self._try(job)
+
+    def _try(self, job: Job[Any]) -> None:
+        self._connection.execute("SAVEPOINT job")
+        try:
+            job.result = job.work(self._connection)
+        except Exception as error:
+            if not self._connection.in_transaction:
+                raise  # SQLite has rolled back the whole transaction.
+            job.error = self._unusable(error) if is_of_file(error) else error
+            self._connection.execute("ROLLBACK TO job")
+        self._connection.execute("RELEASE job")
+
+
+def lost(jobs: list[Job[Any]], error: Exception) -> None:
+    for job in jobs:
+        job.error = error
+
+
+def is_busy(error: Exception) -> bool:
+    """Return whether another process holds the lock."""
+    # Errors that Python's own `sqlite3` module raises have no error code.
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+
+
+def is_of_file(error: Exception) -> bool:
+    return isinstance(error, sqlite3.Error | OSError)
+
+
+def _done(job: Job[Any], connection: sqlite3.Connection) -> bool:
+    try:
+        job.result = job.work(connection)
+    except Exception:
+        return False  # The repetition at a savepoint reports the error.
+    return True

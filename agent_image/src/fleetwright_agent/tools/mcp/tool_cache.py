@@ -1,0 +1,61 @@
+"""The latest tool list of each MCP server, kept after the server becomes unreachable."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fleetwright_agent.config.tools import McpServer
+from fleetwright_agent.tools.names import offered_name
+
+_MOST: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    tools: int
+    """The number of tools that the agent may use."""
+    missing: tuple[str, ...] = ()
+    """Tools that are allowed, need approval or have a rule, but are not offered: misspelt, or from another version."""
+    refused: tuple[str, ...] = ()
+    """Tools that are not used, because their digest differs from the pinned one."""
+    oversized: tuple[str, ...] = ()
+    """Tools that are not used, because they would take too much of the context window."""
+
+
+class Offers:
+    def __init__(self) -> None:
+        self._by_server: dict[str, Offer] = {}
+
+    def put(
+        self,
+        server: McpServer,
+        *,
+        offered: Collection[str],
+        usable: int,
+        refused: Collection[str] = (),
+        guarded: Collection[str] = (),
+    ) -> None:
+        missing = sorted(({*server.allow} - {*offered} - {*server.deny}) | unmatched(server, offered, guarded))
+        self._by_server[server.name] = Offer(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
+
+    def exclude(self, server: str, oversized: Collection[str]) -> None:
+        """Record the tools of the newest list that are excluded for their size."""
+        offer = self._by_server.get(server)
+        if offer is not None and oversized:
+            usable = offer.tools - len(oversized)
+            self._by_server[server] = replace(offer, tools=usable, oversized=tuple(sorted(oversized)[:_MOST]))
+
+    def of(self, server: str) -> Offer | None:
+        return self._by_server.get(server)
+
+
+def unmatched(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
+    """Return the tools with an approval or a rule that the server does not offer, at least under this name."""
+    known = {_as_called(server, tool) for tool in (*offered, *server.deny)}
+    named = {*server.require_approval, *guarded}
+    return frozenset(tool for tool in named if _as_called(server, tool) not in known)
+
+
+def _as_called(server: McpServer, tool: str) -> str:
+    """Return the name that the model uses; approvals may use it as well."""
+    return offered_name(f"{server.name}__{tool}")

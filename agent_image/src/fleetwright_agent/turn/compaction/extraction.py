@@ -1,0 +1,223 @@
+"""Extracts the ledger entries and words of one message. Pure.
+
+A message is extracted once. Only the selection from a long result depends on what other messages mention.
+"""
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from fleetwright_agent.turn.compaction.ledger import ENTRY, GROUPED, Entry, Kind, Source, words
+from fleetwright_agent.turn.compaction.subjects import antecedent, corrects
+from fleetwright_agent.turn.compaction.voice import Voice, lines
+
+_MOST_WORDS: Final = 1500
+_SHORT_RESULT: Final = 800
+_MOST_OF_MESSAGE: Final = 20
+_MOST_OF_RESULT: Final = 6
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+_PATH: Final = re.compile(
+    r"(?<![\w:/])(?:~?/|\.{1,2}/)?(?:[\w.-]+/)+[\w-]+\.[A-Za-z]\w{0,9}\b|(?<![\w:/])/(?:[\w.-]+/)+[\w.-]+"
+)
+_IDENTIFIER: Final = re.compile(
+    r"https?://\S+|(?<![\w.+-])[\w.+-]+@[\w-]+\.\w+|\b\w*\d[\w.,:/#-]*|\b[A-Z]{2,}[\w-]*\b|\"[^\"\n]{2,60}\"|`[^`\n]{2,60}`"
+)
+_NAME: Final = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]+")
+_DECISION: Final = re.compile(
+    r"\b(decid\w*|decision|agreed?|approv\w*|declin\w*|reject\w*|chose\w*|settled? on|go(?:ing)? with|instead of"
+    r"|prefer\w*|from now on)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The extracted content of one message."""
+
+    words: tuple[str, ...] = ()
+    """The words, with repetitions; of a long text, only those at its beginning."""
+    entries: tuple[Entry, ...] = ()
+    """The entries: statements of a person or the model, or one entry for each line of a result with an identifier."""
+    spoken: frozenset[str] = frozenset()
+    """The identifiers in a message of a person or the model."""
+    made: Mapping[str, "Made"] = field(default_factory=dict)
+    """The tool calls of the message, by id."""
+    first: "Said | None" = None
+    """The first sentence of a result."""
+    whole: bool = False
+    """True for a result that is short enough for all of its lines."""
+    names: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """For a longer result: the indexes of the entries that mention each identifier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A tool call."""
+
+    signature: str
+    words: tuple[str, ...]
+    """The words of the signature."""
+    files: tuple[Entry, ...] = ()
+
+
+def page_of(message: AnyMessage) -> Page:
+    text = message.text
+    said = [Said(sentence, words(sentence)) for sentence in sentences(text)]
+    used = tuple(islice(chain.from_iterable(each.words for each in said), _MOST_WORDS))
+    if isinstance(message, ToolMessage):
+        return _result(said, used, whole=len(text) <= _SHORT_RESULT)
+    if not isinstance(message, HumanMessage | AIMessage):
+        return Page(used)
+    spoken = frozenset(word for each in said for word in _IDENTIFIER.findall(each.text) if len(word) > 2)
+    otherwise = Kind.SAID if isinstance(message, HumanMessage) else Kind.NOTED
+    source = Source.USER if isinstance(message, HumanMessage) else Source.AGENT
+    quoted = _quoted(text) if source is Source.USER else ()
+    calls = message.tool_calls if isinstance(message, AIMessage) else ()
+    made = {call["id"] or "": _made(call["name"], call["args"]) for call in calls}
+    return Page(used, tuple(map(_known, _of_text(said, otherwise, source, quoted))), spoken, made)
+
+
+class Said(NamedTuple):
+    """A sentence, or a line."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+def _result(said: Sequence[Said], used: tuple[str, ...], *, whole: bool) -> Page:
+    told = [(each, found) for each in said if (found := set(_IDENTIFIER.findall(each.text)))]
+    names: dict[str, tuple[int, ...]] = {}
+    for index, (_, found) in enumerate([] if whole else told):
+        for name in found:
+            names[name] = (*names.get(name, ()), index)
+    entries = tuple(_known(Entry(Kind.FOUND, each.text, read=each.words, source=Source.TOOL)) for each, _ in told)
+    return Page(used, entries, first=said[0] if said else None, whole=whole, names=names)
+
+
+def _known(entry: Entry) -> Entry:
+    """Compute the cached properties of an entry now, so that a compaction need not."""
+    _ = entry.identity, entry.folded
+    if entry.kind in GROUPED:
+        _ = entry.subject
+    return entry
+
+
+def found(messages: Sequence[AnyMessage], pages: Sequence[Page]) -> list[Entry]:
+    """The entries of some messages, oldest first. Args: `pages` are the pages of these messages."""
+    made = {identity: call for page in pages for identity, call in page.made.items()}
+    spoken: frozenset[str] = frozenset().union(*(page.spoken for page in pages))
+    entries: list[Entry] = []
+    before: list[str] = []
+    for message, page in zip(messages, pages, strict=True):
+        if isinstance(message, ToolMessage):
+            entries += _of_result(message, page, made.get(message.tool_call_id), spoken)
+        else:
+            entries += _with_antecedents(page.entries, before)
+        before += [entry.text for entry in page.entries if entry.kind in _STATEMENTS]
+    return entries
+
+
+_STATEMENTS: Final = frozenset((Kind.DECISION, Kind.IDENTIFIER, Kind.SAID))
+
+
+def _with_antecedents(entries: Sequence[Entry], before: Sequence[str]) -> list[Entry]:
+    """Return the entries; a correction without a subject of its own also quotes the statement that it corrects."""
+    told: list[Entry] = []
+    said = list(before[-_BEFORE:])
+    for entry in entries:
+        about = antecedent(entry.text, said) if entry.source is Source.USER and entry.kind in _STATEMENTS else None
+        told.append(
+            entry if about is None else replace(entry, text=f'{entry.text} (about: "{_short(about)}")', read=None)
+        )
+        said.append(entry.text)
+    return told
+
+
+_BEFORE: Final = 8
+
+
+def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: Sequence[str]) -> list[Entry]:
+    entries: list[Entry] = []
+    for sentence, read in said:
+        entries += [_file(path) for path in _PATH.findall(sentence)]
+        marked = corrects(sentence)
+        if sentence.endswith("?") and not marked:
+            continue
+        if any(each in sentence or sentence in each for each in quoted):
+            kind = Kind.QUOTED
+        elif _DECISION.search(sentence):
+            kind = Kind.DECISION
+        elif _IDENTIFIER.search(sentence) or _NAME.search(sentence):
+            kind = Kind.IDENTIFIER
+        elif marked or len(sentence.split()) > 2:
+            kind = otherwise
+        else:
+            continue
+        entries.append(Entry(kind, sentence, read=read, source=source))
+    # Keep corrections beyond the limit, because the statement they correct may be kept from another message.
+    late = [entry for entry in entries[_MOST_OF_MESSAGE:] if corrects(entry.text)]
+    return [*entries[:_MOST_OF_MESSAGE], *late[:_MOST_OF_MESSAGE]]
+
+
+def _quoted(text: str) -> list[str]:
+    """Return the lines of a message of a user that the user quotes."""
+    return [line.text for line in lines(text) if line.voice is Voice.QUOTED and len(line.text) >= _QUOTATION]
+
+
+_QUOTATION: Final = 12
+"""The least length of a quoted line. Shorter lines are parts of many sentences."""
+
+
+def _of_result(message: ToolMessage, page: Page, call: Made | None, spoken: frozenset[str]) -> list[Entry]:
+    made = call or _made(message.name or "a tool", {})
+    first, used = (page.first.text, page.first.words) if page.first else ("", ())
+    whole = f"{made.signature}: {first}"
+    done = _short(whole)
+    read = (*made.words, *used) if done == whole else words(done)
+    if message.status == "error":
+        return [Entry(Kind.ERROR, done, made.signature, read)]
+    # From a long result, keep only lines that the conversation mentions; it may hold thousands of irrelevant numbers.
+    told = page.entries if page.whole else _told(page, spoken)
+    return [*[*made.files, *told][:_MOST_OF_RESULT], Entry(Kind.DONE, done, made.signature, read)]
+
+
+def _told(page: Page, spoken: frozenset[str]) -> list[Entry]:
+    return [page.entries[i] for i in sorted({i for name in spoken & page.names.keys() for i in page.names[name]})]
+
+
+def _made(name: str, arguments: Mapping[str, Any]) -> Made:
+    signature = _signature(name, arguments)
+    return Made(signature, words(signature), tuple(map(_file, _PATH.findall(signature))))
+
+
+def _file(path: str) -> Entry:
+    return _known(Entry(Kind.FILE, path, path, words(path)))
+
+
+def _signature(name: str, arguments: Mapping[str, Any]) -> str:
+    told = json.dumps(arguments, ensure_ascii=False) if arguments else ""
+    return f"{name}({told[1:-1] if len(told) <= 122 else told[1:120] + '…'})"
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences and lines of a text, each on one line; long ones are split at words."""
+    return [piece for part in whole_sentences(text) for piece in _pieces(part)]
+
+
+def _pieces(part: str) -> list[str]:
+    # Skip wrapping where possible: it costs ten times as much as finding the sentences.
+    return [part] if len(part) <= ENTRY else textwrap.wrap(part, ENTRY)
+
+
+def whole_sentences(text: str) -> list[str]:
+    return [" ".join(part.split()) for part in _SENTENCE.split(text) if part.strip()]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= ENTRY else f"{text[: ENTRY - 1]}…"

@@ -1,0 +1,98 @@
+"""Budgets of money and tokens: their windows, and whether a call still fits. Pure, except that a window sums its usage.
+
+A window starts with the hour, the day or the month in UTC. A call is admitted only if it fits together with the spent
+amount and the reservations of running calls. Concurrent calls therefore cannot overspend.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from fleetwright_agent.config.budgets import Budget, Period
+from fleetwright_agent.config.model import OtherModel
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    usd: Decimal = Decimal(0)
+    tokens: int = 0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(self.usd + other.usd, self.tokens + other.tokens)
+
+    def __sub__(self, other: "Spent") -> "Spent":
+        return Spent(self.usd - other.usd, self.tokens - other.tokens)
+
+    def least(self, other: "Spent") -> "Spent":
+        """Return the smaller of both amounts, separately for money and tokens."""
+        return Spent(min(self.usd, other.usd), min(self.tokens, other.tokens))
+
+
+def window(period: Period, now: datetime) -> tuple[datetime, datetime]:
+    """The start and end of the budget window that contains `now`."""
+    hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    if period is Period.HOUR:
+        return hour, hour + timedelta(hours=1)
+    day = hour.replace(hour=0)
+    if period is Period.DAY:
+        return day, day + timedelta(days=1)
+    first = day.replace(day=1)
+    return first, (first + timedelta(days=32)).replace(day=1)
+
+
+@dataclass(slots=True)
+class Window:
+    """One budget and its usage in the current window."""
+
+    budget: Budget
+    begins: datetime
+    ends: datetime
+    spent: Spent = field(default_factory=Spent)
+    warned: bool = False
+    refused: bool = False
+    """True if a call did not fit, although the budget is not fully spent."""
+
+    def fits(self, more: Spent) -> bool:
+        return _holds(self.budget, self.spent + more)
+
+    def has_used(self, part: Decimal, running: Spent) -> bool:
+        """Return True if at least this fraction of the budget is spent or reserved."""
+        whole = self.spent + running
+        usd, tokens = self.budget.usd, self.budget.tokens
+        return (usd is not None and whole.usd >= part * usd) or (tokens is not None and whole.tokens >= part * tokens)
+
+    @property
+    def name(self) -> str:
+        """The budget in words, such as `5.00 US dollars a day`."""
+        usd, tokens = self.budget.usd, self.budget.tokens
+        parts = [f"{usd} US dollars" if usd is not None else "", f"{tokens} tokens" if tokens is not None else ""]
+        return f"{' and '.join(part for part in parts if part)} {_EACH[self.budget.period]}"
+
+
+def _holds(budget: Budget, used: Spent) -> bool:
+    return (budget.usd is None or used.usd <= budget.usd) and (budget.tokens is None or used.tokens <= budget.tokens)
+
+
+def too_small(budget: Budget, call: Spent) -> bool:
+    """Return True if a call does not fit even into an unspent budget."""
+    return not _holds(budget, call)
+
+
+_EACH = {Period.HOUR: "an hour", Period.DAY: "a day", Period.MONTH: "a month"}
+
+
+def exceeded(windows: Sequence[Window], *, running: Spent, call: Spent) -> Window | None:
+    """Return the budget that a call does not fit into; of several, the one whose window ends last."""
+    full = [each for each in windows if not each.fits(running + call)]
+    return max(full, key=lambda each: each.ends, default=None)
+
+
+def cheaper(windows: Sequence[Window], *, running: Spent) -> OtherModel | None:
+    """The cheaper model for the rest of a window; None if no budget requires one."""
+    found = (each.budget.downgrade for each in windows if _downgraded(each, running))
+    return next((downgrade.model for downgrade in found if downgrade), None)
+
+
+def _downgraded(each: Window, running: Spent) -> bool:
+    return each.budget.downgrade is not None and each.has_used(each.budget.downgrade.at, running)

@@ -1,0 +1,200 @@
+"""Classifies failed model calls: whether to retry or to compact, and what to report to the caller.
+
+Only this module knows the exceptions of the provider clients. They are recognised by class name, so that an agent does
+not import the clients that it does not use. Messages for callers never quote an exception.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import httpx2
+from langchain_core.messages import AIMessage
+
+_OVERFLOW_CODES = {"context_length_exceeded"}
+_OVERFLOW_WORDS = (
+    "context length",
+    "context window",
+    "context limit",
+    "context size",
+    "maximum context",
+    "maximum prompt length",
+    "prompt is too long",
+    "input is too long",
+    "too many tokens",
+    "exceeds the maximum number of tokens",
+)
+_WINDOW: Final = re.compile(
+    r"(?:maximum (?:context|prompt) length is |context (?:size|window|length) (?:is |of )?\(?|> |tokens allowed \()"
+    r"(\d[\d,]{2,12})"
+)
+"""The phrases of OpenAI and vLLM, xAI, llama.cpp, Anthropic and Google, in this order and in lower case."""
+_KEY_WORDS: Final = "API key not valid"
+"""Google reports an invalid key with status 400 instead of 401."""
+_CREDIT_WORDS: Final = "credit balance is too low"
+"""Anthropic reports missing credit with status 400 instead of 402."""
+_LONGEST_WAIT = 60.0
+_MOST_OF_TEXT: Final = 500
+_RATE_WAIT: Final = 5.0
+"""Seconds to wait if a provider reports an exhausted rate limit without a delay."""
+_CLIENTS: Final = {"openai", "anthropic"}
+_GOOGLE: Final = "google.genai.errors"
+REFUSED: Final = "model_refused_request"
+_CUT_CALL: Final = "The model's answer repeatedly reached model.maxOutputTokens within a tool call."
+
+
+class MalformedToolCall(Exception):  # noqa: N818 - the name states the condition
+    """The model's tool arguments are not valid JSON. The tool did not run, but the tokens were used."""
+
+    def __init__(self, sentence: str, spent: AIMessage | None = None, *, at_limit: bool = False) -> None:
+        """Args: `at_limit` is True if the answer reached the limit of output tokens."""
+        super().__init__(sentence)
+        self.spent = spent
+        self.at_limit = at_limit
+
+
+class MissingKey(Exception):  # noqa: N818 - the name states the condition
+    """A file with the model's key or with one of its headers is missing."""
+
+
+class UntrustedAuthority(Exception):  # noqa: N818 - the name states the condition
+    """The file with the model's certificate authority cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    reason: str
+    message: str
+    transient: bool = False
+    overflow: bool = False
+    retry_after: float | None = None
+    """The delay in seconds that the provider requested, capped."""
+    elsewhere: bool = True
+    """True if another model may succeed where this one fails."""
+    window: int | None = None
+    """The tokens of the context window, if the provider names them when a prompt is too long."""
+
+
+def classify(error: BaseException) -> Failure | None:
+    """Classify an exception of a model call; None if it is not a provider's exception."""
+    for cause in _causes(error):
+        found = _known(cause)
+        if found is not None:
+            return found
+    return None
+
+
+def spent(error: BaseException) -> AIMessage | None:
+    """The usage of a failed call, if the provider reported it."""
+    return next((cause.spent for cause in _causes(error) if isinstance(cause, MalformedToolCall)), None)
+
+
+def provider_text(error: BaseException) -> str:
+    """Return the provider's own error text for the log, at most 500 characters."""
+    for cause in _causes(error):
+        if _known(cause) is not None:
+            said = getattr(cause, "message", None) or str(cause)
+            return _cut(" ".join(str(said).split()))
+    return ""
+
+
+def _cut(text: str) -> str:
+    """Truncate the text before the word that exceeds the limit, because half of a secret would not be redacted."""
+    if len(text) <= _MOST_OF_TEXT:
+        return text
+    return text[: text.rfind(" ", 0, _MOST_OF_TEXT) + 1] + "…"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _known(error: BaseException) -> Failure | None:
+    if isinstance(error, MalformedToolCall):
+        # Retry at once: the model is available, and its next output will differ.
+        sentence = _CUT_CALL if error.at_limit else "The model kept sending tool arguments that are not valid JSON."
+        return Failure("model_malformed_tool_call", sentence, True, retry_after=0.0)
+    if isinstance(error, MissingKey):
+        return Failure("model_key_missing", "A key or header for the model is missing from this agent's Secrets.")
+    if isinstance(error, UntrustedAuthority):
+        return Failure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
+    if _is(error, "APIStatusError"):
+        return _status(error.status_code, error)  # type: ignore[attr-defined]  # recognised by its class name
+    if any(each.__module__ == _GOOGLE for each in type(error).__mro__):
+        return _status(getattr(error, "code", 500), error)
+    if _is(error, "APITimeoutError") or isinstance(error, httpx2.TimeoutException | TimeoutError):
+        return Failure("model_timeout", "The model did not answer in time.", transient=True)
+    if _is(error, "APIConnectionError") or isinstance(error, httpx2.TransportError):
+        return Failure("model_unreachable", "The model could not be reached, or the connection broke.", transient=True)
+    if _is(error, "APIError"):
+        # An error event inside a stream has no status code.
+        return _overflow(error) if _overflowed(error) else _IN_STREAM
+    return None
+
+
+def _is(error: BaseException, name: str) -> bool:
+    return any(each.__name__ == name and each.__module__.partition(".")[0] in _CLIENTS for each in type(error).__mro__)
+
+
+_OVERFLOW = Failure(
+    "model_context_overflow",
+    "The conversation is larger than the model's context window.",
+    overflow=True,
+    elsewhere=False,
+)
+_IN_STREAM = Failure("model_error", "The model reported an error while answering.", transient=True)
+
+
+def _status(status: int, error: Any) -> Failure:
+    if status < 400:
+        return _IN_STREAM
+    if status == 413 or (status in {400, 422} and _overflowed(error)):
+        return _overflow(error)
+    if status == 401 or _KEY_WORDS in str(error.message):
+        return Failure("model_unauthorized", "The model refused this agent's key (401).")
+    if status == 402 or _CREDIT_WORDS in str(error.message):
+        return Failure("model_unpaid", "The account at the model's provider has no credit left (402).")
+    if status == 403:
+        return Failure("model_forbidden", "The model refused this agent (403).")
+    if status == 404:
+        return Failure("model_not_found", "The model or its address is unknown to the provider (404).")
+    if status == 429:
+        wait = _retry_after(error.response)
+        wait = _RATE_WAIT if wait is None else wait
+        return Failure("model_rate_limited", "The model's rate limit is exhausted (429).", True, retry_after=wait)
+    if status in {408, 409, 425} or status >= 500:
+        wait = _retry_after(error.response)
+        return Failure("model_error", f"The model answered with an error ({status}).", True, retry_after=wait)
+    if status in {400, 422}:
+        return Failure(REFUSED, f"The model refused the request ({status}).", elsewhere=False)
+    return Failure("model_error", f"The model answered with an error ({status}).")
+
+
+def _overflow(error: Any) -> Failure:
+    named = _WINDOW.search(str(error.message).lower())
+    return replace(_OVERFLOW, window=int(named[1].replace(",", ""))) if named else _OVERFLOW
+
+
+def _overflowed(error: Any) -> bool:
+    text = str(error.message).lower()
+    return getattr(error, "code", None) in _OVERFLOW_CODES or any(word in text for word in _OVERFLOW_WORDS)
+
+
+def _retry_after(response: Any) -> float | None:
+    """The delay in seconds; a date is compared with the provider's own `Date` header."""
+    headers = getattr(response, "headers", {})
+    said = headers.get("retry-after", "")
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(said) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return min(_LONGEST_WAIT, max(0.0, seconds)) if math.isfinite(seconds) else None

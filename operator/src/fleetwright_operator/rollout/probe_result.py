@@ -1,0 +1,83 @@
+"""The result of a probe's pod: pending, a report, or a failure. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.build.probe import CONTAINER
+from fleetwright_operator.encoding.untrusted_json import read_json
+from fleetwright_operator.kube.cached_object import CachedObject
+from fleetwright_operator.status.workload_health import WorkloadHealth, pod_causes
+
+REFUSED = "Refused"
+"""The program ran and reported an error. Every other reason comes from the pod or the cluster."""
+UNAVAILABLE = "Unavailable"
+"""The program could not run its check, because something it depends on does not answer properly."""
+REPORT_LIMIT = 64 * 1024
+_WORDS_LIMIT = 800
+_SPOKEN = {2: REFUSED, 75: UNAVAILABLE}
+"""By exit code: the exits at which the program reports why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePending:
+    """The pod has not ended; `why` says what keeps it from running, if known."""
+
+    why: WorkloadHealth | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeReport:
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeFailure:
+    """There is no report; the fields say why."""
+
+    reason: str
+    message: str
+
+
+Answer = ProbePending | ProbeReport | ProbeFailure
+
+
+def unreported(pod: CachedObject | None) -> ProbePending | ProbeFailure | None:
+    """Return the result if it does not need the pod's log; None if the report can be read."""
+    phase = pod.facts.get("phase") if pod else None
+    if pod is None or phase == "Succeeded":
+        return None if pod else ProbePending()
+    for container in pod.facts.get("containerStatuses", ()):
+        ended = container.get("state", {}).get("terminated", {})
+        # The probe's program is never restarted, but a sidecar may be, so a sidecar counts only when the pod has
+        # failed.
+        final = phase == "Failed" or container.get("name") == CONTAINER
+        if final and ended.get("exitCode") in _SPOKEN:
+            return ProbeFailure(_SPOKEN[ended["exitCode"]], last_words(ended))
+    return _failed(pod) if phase == "Failed" else ProbePending(next(pod_causes(pod), None))
+
+
+def parse_report(line: str) -> ProbeReport | ProbeFailure:
+    """Parse the last line of a log as a report."""
+    if len(line.encode()) >= REPORT_LIMIT:
+        return ProbeFailure("NoReport", f"the probe's report is longer than {REPORT_LIMIT} bytes")
+    try:
+        document = read_json(line)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        return ProbeFailure("NoReport", "the probe's log does not end with a report")
+    return ProbeReport(document)
+
+
+def _failed(pod: CachedObject) -> ProbeFailure:
+    if pod.facts.get("reason") == "DeadlineExceeded":
+        return ProbeFailure("DeadlineExceeded", "the probe did not end within its deadline")
+    cause = next(pod_causes(pod), None)
+    return ProbeFailure(cause.reason, cause.message) if cause else ProbeFailure("PodFailed", "the probe's pod failed")
+
+
+def last_words(ended: Mapping[str, Any]) -> str:
+    """Return the last line of the program's termination message, without the program's name."""
+    lines = str(ended.get("message", "")).strip().splitlines()
+    return lines[-1].removeprefix("fleetwright-agent: ")[-_WORDS_LIMIT:] if lines else "it gave no reason"

@@ -1,0 +1,82 @@
+"""How the children of one object are written: concurrently, and none is lost when another one fails."""
+
+import asyncio
+
+from tests.operator.conftest import MemoryApi
+
+from fleetwright_operator.kube.errors import ApiError
+
+
+class SlowApi(MemoryApi):
+    """Answers each write one turn of the event loop later, and counts how many writes are under way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way: list[str] = []
+        self.together: list[set[str]] = []
+
+    async def apply(self, resource, body, *, subresource=""):
+        self.under_way.append(body["kind"])
+        self.together.append(set(self.under_way))
+        await asyncio.sleep(0)
+        try:
+            return await super().apply(resource, body, subresource=subresource)
+        finally:
+            self.under_way.remove(body["kind"])
+
+
+async def test_independent_children_are_written_together(make_world, objects):
+    api = SlowApi()
+    api.put(objects.agent())
+    world = make_world(api)
+    await world.start()
+    await world.settle()
+    await world.stop()
+    mounted = {"ServiceAccount", "ConfigMap", "Secret", "NetworkPolicy", "PersistentVolumeClaim"}
+    assert any(mounted <= kinds for kinds in api.together)
+    assert any({"Service", "Deployment"} <= kinds for kinds in api.together)
+    assert not [kinds for kinds in api.together if "Deployment" in kinds and kinds & mounted]
+    assert not [kinds for kinds in api.together if "Agent" in kinds and len(kinds) > 1], "the status comes last"
+
+
+async def test_a_child_that_fails_takes_no_other_write_away(make_world, objects):
+    api = SlowApi()
+    failed: list[str] = []
+
+    def fault(number: int, what: str) -> Exception | None:
+        if what == "apply ServiceAccount poet" and not failed:
+            failed.append(what)
+            return ApiError("broken", code=500)
+        return None
+
+    api.fault = fault
+    api.put(objects.agent())
+    world = make_world(api)
+    await world.start()
+    await world.settle()
+    await world.stop()
+    assert failed
+    assert sorted(api.writes) == sorted([*set(api.writes), "apply ServiceAccount poet"])
+    assert api.gets == [], "every answer was kept"
+
+
+async def test_after_a_failure_one_write_is_tried_at_a_time(make_world, objects):
+    api = SlowApi()
+    refused: list[str] = []
+
+    def fault(number: int, what: str) -> Exception | None:
+        if len(refused) < 9 and " poet" in what and not what.startswith("apply Agent"):
+            refused.append(what)
+            return ApiError("broken", code=500)
+        return None
+
+    api.fault = fault
+    api.put(objects.agent())
+    world = make_world(api)
+    await world.start()
+    await world.settle()
+    await world.stop()
+    assert len(refused) == 9
+    tried = [what.split()[1] for what in refused]
+    assert len(set(tried[:5])) == 5, "the first pass tries all that do not depend on each other"
+    assert len(set(tried[-2:])) == 1, "each later one tries the first child again, and no other"

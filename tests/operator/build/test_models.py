@@ -1,0 +1,182 @@
+"""Where the models of an agent are, what is sent there, and what is said where nobody knows what they cost."""
+
+import pytest
+
+from fleetwright_operator.api.model_catalog import parse_catalog
+from fleetwright_operator.build.config.models import assumed, models_config, unpriced
+from fleetwright_operator.build.network.egress import egress_routes
+from fleetwright_operator.build.pod.file_references import file_references
+
+PRICE = {"inputPerMillion": "1", "outputPerMillion": "2"}
+OWN = {
+    "name": "own",
+    "baseURL": "https://own.example.com/v1",
+    "apiKeySecretRef": {"name": "own"},
+    "headersFrom": [{"name": "X-Tenant", "secretKeyRef": {"name": "own", "key": "tenant"}}],
+    "caSecretRef": {"name": "own"},
+    "proxyURL": "http://proxy.example.com:3128",
+    "temperature": "0.5",
+    "timeout": "30s",
+    "retries": 0,
+    "price": PRICE,
+}
+ELSEWHERE = {"name": "other", "baseURL": "https://other.example.com", "provider": "Anthropic"}
+CATALOG = parse_catalog({"models": {"known": {"contextWindow": 9, "maxOutputTokens": 3, "price": PRICE}}})
+PLACE = {"baseUrl", "apiKeyFile", "headers", "caFile", "proxyUrl"}
+
+
+def test_a_fallback_without_an_address_is_where_the_agents_model_is():
+    own = models_config({"model": {**OWN, "fallbacks": [{"name": "known"}]}}, CATALOG)
+    (fallback,) = own["fallbacks"]
+    assert {key: fallback[key] for key in PLACE} == {key: own[key] for key in PLACE}
+    assert (fallback["name"], fallback["contextWindow"], fallback["timeoutSeconds"], fallback["retries"]) == (
+        "known",
+        9,
+        30,
+        0,
+    )
+
+
+def test_one_with_an_address_takes_no_credential_along():
+    (fallback,) = models_config({"model": {**OWN, "fallbacks": [ELSEWHERE]}}, CATALOG)["fallbacks"]
+    assert PLACE & set(fallback) == {"baseUrl"}
+    assert (fallback["provider"], fallback["promptCache"], fallback["temperature"]) == ("Anthropic", True, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("model", "address", "cached"),
+    [
+        pytest.param({"name": "m"}, "https://api.openai.com/v1", False, id="OpenAI's"),
+        pytest.param({"name": "m", "provider": "Anthropic"}, "https://api.anthropic.com", True, id="Anthropic's"),
+        pytest.param(
+            {"name": "m", "provider": "Anthropic", "promptCache": False},
+            "https://api.anthropic.com",
+            False,
+            id="uncached",
+        ),
+    ],
+)
+def test_a_model_without_an_address_is_at_its_providers(model, address, cached):
+    found = models_config({"model": model}, CATALOG)
+    assert (found["baseUrl"], found.get("promptCache", False)) == (address, cached)
+
+
+def test_the_files_of_every_model_are_mounted():
+    agent = {"spec": {"model": {**OWN, "fallbacks": [{**ELSEWHERE, "apiKeySecretRef": {"name": "theirs"}}]}}}
+    fields = {reference.field: reference.path for reference in file_references(agent)}
+    assert fields["spec.model.fallbacks[0].apiKeySecretRef"] == "secrets/theirs/api-key"
+    assert len(fields) == 4
+
+
+def test_every_address_is_opened_once(objects, settings):
+    own = {key: OWN[key] for key in ("name", "baseURL")}
+    agent = objects.agent(model={**own, "fallbacks": [{"name": "known"}, ELSEWHERE]})
+    routes = [
+        route for route in egress_routes(agent, servers={}, services={}, settings=settings) if "model" in route.why
+    ]
+    assert [(route.why, route.name) for route in routes] == [
+        ("model own and known", "own.example.com"),
+        ("model other", "other.example.com"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        pytest.param({"model": {"name": "known"}}, [], id="a price of the catalog is one"),
+        pytest.param({"model": {"name": "m"}}, ["spec.model"], id="the agent's own"),
+        pytest.param(
+            {"model": {**OWN, "fallbacks": [{"name": "known"}, {"name": "m"}], "auxiliary": {"name": "m"}}},
+            ["spec.model.fallbacks[1]", "spec.model.auxiliary"],
+            id="a fallback has a price of its own, and so has the auxiliary",
+        ),
+        pytest.param(
+            {"model": OWN, "budgets": [{"period": "Day", "tokens": 1, "downgrade": {"model": {"name": "m"}}}]},
+            ["spec.budgets[Day].downgrade.model"],
+            id="the one that takes over from a budget",
+        ),
+    ],
+)
+def test_what_has_no_price_is_named(spec, fields):
+    found = unpriced(spec, CATALOG)
+    assert [field for field in fields if found is None or f"set {field}.price" not in found.message] == []
+    assert (found is None) == (not fields)
+
+
+async def test_an_unpriced_model_is_a_condition_until_it_has_a_price(world, api, objects):
+    api.put(objects.agent(model={"name": "m", "baseURL": OWN["baseURL"]}))
+    await world.start()
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "poet")["ModelUnpriced"]
+    assert (status, reason) == ("True", "PriceUnknown")
+    assert message == "'m' has no price, so only its tokens are counted; set spec.model.price"
+    body = api.find("Agent", "poet")
+    api.put({**body, "spec": {**body["spec"], "model": {"name": "m", "baseURL": OWN["baseURL"], "price": PRICE}}})
+    await world.settle()
+    assert "ModelUnpriced" not in world.conditions("Agent", "poet")
+
+
+FAMILIES = parse_catalog({"models": {"mini": {"contextWindow": 90_000, "price": PRICE}, "mini-2024-01-01": {}}})
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "is_priced"),
+    [
+        pytest.param("mini", 90_000, True, id="its own entry"),
+        pytest.param("mini-2024-07-18", 90_000, True, id="a date with dashes"),
+        pytest.param("mini-20240718", 90_000, True, id="a date without"),
+        pytest.param("mini@20240718", 90_000, True, id="a date behind an at sign"),
+        pytest.param("mini-0613", 90_000, True, id="month and day"),
+        pytest.param("mini-2024-01-01", 16_384, False, id="an entry of that date wins"),
+        pytest.param("mini-audio", 16_384, False, id="another word"),
+        pytest.param("mini-audio-2024-07-18", 16_384, False, id="another word and a date"),
+        pytest.param("mini-2024-13-18", 16_384, False, id="no month"),
+        pytest.param("mini-7024", 16_384, False, id="no date"),
+        pytest.param("mini-", 16_384, False, id="nothing behind the dash"),
+    ],
+)
+def test_a_dated_name_takes_window_and_price_of_its_family(name, window, is_priced):
+    made = models_config({"model": {"name": name, "baseURL": OWN["baseURL"]}}, FAMILIES)
+    assert (made["contextWindow"], "price" in made) == (window, is_priced)
+
+
+@pytest.mark.parametrize(
+    ("model", "window"),
+    [
+        pytest.param({}, 16_384, id="neither spec nor catalog"),
+        pytest.param({"contextWindow": 5000}, 5000, id="the spec says it"),
+        pytest.param({"maxOutputTokens": 32_000}, 64_000, id="long answers still fit"),
+    ],
+)
+def test_the_window_of_an_unknown_model_is_a_small_guess_that_the_runtime_knows_of(model, window):
+    made = models_config({"model": {"name": "m", "baseURL": OWN["baseURL"], **model}}, CATALOG)
+    assert made["contextWindow"] == window
+    assert made.get("contextWindowAssumed", False) == ("contextWindow" not in model)
+
+
+async def test_an_unknown_window_is_a_condition_until_the_spec_says_it(world, api, objects):
+    api.put(objects.agent(model={"name": "m", "baseURL": OWN["baseURL"], "price": PRICE}))
+    await world.start()
+    await world.settle()
+    status, reason, message = world.conditions("Agent", "poet")["ModelAssumed"]
+    assert (status, reason) == ("True", "WindowUnknown")
+    assert message.endswith("set spec.model.contextWindow")
+    body = api.find("Agent", "poet")
+    known = {"name": "m", "baseURL": OWN["baseURL"], "price": PRICE, "contextWindow": 9000}
+    api.put({**body, "spec": {**body["spec"], "model": known}})
+    await world.settle()
+    assert "ModelAssumed" not in world.conditions("Agent", "poet")
+
+
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [
+        pytest.param({}, "window and price", id="both"),
+        pytest.param({"contextWindow": 9000}, "price", id="the price"),
+        pytest.param({"contextWindow": 9000, "price": PRICE}, None, id="nothing"),
+    ],
+)
+def test_a_dated_name_says_what_it_takes_of_its_family(model, takes):
+    found = assumed({"model": {"name": "mini-2024-07-18", "baseURL": OWN["baseURL"], **model}}, FAMILIES)
+    wanted = f"spec.model: 'mini-2024-07-18' is not in the catalog and uses the {takes} of 'mini'"
+    assert (found and (found.reason, found.message)) == (None if takes is None else ("FamilyAssumed", wanted))

@@ -1,0 +1,166 @@
+"""Push notifications on the operator's side: the way to receivers, the card's word for it, and the sealing keys."""
+
+import base64
+import ipaddress
+from dataclasses import replace
+
+import pytest
+
+from fleetwright_operator.api import names
+from fleetwright_operator.build.agent import AgentParts, agent_children
+from fleetwright_operator.build.callers import Tokens
+from fleetwright_operator.build.config.push import offers_push
+from fleetwright_operator.build.network.addresses import ServiceFacts
+from fleetwright_operator.build.network.egress import egress_routes
+from fleetwright_operator.credentials.push_keys import PushKeys, read_keys, renewed
+
+NEWEST, FORMER = "n" * 43, "f" * 43
+RECEIVER = {("shop", "receiver"): ServiceFacts(selector={"app": "receiver"}, ports={8080: "http"})}
+
+
+def pushing(objects, **push):
+    return objects.agent(a2a={"push": push})
+
+
+def parts(agent):
+    tokens = Tokens(push=PushKeys((NEWEST, FORMER), "a-wish")) if offers_push(agent) else Tokens()
+    return AgentParts(agent=agent, tokens=tokens, services=RECEIVER)
+
+
+def test_an_agent_with_receivers_that_are_named(objects, settings, golden):
+    agent = pushing(
+        objects,
+        allowedHosts=["hooks.example.com", "receiver:8080", "[2001:db8::7]:8443", "10.0.0.7"],
+        allowedCIDRs=["10.20.0.0/16"],
+    )
+    golden("agent-push", agent_children(parts(agent), settings).manifests)
+
+
+def test_an_agent_that_may_notify_everybody_outside(objects, settings, golden):
+    ranges = (ipaddress.ip_network("9.9.9.0/24"),)
+    without = replace(settings, denied_ranges=ranges, stated_ranges=ranges)
+    golden("agent-push-anywhere", agent_children(parts(pushing(objects)), without).manifests)
+
+
+ROUTES = [
+    pytest.param({}, ["everywhere outside the cluster, ports 80, 443"], id="nobody is named"),
+    pytest.param(
+        {"allowedHosts": ["hooks.example.com"]}, ["hooks.example.com:443, outside the cluster"], id="a host outside"
+    ),
+    pytest.param({"allowedHosts": ["receiver:8080"]}, ["pods of Service shop/receiver, port http"], id="a Service"),
+    pytest.param({"allowedHosts": ["10.0.0.7:9000"]}, ["10.0.0.7:9000"], id="an address"),
+    pytest.param({"allowedCIDRs": ["10.20.0.0/16"]}, ["10.20.0.0/16, every TCP port"], id="a range"),
+    pytest.param({"enabled": False}, [], id="switched off"),
+    pytest.param({"enabled": False, "allowedHosts": ["hooks.example.com"]}, [], id="switched off with its lists kept"),
+]
+
+
+@pytest.mark.parametrize(("push", "wanted"), ROUTES)
+def test_the_network_opens_what_is_named(objects, settings, push, wanted):
+    routes = egress_routes(pushing(objects, **push), servers={}, services=RECEIVER, settings=settings)
+    assert [route.to for route in routes if route.why == "push notifications"] == wanted
+
+
+def test_a_named_range_loses_what_the_installation_denies(objects, settings):
+    denied = replace(settings, denied_ranges=(ipaddress.ip_network("10.20.9.0/24"),))
+    routes = egress_routes(pushing(objects, allowedCIDRs=["10.20.0.0/16"]), servers={}, services={}, settings=denied)
+    assert routes[-1].peers == ({"ipBlock": {"cidr": "10.20.0.0/16", "except": ["10.20.9.0/24"]}},)
+
+
+def test_an_agent_without_push_or_with_push_switched_off_is_the_revision_it_was(objects, settings):
+    without = agent_children(parts(objects.agent()), settings)
+    for agent in (pushing(objects, enabled=False), objects.agent(a2a={})):
+        assert agent_children(parts(agent), settings).rendered.revision == without.rendered.revision
+    assert agent_children(parts(pushing(objects)), settings).rendered.revision != without.rendered.revision
+
+
+INVALID = [
+    pytest.param({"allowedHosts": ["127.0.0.1:9000"]}, "InvalidAddress", "allowedHosts[0]", id="loopback"),
+    pytest.param({"allowedHosts": ["a.example.com", "169.254.169.254"]}, "InvalidAddress", "[1]", id="metadata"),
+    pytest.param({"allowedHosts": ["127.1"]}, "InvalidAddress", "ends in a number", id="an odd spelling"),
+    pytest.param({"allowedCIDRs": ["10.0.0.1/8"]}, "InvalidRange", "allowedCIDRs[0] '10.0.0.1/8'", id="no range"),
+    pytest.param({"enabled": False, "allowedCIDRs": ["x"]}, "InvalidRange", "[0] 'x'", id="also while it is off"),
+]
+
+
+@pytest.mark.parametrize(("push", "reason", "says"), INVALID)
+async def test_a_receiver_that_nobody_may_reach_is_a_condition(world, api, objects, push, reason, says):
+    api.put(pushing(objects, **push))
+    await world.start()
+    await world.settle()
+    status, found, message = world.conditions("Agent", "poet")["Accepted"]
+    assert (status, found) == ("False", reason)
+    assert says in message
+    assert message.startswith("spec.a2a.push.")
+
+
+async def test_a_service_that_is_missing_is_a_condition_until_it_is_there(world, api, objects):
+    api.put(pushing(objects, allowedHosts=["receiver:8080"]))
+    await world.start()
+    await world.settle()
+    _, reason, message = world.conditions("Agent", "poet")["ReferencesResolved"]
+    assert (reason, "push notifications names receiver" in message) == ("ServiceNotFound", True)
+
+
+def _keys(api):
+    return base64.b64decode(api.find("Secret", "poet-push")["data"]["keys"]).decode().split()
+
+
+async def test_an_agent_has_keys_while_it_offers_push_and_another_one_where_somebody_asks(world, api, objects):
+    api.put(pushing(objects))
+    await world.start()
+    await world.settle()
+    (first,) = _keys(api)
+    assert len(base64.urlsafe_b64decode(first + "=")) == 32
+    assert api.has("Deployment", "poet")
+    api.edit("Secret", "poet-push", {"metadata": {"annotations": {names.ROTATE_ANNOTATION: "leaked"}}})
+    await world.settle()
+    second, kept = _keys(api)
+    assert (kept, second != first) == (first, True)
+    api.writes.clear()
+    await world.settle()
+    assert (_keys(api), api.writes) == ([second, first], [])
+    api.edit("Agent", "poet", {"spec": {"a2a": {"push": {"enabled": False}}}})
+    await world.settle()
+    assert not api.has("Secret", "poet-push")
+
+
+async def test_damaged_keys_are_replaced_and_the_pod_is_told_at_once(world, api, objects):
+    api.put(pushing(objects))
+    await world.start()
+    await world.settle()
+    api.roll_out("poet")
+    await world.settle()
+    labels = api.find("Deployment", "poet")["spec"]["template"]["metadata"]["labels"]
+    api.put({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "labels": labels}})
+    await world.settle()
+    before = api.find("Pod", "p")["metadata"]["annotations"][names.REFRESH_ANNOTATION]
+    api.edit("Secret", "poet-push", {"data": {"keys": base64.b64encode(b"short").decode()}})
+    await world.settle()
+    (key,) = _keys(api)
+    assert len(key) == 43
+    assert api.find("Pod", "p")["metadata"]["annotations"][names.REFRESH_ANNOTATION] != before
+
+
+KEYS = [
+    pytest.param("", "", PushKeys(("minted",)), id="where there is none, one is made"),
+    pytest.param(f"{NEWEST}\n{FORMER}\n", "", PushKeys((NEWEST, FORMER)), id="what is there stays"),
+    pytest.param(f"{NEWEST}\nshort\n", "", PushKeys((NEWEST,)), id="what is damaged is left out"),
+    pytest.param(NEWEST, "wish", PushKeys(("minted", NEWEST), "wish"), id="a wish is granted"),
+]
+
+
+@pytest.mark.parametrize(("text", "asked", "wanted"), KEYS)
+def test_keys_follow_one_another(text, asked, wanted):
+    keys = renewed(read_keys(text, asked=""), asked=asked, mint=lambda: "minted")
+    assert keys == wanted
+    assert renewed(replace(keys, texts=(NEWEST,)), asked=asked, mint=lambda: "more").texts == (NEWEST,)
+
+
+def test_of_many_keys_the_oldest_goes():
+    keys = PushKeys((NEWEST,))
+    for wish in range(20):
+        keys = renewed(keys, asked=str(wish), mint=lambda: FORMER)
+    assert len(keys.texts) == 8
+    assert NEWEST not in keys.texts
+    assert NEWEST not in repr(keys)

@@ -1,0 +1,131 @@
+"""Secrets and ConfigMaps that a podTemplate names: another environment is another pod, other files are read again."""
+
+import pytest
+
+from fleetwright_operator.api import names
+from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
+
+
+def reference(field, name="a"):
+    return {"env": [{"name": "X", "valueFrom": {field: {"name": name, "key": "k"}}}]}
+
+
+def container(part):
+    return {"containers": [{"name": "agent", **part}]}
+
+
+PLACES = [
+    pytest.param(container(reference("secretKeyRef")), [("Secret", "a")], [], id="a variable of a Secret"),
+    pytest.param(container(reference("configMapKeyRef")), [("ConfigMap", "a")], [], id="a variable of a ConfigMap"),
+    pytest.param(
+        container({"envFrom": [{"secretRef": {"name": "b"}}, {"prefix": "P", "configMapRef": {"name": "a"}}]}),
+        [("ConfigMap", "a"), ("Secret", "b")],
+        [],
+        id="all variables of one",
+    ),
+    pytest.param(
+        {"initContainers": [{"name": "first", **reference("secretKeyRef")}]},
+        [("Secret", "a")],
+        [],
+        id="a container that comes first",
+    ),
+    pytest.param(container(reference("fieldRef")), [], [], id="a variable of the pod's own"),
+    pytest.param({"volumes": [{"name": "v", "secret": {"secretName": "a"}}]}, [], [("Secret", "a")], id="a volume"),
+    pytest.param(
+        {
+            "volumes": [
+                {"name": "v", "projected": {"sources": [{"secret": {"name": "b"}}, {"configMap": {"name": "a"}}]}},
+                {"name": "w", "configMap": {"name": "c"}},
+            ]
+        },
+        [],
+        [("ConfigMap", "a"), ("ConfigMap", "c"), ("Secret", "b")],
+        id="volumes of several",
+    ),
+    pytest.param("a word", [], [], id="no object"),
+    pytest.param({"containers": {"env": 1}, "volumes": ["x"]}, [], [], id="lists that are none"),
+    pytest.param(container({"env": [{"name": "X", "valueFrom": "a"}]}), [], [], id="a source that is a word"),
+    pytest.param({"volumes": [{"secret": {"secretName": 1}}]}, [], [], id="a name that is a number"),
+]
+
+
+@pytest.mark.parametrize(("spec", "environment", "volumes"), PLACES)
+def test_what_a_patch_names_is_found_whatever_its_shape(objects, spec, environment, volumes):
+    agent = objects.agent(podTemplate={"spec": spec})
+    assert (environment_places(agent), volume_places(agent)) == (environment, volumes)
+
+
+def test_a_patch_that_is_no_object_names_nothing(objects):
+    agent = objects.agent(podTemplate=["x"])
+    assert (environment_places(agent), volume_places(agent)) == ([], [])
+
+
+def template(api):
+    return api.find("Deployment", "poet")["spec"]["template"]
+
+
+async def test_another_environment_is_another_pod(world, api, objects):
+    api.put(objects.secret("tuning", LEVEL="MQ=="))
+    spec = container({"envFrom": [{"secretRef": {"name": "tuning"}}]})
+    api.put(objects.agent(podTemplate={"spec": spec}))
+    await world.start()
+    await world.settle()
+    before = template(api)
+    api.put(objects.secret("other", LEVEL="MQ=="))
+    await world.settle()
+    assert template(api) == before, "only by what it names"
+
+    api.put(objects.secret("tuning", LEVEL="Mg=="))
+    await world.settle()
+    mark = names.ENVIRONMENT_ANNOTATION
+    assert template(api)["metadata"]["annotations"][mark] != before["metadata"]["annotations"][mark]
+    api.remove("Secret", "tuning")
+    await world.settle()
+    gone = template(api)["metadata"]["annotations"][mark]
+    api.put(objects.secret("tuning", LEVEL="Mg=="))
+    await world.settle()
+    assert template(api)["metadata"]["annotations"][mark] != gone, "what may be missing is missed"
+
+
+async def test_an_agent_that_serves_is_given_another_environment_after_it_was_tried(world, api, objects):
+    api.put(objects.secret("tuning", LEVEL="MQ=="))
+    api.put(objects.agent(podTemplate={"spec": container(reference("secretKeyRef", "tuning"))}))
+    await world.start()
+    await world.settle()
+    api.roll_out("poet")
+    await world.settle()
+    before = template(api)
+    api.put(objects.secret("tuning", LEVEL="Mg=="))
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight"
+    assert template(api) == before
+
+    (failed,) = api.probes("poet")
+    container_status = {"name": "agent", "state": {"terminated": {"exitCode": 2, "message": "no such level"}}}
+    api.set_status("Pod", failed, {"phase": "Failed", "containerStatuses": [container_status]})
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "PreflightFailed"
+    api.put(objects.secret("tuning", LEVEL="Mw=="))
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][1] == "Preflight", "a mended one is tried"
+    assert api.probes("poet") != [failed]
+
+
+async def test_other_files_of_a_volume_are_read_again_by_the_pod_that_runs(world, api, objects):
+    api.put(objects.secret("certificates", ca="MQ=="))
+    spec = {"volumes": [{"name": "extra", "secret": {"secretName": "certificates"}}]}
+    api.put(objects.agent(podTemplate={"spec": spec}))
+    await world.start()
+    await world.settle()
+    api.roll_out("poet")
+    await world.settle()
+    before = template(api)
+    labels = before["metadata"]["labels"]
+    api.put({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "labels": labels}})
+    await world.settle()
+    first = api.find("Pod", "p")["metadata"]["annotations"][names.REFRESH_ANNOTATION]
+    api.put(objects.secret("certificates", ca="Mg=="))
+    await world.settle()
+    assert api.find("Pod", "p")["metadata"]["annotations"][names.REFRESH_ANNOTATION] != first
+    assert template(api) == before
+    assert names.ENVIRONMENT_ANNOTATION not in before["metadata"]["annotations"]

@@ -1,0 +1,206 @@
+"""The keys that sign cards: how they follow one another, what heals, and what that does to the agents."""
+
+import base64
+import json
+
+import pytest
+
+from fleetwright_operator.credentials.jws import DamagedKey, new_secret, signing_key
+from fleetwright_operator.credentials.keyring import CardKey, key_set, next_change, read_ring, renewed, ring_text
+from fleetwright_operator.credentials.rotation import Rotation
+
+ROTATION = Rotation(ttl=1000, overlap=100)
+SYSTEM, NAME = "fleetwright-system", "fleetwright-operator-card-keys"
+DAY = 24 * 3600
+
+
+def key(number: int, created: int) -> CardKey:
+    secret = base64.urlsafe_b64encode(number.to_bytes(32, "big")).decode()
+    return CardKey(signing_key(secret), secret, created)
+
+
+OLD, NEW = key(1, 0), key(2, 1000)
+TURNS = [
+    pytest.param((), 500, [3], 1500, id="an empty ring gets a key"),
+    pytest.param((OLD,), 999, [1], 1000, id="a young key stays alone"),
+    pytest.param((OLD,), 1000, [3, 1], 1100, id="an old one gets a successor and signs beside it"),
+    pytest.param((NEW, OLD), 1099, [2, 1], 1100, id="both sign during the overlap"),
+    pytest.param((NEW, OLD), 1100, [2], 2000, id="after the overlap the old one goes"),
+    pytest.param((NEW, OLD), 2000, [3, 2], 2100, id="never more than two, even where nobody looked for long"),
+    pytest.param((key(1, 9999),), 500, [1], 1500, id="a key from the future is born now"),
+]
+
+
+@pytest.mark.parametrize(("ring", "now", "wanted", "changes"), TURNS)
+def test_a_ring_turns(ring, now, wanted, changes):
+    after = renewed(ring, now=now, rotation=ROTATION, new_secret=lambda: key(3, 0).secret)
+    assert [each.key.kid for each in after] == [key(number, 0).key.kid for number in wanted]
+    assert next_change(after, rotation=ROTATION) == changes
+    again = renewed(after, now=changes - 1, rotation=ROTATION, new_secret=lambda: pytest.fail("nobody asked for a key"))
+    assert again == after, "until then nothing changes"
+
+
+STORED = [
+    pytest.param(ring_text((NEW, OLD)), [NEW, OLD], id="as it was written"),
+    pytest.param(ring_text((OLD, NEW)), [NEW, OLD], id="in another order"),
+    pytest.param("", [], id="nothing"),
+    pytest.param("{", [], id="no JSON"),
+    pytest.param('{"keys": 7}', [], id="no list"),
+    pytest.param('{"keys": [7]}', [], id="a list of something else"),
+    pytest.param('{"keys": [{"d": "AA", "iat": 1}, {"d": 7, "iat": 1}, {"iat": 1}]}', [], id="no private keys"),
+    pytest.param(json.dumps({"keys": [{"d": OLD.secret, "iat": 0, "x": "tampered"}]}), [OLD], id="other coordinates"),
+    pytest.param(json.dumps({"keys": [{"d": OLD.secret, "iat": "soon"}]}), [], id="a time that is none"),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), STORED)
+def test_of_a_stored_ring_what_can_sign_is_kept(text, wanted):
+    assert [(each.key.kid, each.created) for each in read_ring(text)] == [(e.key.kid, e.created) for e in wanted]
+
+
+def test_what_everybody_may_read_holds_no_private_number():
+    shown = json.loads(key_set((NEW, OLD)))["keys"]
+    assert [set(each) for each in shown] == [{"alg", "crv", "kid", "kty", "use", "x", "y"}] * 2
+    assert NEW.secret not in repr(NEW)
+    assert NEW.secret not in repr(NEW.key)
+
+
+@pytest.mark.parametrize("secret", ["", "AA", "!", "_" * 43, "A" * 43], ids=repr)
+def test_a_number_that_is_no_key_is_refused_without_repeating_it(secret):
+    with pytest.raises(DamagedKey) as caught:
+        signing_key(secret)
+    assert "not a private key on P-256" in str(caught.value)
+
+
+def test_fresh_keys_differ():
+    assert signing_key(new_secret()).kid != signing_key(new_secret()).kid
+
+
+# The loop.
+
+
+def served(api, agent="poet"):
+    return json.loads(api.find("ConfigMap", f"{agent}-card")["data"]["agent-card.json"])
+
+
+def shown_keys(api):
+    keys = json.loads(api.find("ConfigMap", NAME, namespace=SYSTEM)["data"]["jwks.json"])["keys"]
+    return [each["kid"] for each in keys]
+
+
+def signers(card):
+    protected = [signature["protected"] for signature in card["signatures"]]
+    return [json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))["kid"] for text in protected]
+
+
+@pytest.fixture
+async def poet(world, api, objects):
+    api.put(objects.agent())
+    await world.start()
+    await world.settle()
+    return world
+
+
+async def test_a_card_is_signed_at_its_first_writing_and_says_by_whom(poet, api):
+    status = api.find("Agent", "poet")["status"]
+    assert signers(served(api)) == status["card"]["signedBy"] == shown_keys(api)
+    assert api.writes.count("apply ConfigMap poet-card") == 1
+
+
+async def test_another_key_touches_cards_and_nothing_else(poet, api):
+    api.put({"kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "labels": _labels(api)}})
+    await poet.settle()
+    first, revision = shown_keys(api), api.find("Agent", "poet")["status"]["revision"]
+    refreshed = api.find("Pod", "p")["metadata"]["annotations"]
+    deployment = api.find("Deployment", "poet")
+
+    await poet.later(90 * DAY)
+    assert len(shown_keys(api)) == 2
+    assert signers(served(api)) == shown_keys(api) == api.find("Agent", "poet")["status"]["card"]["signedBy"]
+    assert shown_keys(api)[1:] == first
+
+    await poet.later(DAY)
+    assert signers(served(api)) == shown_keys(api) == api.find("Agent", "poet")["status"]["card"]["signedBy"]
+    assert first[0] not in shown_keys(api)
+    assert api.find("Agent", "poet")["status"]["revision"] == revision
+    assert api.find("Deployment", "poet") == deployment
+    assert api.find("Pod", "p")["metadata"]["annotations"] != refreshed, "the kubelet is told to look at the card"
+
+
+def _labels(api):
+    return api.find("Deployment", "poet")["spec"]["template"]["metadata"]["labels"]
+
+
+DAMAGES = [
+    pytest.param(lambda api: api.remove("Secret", NAME, namespace=SYSTEM), id="the Secret is deleted"),
+    pytest.param(
+        lambda api: api.edit("Secret", NAME, {"data": {"keys.json": "e30="}}, namespace=SYSTEM), id="it holds no key"
+    ),
+    pytest.param(
+        lambda api: api.edit("Secret", NAME, {"data": {"keys.json": "!"}}, namespace=SYSTEM), id="it is not even text"
+    ),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_lost_keys_are_replaced_and_the_log_says_why(poet, api, damage, caplog):
+    caplog.set_level("INFO")
+    before = shown_keys(api)
+    poet.moment += 1
+    api.writes.clear()
+    damage(api)
+    await poet.settle()
+    assert api.writes.count("apply ConfigMap poet-card") == 1, "no card is written without a signature meanwhile"
+    assert signers(served(api)) == shown_keys(api)
+    assert set(before).isdisjoint(shown_keys(api))
+    (told,) = (record for record in caplog.records if record.message == "card keys changed")
+    assert told.why in {"there were none", "the stored keys are damaged"}
+
+
+async def test_a_key_set_that_somebody_edited_or_took_away_comes_back(poet, api):
+    before = shown_keys(api)
+    api.edit("ConfigMap", NAME, {"data": {"jwks.json": "{}"}}, namespace=SYSTEM)
+    await poet.settle()
+    assert shown_keys(api) == before
+    api.remove("ConfigMap", NAME, namespace=SYSTEM)
+    await poet.settle()
+    assert shown_keys(api) == before
+
+
+async def test_a_restart_between_two_rotations_writes_nothing(poet, api, make_world):
+    await poet.stop()
+    api.writes.clear()
+    another = make_world(api)
+    another.moment = poet.moment + DAY
+    await another.start()
+    await another.settle()
+    await another.stop()
+    assert api.writes == []
+
+
+async def test_keys_that_an_old_list_does_not_have_sign_the_first_card_all_the_same(poet, api, make_world):
+    before = served(api)
+    await poet.stop()
+    api.writes.clear()
+    api.gets.clear()
+    api.unlisted = {("Secret", SYSTEM, NAME), ("ConfigMap", SYSTEM, NAME), ("ConfigMap", "shop", "poet-card")}
+    another = make_world(api)
+    await another.start()
+    await another.settle()
+    await another.stop()
+    assert served(api) == before
+    assert api.writes == []
+    looked = [what for what in api.gets if what.endswith(NAME)]
+    assert looked == [f"Secret {NAME}", f"ConfigMap {NAME}"], "once each, and then it is known"
+
+
+async def test_keys_that_may_not_be_written_leave_cards_unsigned_until_they_may(world, api, objects):
+    api.fault = lambda number, what: TimeoutError("no answer") if what.endswith(NAME) else None
+    api.put(objects.agent())
+    await world.start()
+    await world.until(lambda: world.conditions("Agent", "poet").get("Programmed", ("",))[0] == "True")
+    assert "signatures" not in served(api)
+    api.fault = lambda number, what: None
+    await world.until(lambda: "signatures" in served(api))
+    await world.settle()
+    assert signers(served(api)) == api.find("Agent", "poet")["status"]["card"]["signedBy"]

@@ -1,0 +1,48 @@
+"""What happens between the operator's own list and kopf's, of which kopf tells nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from tests.operator.conftest import MemoryApi, World, agent
+
+from fleetwright_operator.api import names
+from fleetwright_operator.kube.port import RESOURCES, Object, Resource
+from fleetwright_operator.observe.watch_index import OWN_KINDS
+from fleetwright_operator.settings import Settings
+
+
+class Watched(MemoryApi):
+    """A watch of it tells what came after the version that it begins at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.since: dict[str, int] = {}
+        self.news: asyncio.Queue[tuple[str, str, Object]] = asyncio.Queue()
+        self.listeners.append(lambda *told: self.news.put_nowait(told))
+
+    async def watch(
+        self, resource: Resource, *, namespace: str | None, resource_version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        self.since[resource.kind] = int(resource_version)
+        while resource.kind == names.AGENT:
+            event, kind, body = await self.news.get()
+            if kind == names.AGENT and int(body["metadata"]["resourceVersion"]) > int(resource_version):
+                yield event, body
+        await asyncio.Event().wait()
+
+
+async def test_an_agent_that_goes_between_two_lists_is_known_to_be_gone():
+    api = Watched()
+    api.put(agent("poet"))
+    world = World(api, Settings())
+    await world.program.synchronise()
+    assert world.program.cache.get(names.AGENT, "shop", "poet")
+    api.remove(names.AGENT, "poet")
+
+    bridging = asyncio.create_task(world.program.bridge([RESOURCES[kind] for kind in OWN_KINDS]))
+    async with asyncio.timeout(10):
+        while world.program.cache.get(names.AGENT, "shop", "poet"):  # noqa: ASYNC110 - a cache tells nobody
+            await asyncio.sleep(0.01)
+    assert set(OWN_KINDS) <= api.since.keys()
+    bridging.cancel()
+    await asyncio.gather(bridging, return_exceptions=True)

@@ -1,0 +1,141 @@
+"""Skills that are found by their labels, peers in other namespaces, and files of other people: who looks again when."""
+
+from dataclasses import replace
+
+import pytest
+
+from fleetwright_operator.api.skill_selection import skill_names
+
+TONE = {"skillSelector": {"matchLabels": {"tone": "calm"}}}
+
+
+@pytest.mark.parametrize(
+    ("named", "labels", "wanted"),
+    [
+        pytest.param([], {"b": {"tone": "calm"}, "a": {"tone": "calm"}}, ("a", "b"), id="found ones by name"),
+        pytest.param(["z"], {"z": {"tone": "calm"}, "a": {"tone": "calm"}}, ("z", "a"), id="named ones first, once"),
+        pytest.param(["z"], {"a": {"tone": "loud"}, "b": {}}, ("z",), id="nobody with other labels"),
+    ],
+)
+def test_an_agent_has_what_it_names_and_what_its_selector_finds(objects, named, labels, wanted):
+    agent = objects.agent(skills=[{"name": name} for name in named], **TONE)
+    assert skill_names(agent, labels) == wanted
+
+
+def test_without_a_selector_no_label_matters(objects):
+    assert skill_names(objects.agent(skills=[{"name": "a"}]), {"b": {}}) == ("a",)
+
+
+async def test_a_skill_that_gets_the_label_is_mounted_and_one_that_loses_it_is_not(world, api, objects):
+    haiku = objects.skill()
+    api.put(haiku)
+    api.put(objects.agent(**TONE))
+    await world.start()
+    await world.settle()
+    assert api.find("Agent", "poet")["status"]["skills"] == []
+    assert api.find("Skill", "haiku")["status"]["usedBy"] == 0
+
+    api.edit("Skill", "haiku", {"metadata": {"labels": {"tone": "calm"}}})
+    await world.settle()
+    assert [skill["name"] for skill in api.find("Agent", "poet")["status"]["skills"]] == ["haiku"]
+    assert api.find("Skill", "haiku")["status"]["usedBy"] == 1
+
+    api.edit("Skill", "haiku", {"metadata": {"labels": {"tone": "loud"}}})
+    await world.settle()
+    assert api.find("Agent", "poet")["status"]["skills"] == []
+    assert api.find("Skill", "haiku")["status"]["usedBy"] == 0
+
+
+def invitation(**labels):
+    return {"allowedCallers": {"namespaces": {"from": "Selector", "selector": {"matchLabels": labels}}}}
+
+
+def namespace(name, **labels):
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "namespace": "", "labels": labels}}
+
+
+async def test_a_label_of_a_namespace_gives_and_takes_the_right_to_call(world, api, objects):
+    api.put(namespace("press", team="a"))
+    api.put(objects.agent("helper", **invitation(team="b")))
+    api.put(objects.agent("poet", namespace="press", peers=[{"name": "helper", "namespace": "shop"}]))
+    await world.start()
+    await world.settle()
+    poet = api.find("Agent", "poet", namespace="press")["status"]["conditions"]
+    resolved = next(condition for condition in poet if condition["type"] == "ReferencesResolved")
+    assert "'shop/helper' does not allow 'press/poet'" in resolved["message"]
+
+    api.edit("Namespace", "press", {"metadata": {"labels": {"team": "b"}}}, namespace="")
+    await world.settle()
+    assert "peer.shop.helper" in api.find("Secret", "poet-auth", namespace="press")["data"]
+    ingress = api.find("NetworkPolicy", "helper-ingress")["spec"]["ingress"]
+    assert ingress[0]["from"][1]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "press"}
+
+    api.edit("Namespace", "press", {"metadata": {"labels": {"team": "a"}}}, namespace="")
+    await world.settle()
+    assert "peer.shop.helper" not in api.find("Secret", "poet-auth", namespace="press")["data"]
+
+
+async def test_an_operator_of_some_namespaces_refuses_to_judge_by_labels(make_world, api, objects, settings):
+    world = make_world(api, replace(settings, namespaces=("shop",)))
+    api.put(objects.agent("helper", **invitation(team="b")))
+    await world.start()
+    await world.settle()
+    status, reason, _ = world.conditions("Agent", "helper")["Accepted"]
+    assert (status, reason) == ("False", "NamespaceSelector")
+    await world.stop()
+
+
+async def test_a_changed_file_of_somebody_else_touches_the_pod_and_nothing_else(world, api, objects):
+    prompts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prompts", "namespace": "shop"}}
+    api.put({**prompts, "data": {"desk": "Be brief."}})
+    poet = objects.agent(instructionsFrom={"configMapKeyRef": {"name": "prompts", "key": "desk"}})
+    del poet["spec"]["instructions"]
+    api.put(poet)
+    labels = {"app.kubernetes.io/managed-by": "fleetwright", "fleetwright.dev/agent": "poet"}
+    pod = {"kind": "Pod", "metadata": {"name": "poet-1", "namespace": "shop", "labels": labels}}
+    api.put({"apiVersion": "v1", **pod})
+    await world.start()
+    await world.settle()
+    assert world.conditions("Agent", "poet")["ReferencesResolved"][0] == "True"
+    revision = api.find("Agent", "poet")["status"]["revision"]
+    api.writes.clear()
+
+    api.put({**prompts, "data": {"desk": "Be long."}})
+    await world.settle()
+    assert api.writes == ["merge Pod poet-1"]
+    assert api.find("Agent", "poet")["status"]["revision"] == revision
+
+
+MISSING = [
+    pytest.param(
+        {"instructionsFrom": {"configMapKeyRef": {"name": "prompts", "key": "desk"}}},
+        "spec.instructionsFrom names ConfigMap 'prompts', which does not exist",
+        id="instructions",
+    ),
+    pytest.param(
+        {"headersFrom": [{"name": "X-Tenant", "secretKeyRef": {"name": "gateway", "key": "tenant"}}]},
+        "spec.model.headersFrom[X-Tenant] names Secret 'gateway', which does not exist",
+        id="a header",
+    ),
+    pytest.param(
+        {"caSecretRef": {"name": "authority"}},
+        "spec.model.caSecretRef names Secret 'authority', which does not exist",
+        id="an authority",
+    ),
+]
+
+
+@pytest.mark.parametrize(("part", "says"), MISSING)
+async def test_a_file_that_is_not_there_is_named_by_its_field(world, api, objects, part, says):
+    poet = objects.agent()
+    if "instructionsFrom" in part:
+        del poet["spec"]["instructions"]
+        poet["spec"].update(part)
+    else:
+        poet["spec"]["model"] = {**poet["spec"]["model"], **part}
+    api.put(poet)
+    await world.start()
+    await world.settle()
+    status, _, message = world.conditions("Agent", "poet")["ReferencesResolved"]
+    assert status == "False"
+    assert says in message

@@ -1,0 +1,475 @@
+"""Skills on the in-memory twin: what their agents keep when they go, and what goes when nobody keeps it."""
+
+import json
+
+import pytest
+
+from fleetwright_operator.build.config.permissions import permissions_status
+
+
+async def served(world, api, *agents) -> None:
+    for agent in agents:
+        api.put(agent)
+    await world.start()
+    await world.settle()
+    for agent in agents:
+        api.roll_out(agent["metadata"]["name"])
+    await world.settle()
+
+
+def snapshots(api) -> list[str]:
+    return [body["metadata"]["name"] for body in api.all("ConfigMap") if "-skill-" in body["metadata"]["name"]]
+
+
+def holders(api, snapshot: str) -> list[tuple[str, bool]]:
+    owners = api.find("ConfigMap", snapshot)["metadata"].get("ownerReferences", ())
+    return [(owner["name"], bool(owner.get("controller"))) for owner in owners]
+
+
+@pytest.fixture
+def poet(objects):
+    return objects.agent("poet", skills=[{"name": "haiku"}])
+
+
+async def test_a_snapshot_is_held_by_the_agents_that_mount_it(world, api, objects, poet):
+    api.put(objects.skill())
+    await served(world, api, poet, objects.agent("other"))
+    (snapshot,) = snapshots(api)
+    assert holders(api, snapshot) == [("haiku", True), ("poet", False)]
+
+
+async def test_no_pod_needs_a_snapshot_before_its_agent_holds_it(world, api, objects, poet):
+    api.put(objects.skill())
+    await served(world, api, poet)
+    written = [write for write in api.writes if "ConfigMap haiku-skill" in write or "Deployment poet" in write]
+    assert written[-1] == "apply Deployment poet"
+
+
+async def test_a_deleted_skill_leaves_its_agents_what_they_mount_until_they_drop_it(world, api, objects, poet):
+    api.put(objects.skill())
+    await served(world, api, poet)
+    (snapshot,) = snapshots(api)
+    before = api.find("Deployment", "poet")["metadata"]["resourceVersion"]
+    revision = api.find("Agent", "poet")["status"]["revision"]
+
+    api.remove("Skill", "haiku")
+    await world.settle()
+    assert snapshots(api) == [snapshot]
+    assert holders(api, snapshot) == [("poet", False)]
+    status, reason, message = world.conditions("Agent", "poet")["ReferencesResolved"]
+    assert (status, reason) == ("False", "SkillNotFound")
+    assert f"revision {revision} keeps serving with the old files" in message
+    assert api.find("Deployment", "poet")["metadata"]["resourceVersion"] == before
+
+    api.put(objects.agent("poet"))
+    await world.settle()
+    await world.until(lambda: api.probes("poet") != [])
+    api.end_pod(api.probes("poet")[0])
+    await world.settle()
+    assert world.conditions("Agent", "poet")["ReferencesResolved"][0] == "True"
+    assert snapshots(api) == []
+
+
+async def test_a_skill_that_comes_back_takes_its_snapshot_up_again(world, api, objects, poet):
+    api.put(objects.skill())
+    await served(world, api, poet)
+    (snapshot,) = snapshots(api)
+    api.remove("Skill", "haiku")
+    await world.settle()
+    again = objects.skill()
+    api.put({**again, "metadata": {**again["metadata"], "uid": "another"}})
+    await world.settle()
+    assert snapshots(api) == [snapshot]
+    assert holders(api, snapshot) == [("haiku", True), ("poet", False)]
+    assert world.conditions("Agent", "poet")["ReferencesResolved"][0] == "True"
+
+
+async def test_former_snapshots_of_a_deleted_skill_go_and_the_mounted_one_stays(world, api, objects, poet):
+    api.put(objects.skill(text="One."))
+    await served(world, api, poet)
+    (first,) = snapshots(api)
+    api.put(objects.skill(text="Two."))
+    await world.until(lambda: api.probes("poet") != [])
+    api.end_pod(api.probes("poet")[0])
+    await world.settle()
+    (second,) = set(snapshots(api)) - {first}
+    api.remove("Skill", "haiku")
+    await world.settle()
+    assert snapshots(api) == [second]
+
+
+async def test_the_last_agent_takes_the_snapshot_of_a_deleted_skill_with_it(world, api, objects, poet):
+    api.put(objects.skill())
+    await served(world, api, poet, objects.agent("critic", skills=[{"name": "haiku"}]))
+    api.remove("Skill", "haiku")
+    await world.settle()
+    api.remove("Agent", "poet")
+    await world.settle()
+    assert len(snapshots(api)) == 1
+    api.remove("Agent", "critic")
+    await world.settle()
+    assert snapshots(api) == []
+
+
+async def test_a_holder_that_somebody_took_away_is_written_again_and_a_restart_writes_nothing(
+    world, api, objects, poet, make_world
+):
+    api.put(objects.skill())
+    await served(world, api, poet)
+    (snapshot,) = snapshots(api)
+    owners = api.find("ConfigMap", snapshot)["metadata"]["ownerReferences"]
+    api.edit("ConfigMap", snapshot, {"metadata": {"ownerReferences": owners[:1]}})
+    await world.settle()
+    assert holders(api, snapshot) == [("haiku", True), ("poet", False)]
+    await world.stop()
+    api.writes.clear()
+    another = make_world(api)
+    await another.start()
+    await another.settle()
+    await another.stop()
+    assert api.writes == []
+
+
+async def test_an_agent_that_drops_a_living_skill_is_no_holder_any_more(world, api, objects, poet):
+    api.put(objects.skill())
+    await served(world, api, poet)
+    (snapshot,) = snapshots(api)
+    api.put(objects.agent("poet"))
+    await world.until(lambda: api.probes("poet") != [])
+    assert holders(api, snapshot) == [("haiku", True), ("poet", False)], "its pod still mounts it"
+    api.end_pod(api.probes("poet")[0])
+    await world.settle()
+    assert holders(api, snapshot) == [("haiku", True)]
+
+
+# What skills need.
+
+NEEDS = {
+    "tools": ["orders/refund", "weather/forecast"],
+    "egress": [
+        {"host": "api.example.com", "ports": [443], "why": "exchange rates"},
+        {"host": "ledger.books", "ports": [80]},
+        {"ipBlock": {"cidr": "198.51.100.0/24"}, "ports": [5432, 5433]},
+    ],
+}
+
+
+def service(name: str, namespace: str) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace, "labels": {}},
+        "spec": {"selector": {"app": name}, "ports": [{"port": 80, "targetPort": 8080, "protocol": "TCP"}]},
+    }
+
+
+def needing(objects, **permissions) -> dict:
+    skill = objects.skill()
+    return {**skill, "spec": {**skill["spec"], "permissions": permissions}}
+
+
+async def test_an_agent_gets_what_its_skills_need_and_shows_it(world, api, objects):
+    api.put(needing(objects, **NEEDS))
+    api.put(objects.server("orders"))
+    api.put(service("ledger", "books"))
+    use = {"name": "orders", "tools": {"allow": ["look_up"]}}
+    await served(world, api, objects.agent("poet", skills=[{"name": "haiku"}], mcpServers=[use]))
+    status = api.find("Agent", "poet")["status"]
+    assert status["permissions"]["tools"] == [
+        {"name": "orders/refund", "skills": ["haiku"], "granted": True},
+        {"name": "weather/forecast", "skills": ["haiku"], "granted": False},
+    ]
+    assert [way["why"] for way in status["permissions"]["egress"]] == [
+        "skill haiku: exchange rates",
+        *["skill haiku"] * 2,
+    ]
+    ways = {way["to"]: way["why"] for way in status["egress"] if way["why"].startswith("skill")}
+    assert ways == {
+        "api.example.com:443, outside the cluster": "skill haiku: exchange rates",
+        "pods of Service books/ledger, port 8080": "skill haiku",
+        "198.51.100.0/24, TCP 5432, 5433": "skill haiku",
+    }
+    rules = api.find("NetworkPolicy", "poet")["spec"]["egress"]
+    ranges = [rule for rule in rules if rule["to"] == [{"ipBlock": {"cidr": "198.51.100.0/24"}}]]
+    assert [[port["port"] for port in rule["ports"]] for rule in ranges] == [[5432, 5433]]
+    (config,) = [body for body in api.all("ConfigMap") if body["metadata"]["name"] == f"poet-{status['revision']}"]
+    (server,) = json.loads(config["data"]["agent.json"])["mcpServers"]
+    assert server["allow"] == ["look_up", "refund"]
+
+
+async def test_a_service_that_a_skill_needs_is_waited_for(world, api, objects, poet):
+    ledger = {**NEEDS["egress"][1], "host": "ledger.books.svc"}
+    api.put(needing(objects, egress=[ledger]))
+    await served(world, api)
+    api.put(poet)
+    await world.settle()
+    assert world.conditions("Agent", "poet")["ReferencesResolved"][1:] == (
+        "ServiceNotFound",
+        "skill haiku names ledger.books.svc: Service 'ledger' does not exist in namespace 'books'",
+    )
+    api.put(service("ledger", "books"))
+    await world.settle()
+    assert world.conditions("Agent", "poet")["Programmed"][0] == "True"
+
+
+GRANTS = [
+    pytest.param({}, {}, True, id="nobody restricts anything"),
+    pytest.param({"allow": ["look_up"]}, {}, True, id="the agent allows others"),
+    pytest.param({"deny": ["refund"]}, {}, False, id="the agent denies it"),
+    pytest.param({"allow": ["look_up"]}, {"allow": ["look_up"]}, False, id="the server's policy allows others"),
+    pytest.param({}, {"deny": ["refund"]}, False, id="the server's policy denies it"),
+]
+
+
+@pytest.mark.parametrize(("tools", "policy", "granted"), GRANTS)
+def test_a_skill_widens_what_its_agent_allows_and_nothing_that_is_denied(objects, tools, policy, granted):
+    agent = objects.agent(mcpServers=[{"name": "orders", "tools": tools}])
+    server = objects.custom("McpServer", "orders", {"toolPolicy": policy})
+    found = permissions_status(agent, {"orders": server}, {"haiku": {"tools": ["orders/refund"]}})
+    assert found == {"tools": [{"name": "orders/refund", "skills": ["haiku"], "granted": granted}]}
+
+
+PROBLEMS = [
+    pytest.param(
+        {"tools": ["refund"]}, "spec.permissions.tools[0] 'refund' must have the form <server>/<tool>", id="a tool"
+    ),
+    pytest.param(
+        {"egress": [{"ipBlock": {"cidr": "10.0.0.0/33"}, "ports": [1]}]},
+        "spec.permissions.egress[0].ipBlock.cidr '10.0.0.0/33' is not an IP range",
+        id="a range",
+    ),
+    pytest.param(
+        {"egress": [{"host": "169.254.169.254", "ports": [80]}]},
+        "spec.permissions.egress[0].host: 169.254.169.254 is an address of the node or of the cloud's metadata service",
+        id="the metadata address",
+    ),
+    pytest.param({"egress": [{"host": "localhost", "ports": [80]}]}, "is the agent's own pod", id="the pod itself"),
+    pytest.param({"egress": [{"ports": [80]}]}, "needs exactly one of host and ipBlock", id="no place at all"),
+]
+
+
+@pytest.mark.parametrize(("permissions", "says"), PROBLEMS)
+async def test_a_need_that_cannot_be_met_is_refused_by_name(world, api, objects, poet, permissions, says):
+    api.put(needing(objects, **permissions))
+    api.put(poet)
+    await served(world, api)
+    status, reason, message = world.conditions("Skill", "haiku")["Accepted"]
+    assert (status, reason) == ("False", "InvalidPermission")
+    assert says in message
+    assert not api.has("Deployment", "poet")
+
+
+# Files that lie elsewhere.
+
+GIT = {
+    "url": "https://git.example.com/team/skills.git",
+    "commit": "a" * 40,
+    "path": "haiku",
+    "secretRef": {"name": "git"},
+}
+IMAGE = {"reference": f"registry.example.com/skills/haiku@sha256:{'b' * 64}", "pullSecret": {"name": "pull"}}
+LOGIN = {".dockerconfigjson": "e30="}
+HEAD = "---\nname: haiku\ndescription: Writes haiku.\n---"
+REPORT = {"digest": f"sha256:{'c' * 64}", "head": HEAD, "files": ["SKILL.md", "scripts/count.py"]}
+
+
+async def look(world, api, **answer: str) -> None:
+    await world.until(lambda: api.probes("haiku") != [])
+    api.end_pod(api.probes("haiku")[0], **answer)
+    await world.settle()
+
+
+@pytest.mark.parametrize("source", [{"git": GIT}, {"image": IMAGE}], ids=["git", "image"])
+async def test_agents_get_what_a_probe_looked_at(world, api, objects, poet, golden, source):
+    api.put(objects.secret("git", token="eA=="))
+    api.put(objects.secret("pull", **LOGIN))
+    api.put(objects.custom("Skill", "haiku", {"source": source}))
+    api.put(poet)
+    await world.start()
+    await world.until(lambda: api.probes("haiku") != [])
+    (name,) = api.probes("haiku")
+    probe = api.find("Pod", name)["spec"]
+    ways = api.find("NetworkPolicy", name)["spec"].get("egress", [])
+    assert world.conditions("Skill", "haiku")["ReferencesResolved"][1] == "SourcePending"
+    await look(world, api, says=json.dumps(REPORT))
+    status = api.find("Skill", "haiku")["status"]
+    assert (status["digest"], status["description"], status["source"]) == (REPORT["digest"], "Writes haiku.", source)
+    assert world.conditions("Skill", "haiku")["Ready"][0] == "True"
+    assert api.probes("haiku") == []
+    spec = api.find("Deployment", "poet")["spec"]["template"]["spec"]
+    (kind,) = source
+    (container,) = spec["containers"]
+    mounts = [mount for mount in container["volumeMounts"] if mount["name"].startswith("skill-")]
+    volumes = [volume for volume in spec["volumes"] if volume["name"].startswith("skill-")]
+    parts = {"probe": probe, "ways": ways, "init": spec.get("initContainers"), "volumes": volumes, "mounts": mounts}
+    golden(f"skill-{kind}", [{**parts, "pull": spec.get("imagePullSecrets")}])
+    why = [way["why"] for way in api.find("Agent", "poet")["status"]["egress"]]
+    assert ("skill haiku, fetched from git" in why) == (kind == "git")
+
+    # Nothing is asked again, and a Skill that goes takes nothing from its agents.
+    api.writes.clear()
+    api.remove("Skill", "haiku")
+    await world.settle()
+    _, reason, message = world.conditions("Agent", "poet")["ReferencesResolved"]
+    assert (reason, "keeps serving with the old files" in message) == ("SkillNotFound", True)
+    assert api.find("Deployment", "poet")["spec"]["template"]["spec"] == spec
+
+
+async def test_a_restart_asks_no_probe_again(world, api, objects, poet, make_world):
+    api.put(objects.secret("pull", **LOGIN))
+    api.put(objects.custom("Skill", "haiku", {"source": {"image": IMAGE}}))
+    api.put(poet)
+    await world.start()
+    await look(world, api, says=json.dumps(REPORT))
+    await world.stop()
+    api.writes.clear()
+    another = make_world(api)
+    await another.start()
+    await another.settle()
+    await another.stop()
+    assert api.writes == []
+
+
+ANSWERS = [
+    pytest.param(
+        {"refuses": "the repository has no such commit"},
+        ("ReferencesResolved", "SourceUnusable", "the repository has no such commit"),
+        id="the probe refuses",
+    ),
+    pytest.param(
+        {"refuses": "https://git.example.com/s cannot be reached", "code": 75},
+        ("ReferencesResolved", "SourceUnusable", "https://git.example.com/s cannot be reached"),
+        id="the probe could not look",
+    ),
+    pytest.param(
+        {"says": json.dumps({**REPORT, "head": "---\nname: other\ndescription: x\n---"})},
+        ("Accepted", "InvalidSkill", "SKILL.md: name is 'other' and must equal the name of the Skill object, 'haiku'"),
+        id="the files are another skill",
+    ),
+    pytest.param(
+        {"says": json.dumps({**REPORT, "files": ["SKILL.md", "two words"]})},
+        ("Accepted", "InvalidSkill", "'two words' is not a valid path"),
+        id="a file has a name that no tool could give",
+    ),
+    pytest.param({"says": "[]"}, ("ReferencesResolved", "ProbeFailed", "does not end with a report"), id="no report"),
+]
+
+
+@pytest.mark.parametrize(("answer", "wanted"), ANSWERS)
+async def test_a_source_that_is_no_skill_says_why(world, api, objects, poet, answer, wanted):
+    api.put(objects.secret("pull", **LOGIN))
+    api.put(objects.custom("Skill", "haiku", {"source": {"image": IMAGE}}))
+    api.put(poet)
+    await world.start()
+    await world.until(lambda: api.probes("haiku") != [])
+    api.end_pod(api.probes("haiku")[0], **answer)
+    kind, reason, says = wanted
+    await world.until(lambda: world.conditions("Skill", "haiku").get(kind, ("",) * 3)[1] == reason)
+    assert says in world.conditions("Skill", "haiku")[kind][2]
+    await world.until(lambda: world.conditions("Agent", "poet")["ReferencesResolved"][1] == "SkillNotReady")
+    assert not api.has("Deployment", "poet")
+
+
+async def test_another_commit_is_looked_at_while_agents_keep_the_one_they_have(world, api, objects, poet):
+    api.put(objects.secret("git", token="eA=="))
+    api.put(objects.custom("Skill", "haiku", {"source": {"git": GIT}}))
+    api.put(poet)
+    await world.start()
+    await look(world, api, says=json.dumps(REPORT))
+    before = api.find("Deployment", "poet")["spec"]
+    api.put(objects.custom("Skill", "haiku", {"source": {"git": {**GIT, "commit": "d" * 40}}}))
+    await world.until(lambda: api.probes("haiku") != [])
+    assert world.conditions("Agent", "poet")["ReferencesResolved"][1] == "SkillPending"
+    assert api.find("Deployment", "poet")["spec"] == before
+
+
+SECRETS = [
+    pytest.param({"git": GIT}, "git", "spec.source.git.secretRef names Secret 'git'", id="of a repository"),
+    pytest.param({"image": IMAGE}, "pull", "spec.source.image.pullSecret names Secret 'pull'", id="of a registry"),
+]
+
+
+@pytest.mark.parametrize(("source", "secret", "says"), SECRETS)
+async def test_a_secret_that_is_missing_is_named_waited_for_and_tried_again_when_it_changes(
+    world, api, objects, source, secret, says
+):
+    api.put(objects.custom("Skill", "haiku", {"source": source}))
+    await world.start()
+    await world.settle()
+    _, reason, message = world.conditions("Skill", "haiku")["ReferencesResolved"]
+    assert (reason, message.startswith(says)) == ("SecretNotFound", True)
+    api.put(objects.secret(secret, token="eA=="))
+    await look(world, api, refuses="it does not open")
+    assert world.conditions("Skill", "haiku")["ReferencesResolved"][1] == "SourceUnusable"
+    api.put(objects.secret(secret, token="eQ=="))
+    await look(world, api, says=json.dumps(REPORT))
+    assert world.conditions("Skill", "haiku")["Ready"][0] == "True"
+
+
+PULLS = [
+    pytest.param(IMAGE["reference"], "SourceUnusable", 0, id="its own image is the source's fault"),
+    pytest.param("docker.io/fleetwright/agent:1", "SourcePending", 1, id="that of the probe is not"),
+]
+
+
+@pytest.mark.parametrize(("image", "reason", "looking"), PULLS)
+async def test_an_image_that_cannot_be_pulled_is_an_answer(world, api, objects, image, reason, looking):
+    api.put(objects.secret("pull", **LOGIN))
+    api.put(objects.custom("Skill", "haiku", {"source": {"image": IMAGE}}))
+    await world.start()
+    await world.until(lambda: api.probes("haiku") != [])
+    waiting = {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}": not found'}
+    container = {"name": "probe", "image": "docker.io/fleetwright/agent:1", "state": {"waiting": waiting}}
+    api.set_status("Pod", api.probes("haiku")[0], {"phase": "Pending", "containerStatuses": [container]})
+    await world.settle()
+    _, said, message = world.conditions("Skill", "haiku")["ReferencesResolved"]
+    assert (said, f"image '{image}' cannot be pulled" in message) == (reason, True)
+    assert len(api.probes("haiku")) == looking
+
+
+async def test_files_of_config_maps_are_kept_in_memory_for_the_skills_that_use_them_only(world, api, objects):
+    def files(name, *, source):
+        api.put(objects.custom("Skill", name, {"source": source}))
+
+    def read():
+        return {name: kept[0] for (_, _, name), kept in world.program.reconcile._skills.read_before.items()}
+
+    document = objects.skill()["spec"]["source"]["inline"]["files"]["SKILL.md"]
+    for number in range(3):
+        name = f"files-{number}"
+        api.put({"kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}, "data": {"SKILL.md": document}})
+    uids = [api.find("ConfigMap", f"files-{number}")["metadata"]["uid"] for number in range(3)]
+    files("haiku", source={"configMap": {"name": "files-0"}})
+    await world.start()
+    for number in (1, 2):
+        await world.settle()
+        assert read() == {"haiku": uids[number - 1]}
+        files("haiku", source={"configMap": {"name": f"files-{number}"}})
+    await world.settle()
+    assert (read(), api.gets.count("ConfigMap files-2")) == ({"haiku": uids[2]}, 1)
+    files("haiku", source={"inline": {"files": {"SKILL.md": document}}})
+    await world.settle()
+    assert read() == {}
+    files("haiku", source={"configMap": {"name": "files-0"}})
+    await world.settle()
+    assert read() == {"haiku": uids[0]}
+    api.remove("Skill", "haiku")
+    await world.settle()
+    assert read() == {}
+
+
+async def test_binary_data_of_a_config_map_is_refused_by_its_name_and_not_left_out(world, api, objects):
+    document = objects.skill()["spec"]["source"]["inline"]["files"]["SKILL.md"]
+    metadata = {"name": "files", "namespace": "shop"}
+    files = {"kind": "ConfigMap", "metadata": metadata, "data": {"SKILL.md": document}}
+    api.put({**files, "binaryData": {"assets..logo.png": "iVBORw=="}})
+    api.put(objects.custom("Skill", "haiku", {"source": {"configMap": {"name": "files"}}}))
+    await world.start()
+    await world.settle()
+    status, reason, message = world.conditions("Skill", "haiku")["Accepted"]
+    assert (status, reason) == ("False", "InvalidSkill")
+    assert message.startswith("'assets/logo.png' is binary data of its ConfigMap")
+    assert snapshots(api) == []
+    api.put(files)
+    await world.settle()
+    assert world.conditions("Skill", "haiku")["Ready"][0] == "True"
