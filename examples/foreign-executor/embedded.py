@@ -11,9 +11,9 @@ from pathlib import Path
 from dice import Dice
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.mounted import load
-from fleetwright_agent.server.serving import serve
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.mounted_files import load
+from fleetwright_agent.process.serving import serve
 
 root, port, ops_port = sys.argv[1:]
 layout = Layout(root=Path(root))

@@ -26,12 +26,12 @@ from google.protobuf.json_format import ParseDict
 from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.application import Application
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.server.receipt import ReceiptProtocol
-from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.process.application import Application
+from fleetwright_agent.protocol.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.server.http.timeouts import ReceiptProtocol
+from fleetwright_agent.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 TOKENS = {"client:default": "token-of-default", "client:other": "token-of-other", "agent:team/peer": "token-of-peer"}

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fleetwright_agent.logs import LogLevel
+from fleetwright_agent.telemetry.logs import LogLevel
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.logs import configure
-from fleetwright_agent.turn.frames import Frame, Text, TurnFailed, TurnRequest
+from fleetwright_agent.protocol.frames import Frame, Text, TurnFailed, TurnRequest
+from fleetwright_agent.telemetry.logs import configure
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 import fleetwright_agent
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.turn.failures import REFUSED
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.providers.failures import REFUSED
 
 SOURCE = Path(fleetwright_agent.__file__).parent
 
@@ -52,24 +52,24 @@ async def test_an_agent_begins_with_the_series_of_what_it_declares(mounted, docu
     assert values(registry, "fleetwright_model_fallbacks_total", "from", "to") == lines
 
 
-MAKING = ["making.py", "summariser.py", "validate.py"]
+MAKING = ["compactor.py", "summariser.py", "validate.py"]
 
 
 @pytest.mark.parametrize(
     ("counter", "label", "files", "besides"),
     [
-        pytest.param("llm_calls", "outcome", ["turn/failures.py"], {"ok", REFUSED}, id="calls of the model"),
+        pytest.param("llm_calls", "outcome", ["turn/providers/failures.py"], {"ok", REFUSED}, id="calls of the model"),
         pytest.param(
             "model_fallbacks",
             "reason",
-            ["turn/failures.py"],
+            ["turn/providers/failures.py"],
             {"model_context_overflow"},
             id="fallbacks: from a prompt that is too long there is none",
         ),
         pytest.param(
             "compaction_failures",
             "reason",
-            ["turn/middleware/compaction.py", *(f"turn/compaction/{name}" for name in MAKING)],
+            ["turn/pipeline/model/compaction.py", *(f"turn/compaction/{name}" for name in MAKING)],
             set(),
             id="compactions that change nothing",
         ),

@@ -11,15 +11,15 @@ from prometheus_client import CollectorRegistry
 from tests.agent_image.tools.test_mcp import Tools, _serving
 from tests.agent_image.virtual_time import run
 
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.server.answer import GrowingAnswer
-from fleetwright_agent.server.ops import ops_app
-from fleetwright_agent.tools.mcp import McpConnection
-from fleetwright_agent.tools.mcp_wire import McpUnreachable
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.server.executors.answer import GrowingAnswer
+from fleetwright_agent.server.ops.routes import ops_app
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.tools.mcp.server import McpConnection
+from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.turn.frames import TurnRequest
 
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 

@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from tests.agent_image.collector import Collector
 
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.telemetry import Telemetry
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.otlp import OtlpTracing, traces_url
 from fleetwright_agent.telemetry.tracing import UNTOLD, here, traceparent
 

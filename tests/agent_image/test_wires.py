@@ -4,8 +4,8 @@ import pytest
 from a2a.types.a2a_pb2 import Artifact, Message
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from fleetwright_agent.extensions import CALL_PATH, COST
-from fleetwright_agent.wires import attach, lifted, mime_type, read
+from fleetwright_agent.protocol.extension_codec import attach, lifted, mime_type, read
+from fleetwright_agent.protocol.extensions import CALL_PATH, COST
 
 PAYLOAD = {"costUsd": 0.25}
 MIME = "application/vnd.protolabs.cost-v1+json"

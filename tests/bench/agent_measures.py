@@ -234,11 +234,11 @@ async def identity(stage: Stage) -> list[Row]:
     """The check of a token against as many digests as an agent can have, without HTTP."""
     from prometheus_client import CollectorRegistry
 
-    from fleetwright_agent.callers import Callers
-    from fleetwright_agent.metrics import Metrics
+    from fleetwright_agent.clock import Clock
+    from fleetwright_agent.config.callers import Callers
+    from fleetwright_agent.config.file_watcher import Watched
     from fleetwright_agent.server.auth import Authentication, MountedTokens, parse_callers
-    from fleetwright_agent.server.clock import Clock
-    from fleetwright_agent.server.watched import Watched
+    from fleetwright_agent.telemetry.metrics import Metrics
 
     callers = [{"kind": "agent", "name": f"a/b{n}", "sha256": f"{n:064x}"} for n in range(64)]
     file = stage.folder / "callers.json"

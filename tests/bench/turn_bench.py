@@ -14,7 +14,7 @@ from tests.bench import turn_measures as measures
 from tests.bench.parts import rows_of
 from tests.bench.table import tell
 
-from fleetwright_agent.server import garbage
+from fleetwright_agent.server import gc_tuning
 
 PARTS = ("durable", "recall", "first_token", "prompt", "compaction", "memory", "long_answers")
 
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--parts", default=",".join(PARTS), help="which to run, in this order")
     arguments = parser.parse_args()
     with run_folder("fleetwright-bench-") as folder:
-        garbage.settle()  # As the process does that serves; the parts that run here run as they do there.
+        gc_tuning.settle()  # As the process does that serves; the parts that run here run as they do there.
         parts = {name: getattr(measures, name) for name in arguments.parts.split(",")}
         rows = asyncio.run(rows_of(parts, folder))
     tell("turn", rows, facts={"cores": os.cpu_count(), "load": os.getloadavg()[0], "parts": arguments.parts})

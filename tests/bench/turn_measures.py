@@ -29,17 +29,17 @@ from tests.bench.table import Row
 from tests.bench.turn import loops
 from tests.bench.turn.model import PIECES
 
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory import schema
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.knowledge import SCHEMA, Knowledge, Source
-from fleetwright_agent.memory.sessions import Sessions
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.protocol.frames import TurnRequest
 from fleetwright_agent.security.redaction import Redactor
+from fleetwright_agent.storage.sqlite.conversations import schema
+from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.facts import SCHEMA, Knowledge, Source
 from fleetwright_agent.tools.port import Tool
+from fleetwright_agent.turn.compaction.extraction_cache import Reading
 from fleetwright_agent.turn.compaction.prompt import Prompt
-from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import TurnRequest
 from fleetwright_agent.turn.prompt import read_instructions, system_prompt
 
 _ROUNDS = 3

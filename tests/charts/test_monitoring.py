@@ -11,8 +11,8 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.metrics import OperatorMetrics as AgentMetrics
-from fleetwright_operator.manager.metrics import OperatorMetrics as OperatorMetrics
+from fleetwright_agent.telemetry.metrics import Metrics as AgentMetrics
+from fleetwright_operator.manager.metrics import OperatorMetrics
 
 CASES = Path(__file__).parent / "alerts.test.yaml"
 TARGET = {"namespace", "agent", "job", "instance", "le"}

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.mounted import load
-from fleetwright_agent.server.push.seal import parse_keys
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.mounted_files import load
+from fleetwright_agent.server.push.encryption import parse_keys
 from fleetwright_cli.dev.conversation import Reply, total
 from fleetwright_cli.dev.hosts import declared_hosts, without_declared_hosts
 from fleetwright_cli.dev.layout import Ports, agent_files, read_skills, token_names

@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from fleetwright_agent import executors
-from fleetwright_agent.audit import command as audit
-from fleetwright_agent.bridge import command as bridge
-from fleetwright_agent.curator import command as curator
-from fleetwright_agent.fetch import command as fetch
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.listening import EVERY, listen
-from fleetwright_agent.logs import LEVELS, configure
-from fleetwright_agent.mounted import ConfigurationError, Unavailable, check_addresses, check_memory, load
-from fleetwright_agent.probe import command as probe
+from fleetwright_agent.audit.factory import redactor
+from fleetwright_agent.commands import audit
+from fleetwright_agent.commands.bridge import command as bridge
+from fleetwright_agent.commands.curate import command as curator
+from fleetwright_agent.commands.fetch import command as fetch
+from fleetwright_agent.commands.probe import command as probe
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.mounted_files import ConfigurationError, Unavailable, check_addresses, check_memory, load
+from fleetwright_agent.process import executors
+from fleetwright_agent.process.sockets import EVERY, listen
 from fleetwright_agent.security.redaction import Redactor
-from fleetwright_agent.trail import redactor
+from fleetwright_agent.telemetry.logs import LEVELS, configure
 
 BAD_CONFIGURATION: Final = 2
 TEMPORARY_FAILURE: Final = 75
@@ -76,8 +76,8 @@ def _serve(options: argparse.Namespace) -> None:
     from prometheus_client import CollectorRegistry, ProcessCollector
 
     from fleetwright_agent.app import create_app
-    from fleetwright_agent.metrics import Metrics
-    from fleetwright_agent.server.serving import serve
+    from fleetwright_agent.process.serving import serve
+    from fleetwright_agent.telemetry.metrics import Metrics
 
     async def run() -> None:
         registry = CollectorRegistry()

@@ -7,49 +7,52 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.application import Application
-from fleetwright_agent.callers import Callers
+from fleetwright_agent.audit.factory import audit_trail, redactor
+from fleetwright_agent.audit.trail import AuditTrail
+from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.callers import Callers
 from fleetwright_agent.config.enforcement import AuditMode
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.logs import LogLevel
-from fleetwright_agent.memory import knowledge, learned_skills, open_calls, schema, sessions
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.ledger import Ledger
-from fleetwright_agent.memory.open_calls import OpenCalls
-from fleetwright_agent.memory.spending import Spending
-from fleetwright_agent.memory.volume import Volume
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.parts import Parts
+from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins, installed
-from fleetwright_agent.security.audit import AuditTrail
+from fleetwright_agent.process.application import Application
+from fleetwright_agent.process.dependencies import Parts
+from fleetwright_agent.protocol.frames import Turn
+from fleetwright_agent.server.admin.erasure import Erasure, Stores
 from fleetwright_agent.server.auth import Identity, MountedTokens, parse_callers
 from fleetwright_agent.server.card import Card, parse_card
-from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.dialects.streams import KEEPALIVE_SECONDS
-from fleetwright_agent.server.erasure import Erasure, Stores
-from fleetwright_agent.server.executor import FrameExecutor
+from fleetwright_agent.server.executors.port import Executor
+from fleetwright_agent.server.executors.turn_executor import FrameExecutor
+from fleetwright_agent.server.executors.turn_loader import Turns, assembled
 from fleetwright_agent.server.extensions import OF_CALLERS
-from fleetwright_agent.server.gate import Gate
-from fleetwright_agent.server.heartbeat import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
-from fleetwright_agent.server.intake import Intake
-from fleetwright_agent.server.last_compaction import LastCompaction
-from fleetwright_agent.server.live import LiveTasks, unheard
-from fleetwright_agent.server.log import TaskLog
-from fleetwright_agent.server.push.pushes import Pushes, Times, build_pushes
-from fleetwright_agent.server.reachability import Reachability
-from fleetwright_agent.server.runs import Runs
-from fleetwright_agent.server.sqlite_log import SqliteTaskLog
-from fleetwright_agent.server.turns import Turns, assembled
-from fleetwright_agent.server.watched import Watched
-from fleetwright_agent.server.work import Executor
+from fleetwright_agent.server.ops.event_loop_watchdog import DEAD_SECONDS, STALLED_SECONDS, Heartbeat
+from fleetwright_agent.server.ops.last_compaction import LastCompaction
+from fleetwright_agent.server.ops.reachability import Reachability
+from fleetwright_agent.server.push.service import Pushes, Times, build_pushes
+from fleetwright_agent.server.tasks.active_tasks import LiveTasks, unheard
+from fleetwright_agent.server.tasks.admission import Gate
+from fleetwright_agent.server.tasks.message_acceptor import Intake
+from fleetwright_agent.server.tasks.task_runner import Runs
+from fleetwright_agent.storage import open_model_calls as open_calls
+from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.storage.sqlite import facts as knowledge
+from fleetwright_agent.storage.sqlite import learned_skills
+from fleetwright_agent.storage.sqlite.conversations import schema, sessions
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.inflight_usage import Spending
+from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
+from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.volume import Volume
+from fleetwright_agent.telemetry.logs import LogLevel
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
-from fleetwright_agent.tools.offers import Offers
-from fleetwright_agent.trail import audit_trail, redactor
-from fleetwright_agent.turn.bills import Bills
-from fleetwright_agent.turn.books import Books
-from fleetwright_agent.turn.frames import Turn
-from fleetwright_agent.turn.supplies import Supplies
+from fleetwright_agent.tools.mcp.tool_cache import Offers
+from fleetwright_agent.turn.cost.accounting import Books
+from fleetwright_agent.turn.cost.task_usage import Bills
+from fleetwright_agent.turn.dependencies import Supplies
 
 if TYPE_CHECKING:
     from a2a.server.agent_execution import AgentExecutor
@@ -231,7 +234,7 @@ def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns:
     if isinstance(executor, Executor):
         return executor
     # Imported late: the SDK's executor modules take a third of the start.
-    from fleetwright_agent.server.foreign import ForeignExecutor
+    from fleetwright_agent.server.executors.sdk_executor import ForeignExecutor
 
     return ForeignExecutor(executor, clock=common.clock)
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from fleetwright_agent.audit.verification import verify
+from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.curator.curator import Curator
-from fleetwright_agent.memory.drafting import drafted
-from fleetwright_agent.memory.learned_skills import FOLDER, LearnedSkills
-from fleetwright_agent.memory.source import Source
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.security.audit_verification import verify
-from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.memory.curator import Curator
+from fleetwright_agent.memory.skill_drafts import drafted
+from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, LearnedSkills
+from fleetwright_agent.telemetry.metrics import Metrics
 
 LEARNING = {"memory": {"skills": {"enabled": True}}}
 DAY = 86_400.0

@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.tools.mcp import McpConnection
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.tools.mcp.server import McpConnection
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.turn.frames import TurnRequest
 
 AGENT = (sys.executable, "-m", "fleetwright_agent")
 BRIDGE = (*AGENT, "bridge", "--host", "127.0.0.1", "--port", "$(PORT)")

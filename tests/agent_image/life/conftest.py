@@ -20,8 +20,8 @@ from mcp.server.fastmcp import FastMCP
 from tests.agent_image.plain import NO_TLS
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.server.log import TaskLog
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.task_log import TaskLog
 from fleetwright_cli.offline.model import OfflineModel
 
 TOKENS = {

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetwright_agent.memory import schema
-from fleetwright_agent.memory.database import Database
+from fleetwright_agent.storage.sqlite.conversations import schema
+from fleetwright_agent.storage.sqlite.engine.database import Database
 
 FILES = (schema.FILE, "tasks.db")
 GATED = {"approvals": {"tools": ["house__charge_card"]}}

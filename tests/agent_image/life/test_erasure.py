@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fleetwright_agent.security.audit_verification import verify
+from fleetwright_agent.audit.verification import verify
 
 SECRET = "zanzibar-marmalade"
 OTHER = "quixotic-pelican"
@@ -230,9 +230,9 @@ def begun(folder: Path) -> bool:
 
 async def test_an_erasure_that_a_kill_cut_short_is_finished_by_the_next_process(agent_process, mounted):
     """What was begun is on disk first; the test puts it there as a process leaves it that dies right after."""
-    from fleetwright_agent.memory import schema
-    from fleetwright_agent.memory.database import Database
-    from fleetwright_agent.memory.erasures import Erasures, Target
+    from fleetwright_agent.storage.sqlite.conversations import schema
+    from fleetwright_agent.storage.sqlite.engine.database import Database
+    from fleetwright_agent.storage.sqlite.erasures import Erasures, Target
 
     async with agent_process(**ADMIN) as admin:
         await tell(admin.by("client:other"), SECRET, "ctx-a")

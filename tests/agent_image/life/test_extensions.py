@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from fleetwright_agent.extensions import CALL_PATH
-from fleetwright_agent.turn.frames import Done, Text
+from fleetwright_agent.protocol.extensions import CALL_PATH
+from fleetwright_agent.protocol.frames import Done, Text
 from fleetwright_operator.build.card import agent_card
 
 EXT = "https://proto-labs.ai/a2a/ext/"

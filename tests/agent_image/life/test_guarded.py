@@ -13,7 +13,7 @@ import pytest
 from tests.agent_image.collector import Collector
 from tests.agent_image.plain import NO_TLS
 
-from fleetwright_agent.memory import schema
+from fleetwright_agent.storage.sqlite.conversations import schema
 
 POLICY = {
     "deny": ["house__cook_dish"],

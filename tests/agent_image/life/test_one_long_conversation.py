@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.extensions import COST
-from fleetwright_agent.memory import schema
-from fleetwright_agent.security.audit_verification import verify
+from fleetwright_agent.audit.verification import verify
+from fleetwright_agent.protocol.extensions import COST
+from fleetwright_agent.storage.sqlite.conversations import schema
 
 CONTEXT = "about-everything"
 CUT = "Tell me a story that takes its time. [[long:100]] [[pause:0.1]]"

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fleetwright_agent.turn.frames import Ask, AskKind, Done
+from fleetwright_agent.protocol.frames import Ask, AskKind, Done
 
 
 class Cook:

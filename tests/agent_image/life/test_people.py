@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.memory import schema, threads
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.spending import Spending
+from fleetwright_agent.storage.sqlite.conversations import schema, threads
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.inflight_usage import Spending
 
 ASK = "https://fleetwright.dev/a2a/ask/v1"
 ANSWER = "https://fleetwright.dev/a2a/answer/v1"

@@ -7,8 +7,8 @@ from typing import Any
 from tests.agent_image.collector import Collector
 from tests.agent_image.life.test_learned_skills import LEARNING, order
 
-from fleetwright_agent.logs import JsonLines
-from fleetwright_agent.trail import redactor
+from fleetwright_agent.audit.factory import redactor
+from fleetwright_agent.telemetry.logs import JsonLines
 
 SECRET = "sk-abcdefghijklmnop0123456789"
 TRUE = {"tasks", "conversations"}

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from fleetwright_agent.memory.schema import FILE
+from fleetwright_agent.storage.sqlite.conversations.schema import FILE
 
 CAT = "My cat is called Tom."
 

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from fleetwright_agent.extensions import COST
-from fleetwright_agent.server.log import LogUnusable
-from fleetwright_agent.server.sqlite_log import SqliteTaskLog
+from fleetwright_agent.protocol.extensions import COST
+from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
+from fleetwright_agent.storage.task_log import LogUnusable
 
 
 @pytest.fixture(

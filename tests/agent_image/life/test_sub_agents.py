@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from fleetwright_agent.extensions import COST, TOOL_CALL
-from fleetwright_agent.memory import schema
+from fleetwright_agent.protocol.extensions import COST, TOOL_CALL
+from fleetwright_agent.storage.sqlite.conversations import schema
 
 WAITER = {
     "name": "waiter",

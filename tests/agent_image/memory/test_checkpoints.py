@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from fleetwright_agent.memory import archive, conversations, threads
-from fleetwright_agent.memory.checkpoints import ConversationSaver
-from fleetwright_agent.memory.database import Database, MemoryUnusable
-from fleetwright_agent.memory.histories import Histories, Known
-from fleetwright_agent.memory.schema import FILE, SCHEMA
-from fleetwright_agent.memory.views import Views
+from fleetwright_agent.storage.sqlite.conversations import archive, last_use, threads
+from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
+from fleetwright_agent.storage.sqlite.conversations.message_cache import Histories, Known
+from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
+from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
+from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
 from fleetwright_agent.turn.compaction.view import Standing, View
+from fleetwright_agent.turn.views import Views
 
 T = TypeVar("T")
 THREAD = threads.conversation("client:a", "ctx")
@@ -69,7 +70,7 @@ async def _cut_short(_: Database, saver: ConversationSaver) -> None:
 
 
 async def _erased(database: Database, _: ConversationSaver) -> None:
-    await conversations.forget(database, [("client:a", "ctx")])
+    await last_use.forget(database, [("client:a", "ctx")])
 
 
 async def _erased_and_begun_anew(database: Database, saver: ConversationSaver) -> None:
@@ -83,7 +84,7 @@ async def _taken_over_by_another(_: Database, saver: ConversationSaver) -> None:
 
 
 async def _expired(database: Database, _: ConversationSaver) -> None:
-    await Views(database).put(THREAD, Standing(View(cut="2", newest="3")), at=10.0, archives=True)
+    await Views(ViewStore(database)).put(THREAD, Standing(View(cut="2", newest="3")), at=10.0, archives=True)
     await archive.expire(database, 20.0)
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from fleetwright_agent.config.memory import SkillCuration
 from fleetwright_agent.memory.curation import plan, strength
-from fleetwright_agent.memory.learned import LearnedSkill, SkillDraft
-from fleetwright_agent.memory.source import Source
+from fleetwright_agent.storage.learned_skill import LearnedSkill, SkillDraft
+from fleetwright_agent.storage.source import Source
 
 DAY = 86_400.0
 NOW = 1000 * DAY

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.memory.database import Database, MemoryUnusable
-from fleetwright_agent.memory.glance import Glance
-from fleetwright_agent.memory.transaction import Job
+from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
+from fleetwright_agent.storage.sqlite.engine.sync_read import Glance
+from fleetwright_agent.storage.sqlite.engine.transaction import Job
 
 SCHEMA = ("CREATE TABLE kept (n INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT UNIQUE);",)
 Work = Callable[[sqlite3.Connection], Any]
@@ -201,7 +201,7 @@ async def test_a_closed_file_keeps_what_was_put_and_takes_no_more(tmp_path: Path
 _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from fleetwright_agent.memory.database import Database
+from fleetwright_agent.storage.sqlite.engine.database import Database
 from tests.agent_image.memory.test_database import SCHEMA, keeps
 
 async def main():

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from fleetwright_agent.config.memory import KnowledgeMemory
-from fleetwright_agent.memory.facts import told
-from fleetwright_agent.memory.knowledge import Fact, Knowledge, TooManyFacts
-from fleetwright_agent.memory.source import Source
-from fleetwright_agent.tools.knowledge import knowledge_tools
+from fleetwright_agent.memory.fact_text import told
+from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.sqlite.facts import Fact, Knowledge, TooManyFacts
+from fleetwright_agent.tools.memory.fact_tools import knowledge_tools
 
 SOURCE = Source("client:a", "ctx", "task")
 

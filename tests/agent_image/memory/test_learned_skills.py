@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from fleetwright_agent.config.memory import LearnedSkillMemory
-from fleetwright_agent.memory.drafting import drafted
-from fleetwright_agent.memory.learned import LearnedSkill, SkillDraft, fitting, skill_v1, told
-from fleetwright_agent.memory.learned_skills import LearnedSkills
-from fleetwright_agent.memory.recollections import skills_of
-from fleetwright_agent.memory.source import Source
-from fleetwright_agent.turn.frames import TurnRequest
+from fleetwright_agent.memory.retrieval import skills_of
+from fleetwright_agent.memory.skill_drafts import drafted
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.storage.learned_skill import LearnedSkill, SkillDraft, fitting, skill_v1, told
+from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
 
 SOURCE = Source("client:a", "ctx", "task")
 HOUR = 3600.0

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from fleetwright_agent.memory.checkpoints import ConversationSaver
-from fleetwright_agent.memory.conversations import conversations
-from fleetwright_agent.memory.database import Database, MemoryUnusable
-from fleetwright_agent.memory.knowledge import SCHEMA as FACTS
-from fleetwright_agent.memory.learned_skills import SCHEMA as SKILLS
-from fleetwright_agent.memory.schema import FILE, SCHEMA
-from fleetwright_agent.memory.sessions import Sessions
-from fleetwright_agent.memory.threads import conversation
+from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
+from fleetwright_agent.storage.sqlite.conversations.last_use import conversations
+from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
+from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
+from fleetwright_agent.storage.sqlite.conversations.threads import conversation
+from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
+from fleetwright_agent.storage.sqlite.facts import SCHEMA as FACTS
+from fleetwright_agent.storage.sqlite.learned_skills import SCHEMA as SKILLS
 
 BEFORE = """
 CREATE TABLE checkpoints (

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from fleetwright_agent.memory.open_calls import FILE, OpenCalls
+from fleetwright_agent.storage.open_model_calls import FILE, OpenCalls
 
 
 def about(owner="client:a", task="t"):

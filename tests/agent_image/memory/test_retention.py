@@ -7,20 +7,20 @@ import pytest
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
 from prometheus_client import CollectorRegistry
 
+from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.memory import Memory
-from fleetwright_agent.memory.conversations import Conversation, beyond, conversations, idle
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.schema import FILE, SCHEMA
-from fleetwright_agent.memory.sessions import Sessions
-from fleetwright_agent.memory.threads import conversation
-from fleetwright_agent.memory.volume import Space, Volume
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.server.clock import Clock
 from fleetwright_agent.server.errors import MemoryFull, Unavailable
-from fleetwright_agent.server.gate import Gate
-from fleetwright_agent.server.log import Claim
-from fleetwright_agent.server.memory_log import MemoryTaskLog
 from fleetwright_agent.server.retention import Retention
+from fleetwright_agent.server.tasks.admission import Gate
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.sqlite.conversations.last_use import Conversation, beyond, conversations, idle
+from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
+from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
+from fleetwright_agent.storage.sqlite.conversations.threads import conversation
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.task_log import Claim
+from fleetwright_agent.storage.volume import Space, Volume
+from fleetwright_agent.telemetry.metrics import Metrics
 
 MIB = 1024 * 1024
 ROOMY = Space(free=500 * MIB, capacity=1000 * MIB)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from fleetwright_agent.memory import sessions
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.made import Made
-from fleetwright_agent.memory.schema import FILE, SCHEMA
-from fleetwright_agent.memory.sessions import Sessions
 from fleetwright_agent.security.redaction import Redactor
+from fleetwright_agent.storage.call_record import Made
+from fleetwright_agent.storage.sqlite.conversations import sessions
+from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
+from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
+from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
 class _Clock:

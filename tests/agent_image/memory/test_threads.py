@@ -2,11 +2,11 @@
 
 import pytest
 
-from fleetwright_agent.memory import threads
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.journal import Begun, CallState, Entry, Journal
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.memory.threads import Aside, conversation
+from fleetwright_agent.storage.sqlite.conversations import threads
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.conversations.threads import Aside, conversation
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.tool_journal import Begun, CallState, Entry, Journal
 
 TASK, OTHER = Aside("client:a", "c", "t"), Aside("client:a", "c", "t2")
 MAIN = conversation("client:a", "c")

@@ -9,12 +9,12 @@ from tests.agent_image.entry_points import Installed
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.plugins import Plugin as Declared
-from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.plugins.api import Plugin, PluginTool
 from fleetwright_agent.plugins.loading import Plugins
 from fleetwright_agent.plugins.offering import offered
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.turn.frames import TurnRequest
 
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 

@@ -23,17 +23,17 @@ import uvicorn
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer, Peer
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.open_questions import OpenQuestions
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.server.push.pushes import Times
-from fleetwright_agent.tools.mcp_session import opened
-from fleetwright_agent.tools.mcp_wire import McpUnreachable
-from fleetwright_agent.tools.peers import PeerCalls, peer_client
+from fleetwright_agent.protocol.frames import Done, Frame, TurnRequest
+from fleetwright_agent.server.push.service import Times
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
+from fleetwright_agent.tools.mcp.session import opened
+from fleetwright_agent.tools.mcp.wire import McpUnreachable
+from fleetwright_agent.tools.peers.tool import PeerCalls, peer_client
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.turn.frames import Done, Frame, TurnRequest
 
 PUBLIC, PRIVATE, METADATA, LOOPBACK, LOOPBACK_6 = "93.184.216.34", "10.0.0.1", "169.254.169.254", "127.0.0.1", "::1"
 RESOLVER = "127.0.0.53"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.security.audit import AuditFailed, AuditTrail, call_line
-from fleetwright_agent.security.audit_files import FILE, backup_of
-from fleetwright_agent.security.audit_verification import verify
+from fleetwright_agent.audit.files import FILE, backup_of
+from fleetwright_agent.audit.trail import AuditFailed, AuditTrail, call_line
+from fleetwright_agent.audit.verification import verify
 from fleetwright_agent.security.redaction import Redactor
 
 

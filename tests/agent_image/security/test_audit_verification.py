@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from fleetwright_agent.__main__ import main
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.security.audit import AuditTrail, call_line
-from fleetwright_agent.security.audit_files import ERASED, FILE, backup_of
+from fleetwright_agent.audit.factory import FOLDER
+from fleetwright_agent.audit.files import ERASED, FILE, backup_of
+from fleetwright_agent.audit.trail import AuditTrail, call_line
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.security.redaction import Redactor
-from fleetwright_agent.trail import FOLDER
 
 
 def open_trail(folder: Path, *, most_bytes: int) -> AuditTrail:

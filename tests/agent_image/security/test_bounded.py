@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from fleetwright_agent.security.bounded import BoundedTransport, TooLarge
+from fleetwright_agent.security.bounded_responses import BoundedTransport, TooLarge
 
 
 class Endless(httpx.AsyncByteStream):

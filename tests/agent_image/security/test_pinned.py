@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fleetwright_agent.security.egress import EgressPolicy
-from fleetwright_agent.security.pinned import DeniedAddress, PinnedTransport, resolve
+from fleetwright_agent.security.pinned_http import DeniedAddress, PinnedTransport, resolve
 
 HERE = ipaddress.ip_network("127.0.0.0/8")
 

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from fleetwright_agent.security.schemas import Undecided, misfit
+from fleetwright_agent.security.argument_schemas import Undecided, misfit
 
 WORD = {"x": "a" * 90 + "!"}
 EVIL = {"properties": {"x": {"pattern": "^(a|aa)+$"}}}

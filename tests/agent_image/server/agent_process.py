@@ -11,10 +11,10 @@ import uvloop
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.logs import configure
-from fleetwright_agent.server.serving import serve
-from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnFailed, TurnRequest
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.process.serving import serve
+from fleetwright_agent.protocol.frames import Ask, AskKind, Done, Frame, Text, TurnFailed, TurnRequest
+from fleetwright_agent.telemetry.logs import configure
 
 
 class SteeredTurn:

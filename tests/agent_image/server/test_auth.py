@@ -15,10 +15,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.datastructures import Headers
 
-from fleetwright_agent.callers import Caller, CallerKind, Callers
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.config.callers import Caller, CallerKind, Callers
 from fleetwright_agent.server.auth import Refusal, parse_callers, recognise
-from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.telemetry.metrics import Metrics
 
 Open = Callable[..., Any]
 _MOMENT = 0.06

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.extensions import COST, TRUNCATED
-from fleetwright_agent.server.log import LogUnusable
-from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.sizes import MOST_OF_ARTIFACTS
-from fleetwright_agent.tools.offers import Offers
-from fleetwright_agent.turn.frames import CompactionEnd, Done, Frame, TurnRequest
+from fleetwright_agent.protocol.extensions import COST, TRUNCATED
+from fleetwright_agent.protocol.frames import CompactionEnd, Done, Frame, TurnRequest
+from fleetwright_agent.server.tasks.size_limits import MOST_OF_ARTIFACTS
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.tools.mcp.tool_cache import Offers
 
 Open = Callable[..., Any]
 PATHS = ["/.well-known/agent-card.json", "/.well-known/agent.json"]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.memory import schema
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.turn.frames import Done, Frame, TurnRequest
+from fleetwright_agent.protocol.frames import Done, Frame, TurnRequest
+from fleetwright_agent.storage.sqlite.conversations import schema
+from fleetwright_agent.storage.sqlite.engine.database import Database
 
 
 class Breaks(Database):

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.receipt import ReceiptProtocol
-from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.protocol.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
+from fleetwright_agent.server.http.timeouts import ReceiptProtocol
 
 Open = Callable[..., Any]
 SEND = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
@@ -526,7 +526,7 @@ async def test_nobody_on_its_way_may_keep_or_hold_back_a_stream(open_door: Open)
 
 
 async def test_r9_a_body_that_never_comes_is_not_waited_for(open_door: Open) -> None:
-    from fleetwright_agent.server.edge import Bodies
+    from fleetwright_agent.server.http.edge import Bodies
 
     answers: list[dict[str, Any]] = []
 

@@ -9,15 +9,10 @@ import pytest
 from a2a.types.a2a_pb2 import Message, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import COST
-from fleetwright_agent.server.answer import FLUSH_SECONDS
-from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.events import Event, fold
-from fleetwright_agent.server.executor import FrameExecutor
-from fleetwright_agent.server.last_compaction import LastCompaction
-from fleetwright_agent.server.turns import Turns
-from fleetwright_agent.server.work import Job, Outcome
-from fleetwright_agent.turn.frames import (
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.protocol.extension_codec import read
+from fleetwright_agent.protocol.extensions import COST
+from fleetwright_agent.protocol.frames import (
     CompactionEnd,
     CompactionStart,
     Done,
@@ -31,7 +26,13 @@ from fleetwright_agent.turn.frames import (
     TurnRequest,
     Usage,
 )
-from fleetwright_agent.wires import read
+from fleetwright_agent.protocol.task_events import Event, fold
+from fleetwright_agent.protocol.termination_reasons import Outcome
+from fleetwright_agent.server.executors.answer import FLUSH_SECONDS
+from fleetwright_agent.server.executors.port import Job
+from fleetwright_agent.server.executors.turn_executor import FrameExecutor
+from fleetwright_agent.server.executors.turn_loader import Turns
+from fleetwright_agent.server.ops.last_compaction import LastCompaction
 
 JOB = Job(owner="o", task_id="t", context_id="c", message=Message(parts=[Part(text="one"), Part(text="two")]))
 Script = Callable[[TurnRequest], AsyncIterator[Frame]]

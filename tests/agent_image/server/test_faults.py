@@ -16,12 +16,13 @@ from a2a.server.tasks import TaskUpdater
 from a2a.types import Part
 from a2a.types.a2a_pb2 import Message, Role, Task, TaskState, TaskStatus
 
-from fleetwright_agent.server.events import Event, status_event
-from fleetwright_agent.server.log import Claim, LogUnusable
-from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.sqlite_log import SqliteTaskLog
-from fleetwright_agent.server.work import Emit, Job, Outcome
-from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.protocol.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.protocol.task_events import Event, status_event
+from fleetwright_agent.protocol.termination_reasons import Outcome
+from fleetwright_agent.server.executors.port import Emit, Job
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
+from fleetwright_agent.storage.task_log import Claim, LogUnusable
 
 Open = Callable[..., Any]
 TERMINAL = ("COMPLETED", "FAILED", "CANCELED", "REJECTED")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, Task, TaskArtifactUpdateEvent, TaskState
 
-from fleetwright_agent.server.events import Event, agent_message, fold, status_event
-from fleetwright_agent.server.growing_task import GrowingTask, replay
+from fleetwright_agent.protocol.task_builder import GrowingTask, replay
+from fleetwright_agent.protocol.task_events import Event, agent_message, fold, status_event
 
 _PIECES = 1500
 _MOST_BYTES = 32 * 2**20

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from fleetwright_agent.listening import EVERY, listen
-from fleetwright_agent.mounted import ConfigurationError
+from fleetwright_agent.config.mounted_files import ConfigurationError
+from fleetwright_agent.process.sockets import EVERY, listen
 
 LOOPBACKS = ("127.0.0.1", "::1")
 

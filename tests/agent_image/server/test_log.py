@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 
-from fleetwright_agent.server.events import Event, status_event
-from fleetwright_agent.server.log import (
+from fleetwright_agent.protocol.frames import Ask, AskKind
+from fleetwright_agent.protocol.interrupts import ask_message
+from fleetwright_agent.protocol.task_events import Event, status_event
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.push_store import Registration
+from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
+from fleetwright_agent.storage.task_log import (
     Accepted,
     Claim,
     Forgotten,
@@ -23,11 +28,6 @@ from fleetwright_agent.server.log import (
     TaskLog,
     TooManyWait,
 )
-from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.pauses import ask_message
-from fleetwright_agent.server.push.port import Registration
-from fleetwright_agent.server.sqlite_log import SqliteTaskLog
-from fleetwright_agent.turn.frames import Ask, AskKind
 
 COMPLETED = TaskState.TASK_STATE_COMPLETED
 WAITING = TaskState.TASK_STATE_INPUT_REQUIRED

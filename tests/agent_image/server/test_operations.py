@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from a2a.types.a2a_pb2 import SendMessageRequest, TaskState
 
-from fleetwright_agent.extensions import CALL_PATH
-from fleetwright_agent.turn.frames import Done, Frame, Text, ToolEnd, ToolStart, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.protocol.extensions import CALL_PATH
+from fleetwright_agent.protocol.frames import Done, Frame, Text, ToolEnd, ToolStart, TurnFailed, TurnRequest, Usage
 
 Open = Callable[..., Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from fleetwright_agent.protocol.frames import Done, Frame, Result, Text, TurnRequest
 from fleetwright_agent.server.card import parse_card
-from fleetwright_agent.server.output_modes import OutputModes
-from fleetwright_agent.turn.frames import Done, Frame, Result, Text, TurnRequest
+from fleetwright_agent.server.tasks.output_modes import OutputModes
 
 Open = Callable[..., Any]
 ORDER = "application/vnd.shop.order+json"

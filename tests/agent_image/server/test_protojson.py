@@ -6,7 +6,7 @@ from google.protobuf.json_format import ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwright_agent.server.protojson import from_json
+from fleetwright_agent.server.dialects.protojson import from_json
 
 _LEAVES = st.one_of(
     st.none(),

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.server.reachability import Reachability
+from fleetwright_agent.server.ops.reachability import Reachability
 
 
 def _server(name):

@@ -9,15 +9,15 @@ import pytest
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState, TaskStatus
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.events import Event, agent_message, fold, status_event
-from fleetwright_agent.server.live import Live, LiveTasks
-from fleetwright_agent.server.log import Accepted, Claim, Key, Stored
-from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.outcomes import CANCELED
-from fleetwright_agent.server.runs import Runs
-from fleetwright_agent.server.work import Emit, Job, Outcome
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.protocol.task_events import Event, agent_message, fold, status_event
+from fleetwright_agent.protocol.termination_reasons import CANCELED, Outcome
+from fleetwright_agent.server.executors.port import Emit, Job
+from fleetwright_agent.server.tasks.active_tasks import Live, LiveTasks
+from fleetwright_agent.server.tasks.task_runner import Runs
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.task_log import Accepted, Claim, Key, Stored
+from fleetwright_agent.telemetry.metrics import Metrics
 
 Open = Callable[..., Any]
 WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED

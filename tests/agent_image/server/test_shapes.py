@@ -9,7 +9,7 @@ from a2a.utils.proto_utils import validate_proto_required_fields
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message as Proto
 
-from fleetwright_agent.server.shapes import check_complete, holds_json
+from fleetwright_agent.server.proto_validation import check_complete, holds_json
 
 _SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
 _HOOK = {"taskPushNotificationConfig": {"authentication": {"credentials": "c"}}}

@@ -16,8 +16,8 @@ from a2a.types.a2a_pb2 import (
     TaskStatusUpdateEvent,
 )
 
-from fleetwright_agent.server.sizes import MOST_MESSAGES, MOST_OF_ARTIFACTS, TRUNCATED, Room, is_full
-from fleetwright_agent.turn.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.protocol.frames import Done, Frame, Text, TurnRequest
+from fleetwright_agent.server.tasks.size_limits import MOST_MESSAGES, MOST_OF_ARTIFACTS, TRUNCATED, Room, is_full
 
 Open = Callable[..., Any]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.memory.transaction import Transaction
-from fleetwright_agent.server.log import LogUnusable
-from fleetwright_agent.server.sqlite_writer import Writer
+from fleetwright_agent.storage.sqlite.engine.transaction import Transaction
+from fleetwright_agent.storage.sqlite.tasks.writer import Writer
+from fleetwright_agent.storage.task_log import LogUnusable
 
 Work = Callable[[sqlite3.Connection], Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from fleetwright_agent.server.turns import Turns
+from fleetwright_agent.server.executors.turn_loader import Turns
 
 
 async def test_a_task_cancelled_while_the_turn_is_built_leaves_it_to_the_next(scripted: Callable[..., Any]) -> None:

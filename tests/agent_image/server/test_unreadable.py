@@ -12,12 +12,12 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 
-from fleetwright_agent.server import sqlite_damaged as damaged
-from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.push import sqlite_statements as push
-from fleetwright_agent.server.sqlite_file import TASKS
-from fleetwright_agent.server.sqlite_log import SqliteTaskLog
-from fleetwright_agent.server.work import Emit, Job, Work
+from fleetwright_agent.server.executors.port import Emit, Job, Work
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.sqlite.tasks import push_statements as push
+from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
+from fleetwright_agent.storage.sqlite.tasks.file import TASKS
+from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
 
 Open = Callable[..., Any]
 DAMAGES = [

@@ -3,7 +3,7 @@
 import resource
 from pathlib import Path
 
-from fleetwright_agent.server.watched import Watched
+from fleetwright_agent.config.file_watcher import Watched
 
 
 def test_what_every_request_asks_is_a_twentieth_of_a_second_old_at_most(tmp_path: Path) -> None:

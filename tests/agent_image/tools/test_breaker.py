@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_agent.tools.breaker import Breaker
+from fleetwright_agent.tools.mcp.circuit_breaker import Breaker
 
 STORIES = [
     pytest.param("xx", [0, 0, 0], [], id="two failures leave it closed"),

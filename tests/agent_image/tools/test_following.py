@@ -20,8 +20,8 @@ from a2a.types import (
     TaskStatus,
 )
 
-from fleetwright_agent.security.bounded import TooLarge
-from fleetwright_agent.tools.following import follow
+from fleetwright_agent.security.bounded_responses import TooLarge
+from fleetwright_agent.tools.peers.polling import follow
 
 WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED
 SAID = SendMessageRequest(message=Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="Cook.")]))

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.tools.human import approval, approved, human_tools
-from fleetwright_agent.tools.offers import Offers
+from fleetwright_agent.tools.human.approval import approval, approved, human_tools
+from fleetwright_agent.tools.mcp.tool_cache import Offers
 from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.turn.people import with_people
+from fleetwright_agent.turn.approval_policy import with_people
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp.types import CallToolResult
 
-from fleetwright_agent.tools.mcp_results import told
+from fleetwright_agent.tools.mcp.results import told
 
 PICTURE = base64.b64encode(b"x" * 100_000).decode()
 TEXT = {"type": "text", "text": "Two chairs."}

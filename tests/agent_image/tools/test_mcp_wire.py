@@ -17,13 +17,13 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import McpServer
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.tools.mcp import McpConnection
-from fleetwright_agent.tools.mcp_wire import McpUnreachable
-from fleetwright_agent.tools.offers import Offer, Offers
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.tools.mcp.server import McpConnection
+from fleetwright_agent.tools.mcp.tool_cache import Offer, Offers
+from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.turn.frames import TurnRequest
 
 CALL = ToolCall({}, TurnRequest("o", "c", "t", "x"), lambda _: None)
 

@@ -12,18 +12,18 @@ from a2a.types import Artifact, Part, StreamResponse, Task, TaskArtifactUpdateEv
 
 from fleetwright_agent.app import create_app
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.tools import Peer
-from fleetwright_agent.extensions import ASK, CALL_PATH, COST
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.open_questions import OpenQuestions, Place, Question
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.security.bounded import BoundedTransport
-from fleetwright_agent.tools.heard import MOST_CHARACTERS, Heard, TooMuchSaid
-from fleetwright_agent.tools.peers import PeerCalls
+from fleetwright_agent.protocol.extensions import ASK, CALL_PATH, COST
+from fleetwright_agent.protocol.frames import Ask, AskKind, Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.security.bounded_responses import BoundedTransport
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions, Place, Question
+from fleetwright_agent.tools.peers.questions import Questions
+from fleetwright_agent.tools.peers.response import MOST_CHARACTERS, Heard, TooMuchSaid
+from fleetwright_agent.tools.peers.tool import PeerCalls
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.tools.questions import Questions
-from fleetwright_agent.turn.frames import Ask, AskKind, Done, PeerCost, Text, TurnFailed, TurnRequest, Usage
 
 EGG_BOILER = Peer.model_validate({"name": "boiler", "namespace": "n", "url": "http://boiler"})
 COOK = Peer.model_validate({"name": "cook", "namespace": "n", "url": "http://cook", "description": "cooks"})

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fleetwright_agent.tools.mcp.prompt_share import left_out, tokens_of
 from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.tools.prompt_share import left_out, tokens_of
 
 
 async def run(_):

@@ -19,25 +19,25 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
+from fleetwright_agent.audit.factory import audit_trail
+from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
-from fleetwright_agent.memory.learned_skills import FOLDER as SKILLS
-from fleetwright_agent.memory.learned_skills import LearnedSkills
-from fleetwright_agent.memory.ledger import Ledger
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
-from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.protocol.frames import Done, Frame, TurnFailed, TurnRequest
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.facts import FOLDER, Knowledge
+from fleetwright_agent.storage.sqlite.learned_skills import FOLDER as SKILLS
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
-from fleetwright_agent.tools.offers import Offers
-from fleetwright_agent.trail import audit_trail
+from fleetwright_agent.tools.mcp.tool_cache import Offers
 from fleetwright_agent.turn.assembly import build_turn
-from fleetwright_agent.turn.books import Books
-from fleetwright_agent.turn.frames import Done, Frame, TurnFailed, TurnRequest
+from fleetwright_agent.turn.cost.accounting import Books
+from fleetwright_agent.turn.dependencies import Supplies
 from fleetwright_agent.turn.graph import GraphTurn
-from fleetwright_agent.turn.supplies import Supplies
 from fleetwright_cli.offline.model import OfflineModel
 from fleetwright_cli.offline.orders import orders_server
 

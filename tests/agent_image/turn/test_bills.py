@@ -9,14 +9,14 @@ from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.model import Price
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.ledger import Ledger
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.memory.spending import Spending
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.turn.bills import Bills
-from fleetwright_agent.turn.books import Account, Books
-from fleetwright_agent.turn.frames import PeerCost, Purpose, TurnRequest, Usage
+from fleetwright_agent.protocol.frames import PeerCost, Purpose, TurnRequest, Usage
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.inflight_usage import Spending
+from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.cost.accounting import Account, Books
+from fleetwright_agent.turn.cost.task_usage import Bills
 
 ACCOUNT = Account(
     "m", Price.model_validate({"inputPerMillion": "100000", "outputPerMillion": "250000"}), Purpose.SUMMARY

@@ -13,14 +13,14 @@ from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.budgets import Budget, Period
 from fleetwright_agent.config.model import Price
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.ledger import Ledger
-from fleetwright_agent.memory.open_calls import OpenCalls
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.turn.books import Account, Books, OverBudget
-from fleetwright_agent.turn.budgets import window
-from fleetwright_agent.turn.frames import Purpose, TurnRequest
+from fleetwright_agent.protocol.frames import Purpose, TurnRequest
+from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.cost.accounting import Account, Books, OverBudget
+from fleetwright_agent.turn.cost.budgets import window
 
 PRICE = Price.model_validate({"inputPerMillion": "1.000001", "outputPerMillion": "2", "cachedInputPerMillion": "0.1"})
 NOON = datetime(2026, 2, 28, 12, 30, tzinfo=UTC).timestamp()

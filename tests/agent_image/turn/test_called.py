@@ -13,7 +13,7 @@ from starlette.routing import Route
 from tests.agent_image.turn.conftest import serving
 
 from fleetwright_agent.config.compaction import Compaction
-from fleetwright_agent.turn.frames import ToolEnd
+from fleetwright_agent.protocol.frames import ToolEnd
 
 SIGNED = {"google": {"thought_signature": "c2lnbmVk"}}
 

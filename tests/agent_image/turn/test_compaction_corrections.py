@@ -15,9 +15,9 @@ from tests.bench.compaction.scripted import Script
 
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
 from fleetwright_agent.turn.compaction import ledger, pins, selection
+from fleetwright_agent.turn.compaction.extraction_cache import Reading
 from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source
 from fleetwright_agent.turn.compaction.pins import Pin
-from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.subjects import Groups, antecedent, subject_of
 from fleetwright_agent.turn.compaction.summary import Written, compose
 from fleetwright_agent.turn.compaction.view import View, dumped, loaded

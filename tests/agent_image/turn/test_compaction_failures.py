@@ -9,7 +9,7 @@ from tests.bench.compaction.ours import ours
 from tests.bench.compaction.provider import Provider
 from tests.bench.compaction.scripted import Script
 
-from fleetwright_agent.memory.failing_compactions import count_failing_compactions
+from fleetwright_agent.storage.sqlite.conversations.failing_compactions import count_failing_compactions
 
 EARLY = {"trigger": {"tokens": 3000}, "keep": {"messages": 4}}
 

@@ -7,7 +7,7 @@ from tests.bench.compaction.ours import ours, overflow
 from tests.bench.compaction.provider import Provider
 from tests.bench.compaction.scripted import Script
 
-from fleetwright_agent.turn.frames import CompactionEnd, CompactionStart, Purpose
+from fleetwright_agent.protocol.frames import CompactionEnd, CompactionStart, Purpose
 
 LONG = "row\n" * 5000
 

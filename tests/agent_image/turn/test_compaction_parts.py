@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from fleetwright_agent.config.compaction import Compaction, CompactionPin, CompactionPrune, PinKind
 from fleetwright_agent.config.model import Price
+from fleetwright_agent.protocol.fences import SUMMARY, fence
 from fleetwright_agent.turn.compaction import ledger, pins, selection
 from fleetwright_agent.turn.compaction.economics import (
     USUAL,
@@ -18,12 +19,11 @@ from fleetwright_agent.turn.compaction.economics import (
     rates,
     summary_payback,
 )
-from fleetwright_agent.turn.compaction.fence import SUMMARY, fence
+from fleetwright_agent.turn.compaction.extraction_cache import Reading
 from fleetwright_agent.turn.compaction.ledger import Entry, Kind
 from fleetwright_agent.turn.compaction.pins import Pin
 from fleetwright_agent.turn.compaction.policy import Decision, Situation, Step, decide, effective_room
 from fleetwright_agent.turn.compaction.pruning import Batch, best_batch, shortened
-from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.recall import search
 from fleetwright_agent.turn.compaction.summary import Written, compose, read
 

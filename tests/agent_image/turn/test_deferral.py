@@ -7,12 +7,12 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.tools import ToolSearch
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool, ToolCall
-from fleetwright_agent.tools.search import matching, search_tool
+from fleetwright_agent.tools.search.tool import matching, search_tool
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import TurnRequest
-from fleetwright_agent.turn.middleware.deferral import DeferralLink
+from fleetwright_agent.turn.pipeline.model.tool_deferral import DeferralLink
 
 REQUEST = TurnRequest("o", "c", "t", "x")
 

@@ -9,16 +9,16 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.sub_agents import SubAgent
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.journal import Journal
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.protocol.frames import Text, TurnFailed, TurnRequest
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.tool_journal import Journal
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.delegation.listener import FinishedTask
 from fleetwright_agent.turn.delegation.sharing import shared
 from fleetwright_agent.turn.delegation.work import Work, Worker
-from fleetwright_agent.turn.frames import Text, TurnFailed, TurnRequest
 
 REQUEST = TurnRequest("client:default", "c", "t", "x")
 SCOUT = SubAgent(name="scout", description="Looks.", instructions="Look.", tools=("a__see", "a__hear"))

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from fleetwright_agent.config import enforcement as config
-from fleetwright_agent.memory.call_windows import CallWindows
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.call_windows import CallWindows
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.tools.names import offered_name
-from fleetwright_agent.turn.middleware.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
 
 LIMITED = {"schema": {"properties": {"amount": {"maximum": 100}}, "required": ["amount"]}, "tool": "house__charge"}
 

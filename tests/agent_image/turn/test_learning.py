@@ -6,11 +6,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.memory import LearnedSkillMemory
-from fleetwright_agent.memory.learned_skills import LearnedSkills
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.delegation.learning import Learning
 from fleetwright_agent.turn.delegation.listener import FinishedTask
-from fleetwright_agent.turn.frames import TurnRequest
-from fleetwright_agent.turn.learning import Learning
 
 
 @pytest.fixture

@@ -10,26 +10,27 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.model import Provider
 from fleetwright_agent.config.server import Limits
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.schema import FILE, SCHEMA
-from fleetwright_agent.memory.views import Views
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.protocol.frames import Fallback, Reset, TurnFailed, TurnRequest
+from fleetwright_agent.storage.sqlite.conversations.schema import FILE, SCHEMA
+from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.failures import Failure
-from fleetwright_agent.turn.frames import Fallback, Reset, TurnFailed, TurnRequest
-from fleetwright_agent.turn.links import model_links
-from fleetwright_agent.turn.mended import CONTINUE, cleaned, withheld
-from fleetwright_agent.turn.middleware.empty_replies import EmptyReplies
-from fleetwright_agent.turn.middleware.limits import LimitsLink
-from fleetwright_agent.turn.middleware.mending import Mending
-from fleetwright_agent.turn.middleware.model_calls import ModelFailed
-from fleetwright_agent.turn.middleware.model_fallback import ModelFallback
-from fleetwright_agent.turn.middleware.repeats import RepeatsLink
-from fleetwright_agent.turn.models import build_chat, portable
-from fleetwright_agent.turn.supplies import Supplies
+from fleetwright_agent.turn.dependencies import Supplies
+from fleetwright_agent.turn.pipeline.model.empty_replies import EmptyReplies
+from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
+from fleetwright_agent.turn.pipeline.model.model_fallback import ModelFallback
+from fleetwright_agent.turn.pipeline.model.prompt_repair import CONTINUE, cleaned, withheld
+from fleetwright_agent.turn.pipeline.model.prompt_retry import Mending
+from fleetwright_agent.turn.pipeline.model.repeat_limit import RepeatsLink
+from fleetwright_agent.turn.pipeline.model.round_limit import LimitsLink
+from fleetwright_agent.turn.pipeline.order import model_links
+from fleetwright_agent.turn.providers.failures import Failure
+from fleetwright_agent.turn.providers.models import build_chat, portable
+from fleetwright_agent.turn.views import Views
 
 SECOND = {
     "name": "second",
@@ -110,7 +111,7 @@ async def test_links_stand_in_one_order(config, tmp_path, changes, order):
     async with httpx2.AsyncClient() as client:
         chats = [build_chat(endpoint, layout, client) for endpoint in (wanted.model, *wanted.model.fallbacks)]
         calls: Any = ModelCalls()
-        views = Views(Database(layout.memory / FILE, SCHEMA))
+        views = Views(ViewStore(Database(layout.memory / FILE, SCHEMA)))
         links = model_links(_supplies(wanted, layout), views=views, calls=calls, chats=chats)
     assert [type(link).__name__ for link in links] == order
 

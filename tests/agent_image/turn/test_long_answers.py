@@ -5,7 +5,7 @@ import gc
 import pytest
 from langchain_core.messages import AIMessageChunk
 
-from fleetwright_agent.turn.frames import Done, Text, TurnRequest
+from fleetwright_agent.protocol.frames import Done, Text, TurnRequest
 
 _PIECES = 3000
 _MOST_KEPT = 200

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fleetwright_agent.layout import Layout
+from fleetwright_agent.config.layout import Layout
 
 
 @dataclass

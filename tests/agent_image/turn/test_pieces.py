@@ -11,18 +11,18 @@ from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
 from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.config.model import Model, Price
 from fleetwright_agent.config.tools import Skill
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.protocol.frames import Purpose, TurnRequest
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
-from fleetwright_agent.tools.skills import skill_tools
-from fleetwright_agent.turn.books import Account, count, usage_of
-from fleetwright_agent.turn.failures import MalformedToolCall, classify
-from fleetwright_agent.turn.frames import Purpose, TurnRequest
-from fleetwright_agent.turn.middleware.model_calls import backoff
-from fleetwright_agent.turn.prices import cost_usd
+from fleetwright_agent.tools.skills.loading import skill_tools
+from fleetwright_agent.turn.cost.accounting import Account, count, usage_of
+from fleetwright_agent.turn.cost.prices import cost_usd
+from fleetwright_agent.turn.pipeline.model.model_calls import backoff
 from fleetwright_agent.turn.prompt import system_prompt
+from fleetwright_agent.turn.providers.failures import MalformedToolCall, classify
 
 
 def _price(**prices):

@@ -3,7 +3,7 @@
 import pytest
 from tests.bench.compaction.properties import history
 
-from fleetwright_agent.turn.compaction.reading import Reading, Readings
+from fleetwright_agent.turn.compaction.extraction_cache import Reading, Readings
 
 MESSAGES = history(3)
 

@@ -3,9 +3,9 @@
 import asyncio
 import sqlite3
 
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory.schema import FILE
-from fleetwright_agent.turn.frames import Done, TurnRequest
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.protocol.frames import Done, TurnRequest
+from fleetwright_agent.storage.sqlite.conversations.schema import FILE
 
 _AT_ONCE = 6
 _TURNS_EACH = 20

@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from fleetwright_agent.turn.failures import provider_text
-from fleetwright_agent.turn.frames import Waiting
+from fleetwright_agent.protocol.frames import Waiting
+from fleetwright_agent.turn.providers.failures import provider_text
 
 
 def failing(status: int, sentence: str, headers: dict[str, str]) -> Starlette:

@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.turn.middleware.skill_fence import SkillFence, allowed_tools
+from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence, allowed_tools
 
 
 def document(allowed: str = "") -> str:

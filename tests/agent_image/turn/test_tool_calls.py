@@ -10,24 +10,24 @@ import pytest
 from langchain_core.messages import AIMessage
 from prometheus_client import CollectorRegistry
 
+from fleetwright_agent.audit.files import FILE
+from fleetwright_agent.audit.trail import AuditTrail
 from fleetwright_agent.config.enforcement import AuditMode
 from fleetwright_agent.config.enforcement import Enforcement as Policy
 from fleetwright_agent.config.server import Limits
-from fleetwright_agent.memory.call_windows import CallWindows
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.journal import Journal
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.security.audit import AuditTrail
-from fleetwright_agent.security.audit_files import FILE
+from fleetwright_agent.protocol.frames import ToolEnd, ToolStart, TurnFailed, TurnRequest
 from fleetwright_agent.security.redaction import Redactor
+from fleetwright_agent.storage.sqlite.call_windows import CallWindows
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.tool_journal import Journal
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import ToolEnd, ToolStart, TurnFailed, TurnRequest
-from fleetwright_agent.turn.middleware.auditing import Auditor
-from fleetwright_agent.turn.middleware.enforcement import Enforcement
-from fleetwright_agent.turn.middleware.skill_fence import SkillFence
-from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
+from fleetwright_agent.turn.pipeline.tool.auditing import Auditor
+from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
+from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 
 OBJECT = {"type": "object", "properties": {}}
 

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.turn.frames import (
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.protocol.frames import (
     CompactionEnd,
     Reasoning,
     Reset,

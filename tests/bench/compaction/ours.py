@@ -25,19 +25,20 @@ from tests.bench.compaction.scripted import Script, ScriptedChat
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.ledger import Ledger
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.memory.views import Views
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.protocol.frames import Frame, TurnRequest, Usage
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool, ToolCall
-from fleetwright_agent.turn.books import Books
 from fleetwright_agent.turn.compaction.recall import recall_tool, search
 from fleetwright_agent.turn.compaction.view import View
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.frames import Frame, TurnRequest, Usage
-from fleetwright_agent.turn.middleware.compaction import CompactionLink
-from fleetwright_agent.turn.middleware.model_calls import ModelCalls, answer_of
+from fleetwright_agent.turn.cost.accounting import Books
+from fleetwright_agent.turn.pipeline.model.compaction import CompactionLink
+from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls, answer_of
+from fleetwright_agent.turn.views import Views
 
 THREAD = "bench"
 SYSTEM = "You keep the books of a workshop. Be brief."
@@ -175,7 +176,7 @@ async def ours(
         database = Database((folder or Path(temporary)) / "conversations.db", SCHEMA)
         ledger = Ledger(database, now=time.time)
         books = Books([Budget.model_validate(each) for each in budgets], ledger, metrics, now=time.time)
-        views, calls = Views(database), ModelCalls(model, metrics, books=books, sleep=_at_once)
+        views, calls = Views(ViewStore(database)), ModelCalls(model, metrics, books=books, sleep=_at_once)
         settings = Compaction.model_validate(policy)
         script.overflow = overflow
         chat = ScriptedChat(script=script, endpoint=model)

@@ -19,15 +19,16 @@ from tests.bench.compaction.scripted import Script
 
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.schema import SCHEMA
-from fleetwright_agent.memory.views import Views
+from fleetwright_agent.protocol.frames import Purpose
+from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
+from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.turn.compaction.compactor import Maker
 from fleetwright_agent.turn.compaction.economics import USUAL
-from fleetwright_agent.turn.compaction.making import Maker
 from fleetwright_agent.turn.compaction.prompt import Prompt
 from fleetwright_agent.turn.compaction.pruning import best_batch
 from fleetwright_agent.turn.compaction.view import Standing, View
-from fleetwright_agent.turn.frames import Purpose
+from fleetwright_agent.turn.views import Views
 
 PRICE = {"inputPerMillion": "2", "outputPerMillion": "8", "cachedInputPerMillion": "0.5"}
 
@@ -77,7 +78,7 @@ async def kills(*, quick: bool = False, seed: int = SEED) -> Figures:
             writer.kill()
             await writer.wait()
             database = Database(path, SCHEMA)
-            standing = await Views(database).get("t")
+            standing = await Views(ViewStore(database)).get("t")
             await database.aclose()
             mixed += standing.view is None or not _whole(standing.view, path)
     return {"kills": rounds, "mixed": mixed}
@@ -105,7 +106,7 @@ def _whole(view: View, path: Path) -> bool:
 
 
 async def _write(path: Path) -> None:
-    views = Views(Database(path, SCHEMA))
+    views = Views(ViewStore(Database(path, SCHEMA)))
     number = 0
     while True:
         number += 1

@@ -8,10 +8,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from fleetwright_agent.config.compaction import Compaction, PinKind
 from fleetwright_agent.config.model import Model
-from fleetwright_agent.turn.compaction.making import Maker
+from fleetwright_agent.turn.compaction.compactor import Maker
+from fleetwright_agent.turn.compaction.extraction_cache import Reading
 from fleetwright_agent.turn.compaction.pairs import active_request, has_open_call, torn
 from fleetwright_agent.turn.compaction.prompt import Prompt
-from fleetwright_agent.turn.compaction.reading import Reading
 from fleetwright_agent.turn.compaction.summariser import SummaryFailed
 from fleetwright_agent.turn.compaction.view import View, dumped, loaded, shown
 

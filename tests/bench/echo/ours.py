@@ -14,11 +14,11 @@ os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
 import uvloop
 
 from fleetwright_agent.app import create_app
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.logs import configure
-from fleetwright_agent.mounted import load
-from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.serving import serve
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.mounted_files import load
+from fleetwright_agent.process.serving import serve
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.telemetry.logs import configure
 
 sys.path.insert(0, str(Path(__file__).parent))
 from steered import Steered

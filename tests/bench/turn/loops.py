@@ -23,34 +23,35 @@ from pydantic import SecretStr
 from tests.bench.turn.chat import QUESTION, TOOL, Prompt
 from tests.bench.turn.nowhere import Nowhere, held
 
+from fleetwright_agent.audit.factory import audit_trail
+from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.memory import open_calls, schema
-from fleetwright_agent.memory.call_windows import CallWindows
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.knowledge import FOLDER, Knowledge
-from fleetwright_agent.memory.learned_skills import FOLDER as SKILLS
-from fleetwright_agent.memory.learned_skills import LearnedSkills
-from fleetwright_agent.memory.ledger import Ledger
-from fleetwright_agent.memory.memories import memories
-from fleetwright_agent.memory.open_calls import OpenCalls
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.config.layout import Layout
 from fleetwright_agent.plugins.loading import Plugins
+from fleetwright_agent.protocol.frames import Done, TurnRequest
 from fleetwright_agent.security.redaction import Redactor
-from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.storage import open_model_calls
+from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.storage.sqlite.call_windows import CallWindows
+from fleetwright_agent.storage.sqlite.conversations import schema
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.facts import FOLDER, Knowledge
+from fleetwright_agent.storage.sqlite.learned_skills import FOLDER as SKILLS
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.sqlite.usage_store import Ledger
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.telemetry.tracing import UNTOLD
-from fleetwright_agent.tools.offers import Offers
-from fleetwright_agent.trail import audit_trail
-from fleetwright_agent.turn.books import Books
-from fleetwright_agent.turn.frames import Done, TurnRequest
+from fleetwright_agent.tools.mcp.tool_cache import Offers
+from fleetwright_agent.turn.cost.accounting import Books
+from fleetwright_agent.turn.dependencies import Supplies
 from fleetwright_agent.turn.graph import GraphTurn
-from fleetwright_agent.turn.links import model_links
-from fleetwright_agent.turn.middleware.auditing import Auditor
-from fleetwright_agent.turn.middleware.enforcement import Enforcement
-from fleetwright_agent.turn.middleware.model_calls import ModelCalls
-from fleetwright_agent.turn.middleware.skill_fence import SkillFence
-from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
-from fleetwright_agent.turn.supplies import Supplies
+from fleetwright_agent.turn.memories import memories
+from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
+from fleetwright_agent.turn.pipeline.order import model_links
+from fleetwright_agent.turn.pipeline.tool.auditing import Auditor
+from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
+from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
 from fleetwright_agent.turn.toolbox import Toolbox
 
 INSTRUCTIONS = "You are the desk. Be brief."
@@ -91,7 +92,7 @@ async def ours(*, lasting: bool) -> AsyncIterator[Ours]:
         layout = Layout(root=Path(folder))
         layout.memory.mkdir(parents=True)
         database = Database(layout.memory / schema.FILE, schema.SCHEMA) if lasting else Nowhere(schema.SCHEMA)
-        calls = OpenCalls(layout.memory / open_calls.FILE) if lasting else None
+        calls = OpenCalls(layout.memory / open_model_calls.FILE) if lasting else None
         supplies = Supplies(
             config=config,
             layout=layout,

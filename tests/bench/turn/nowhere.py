@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 
-from fleetwright_agent.memory.checkpoints import ConversationSaver
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.memories import Memories
-from fleetwright_agent.memory.transaction import Kind
+from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.engine.transaction import Kind
+from fleetwright_agent.turn.memories import Memories
 
 T = TypeVar("T")
 

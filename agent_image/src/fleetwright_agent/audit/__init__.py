@@ -1,1 +1,1 @@
-"""`fleetwright-agent audit`: the command for the audit trail."""
+"""The audit trail: one chained JSON line for each tool call, and its verification."""

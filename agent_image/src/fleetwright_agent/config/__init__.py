@@ -1,1 +1,1 @@
-"""The schema of `agent.json`, the contract between the operator and the runtime."""
+"""The contract between the operator and the runtime: `agent.json` and the other mounted files."""

@@ -12,18 +12,18 @@ from typing import Final, Literal, Self
 from pydantic import Field, model_validator
 
 from fleetwright_agent.config.approvals import Approvals
+from fleetwright_agent.config.base import DnsLabel, Part
 from fleetwright_agent.config.budgets import Budget
 from fleetwright_agent.config.compaction import Compaction
 from fleetwright_agent.config.enforcement import Audit, Enforcement
 from fleetwright_agent.config.memory import Memory
 from fleetwright_agent.config.model import EFFORTS, Endpoint, Model, OtherModel
-from fleetwright_agent.config.part import DnsLabel, Part
 from fleetwright_agent.config.plugins import Plugin
 from fleetwright_agent.config.server import CallerChoice, DialectName, Extensions, Limits, Push, TypedResult
 from fleetwright_agent.config.sub_agents import SubAgent
 from fleetwright_agent.config.telemetry import Telemetry
 from fleetwright_agent.config.tools import McpServer, Peer, Skill, ToolSearch
-from fleetwright_agent.extensions import MODEL, REASONING_EFFORT
+from fleetwright_agent.protocol.extensions import MODEL, REASONING_EFFORT
 
 _PLACE: Final = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 

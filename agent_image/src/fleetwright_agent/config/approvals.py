@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from fleetwright_agent.config.part import Part
+from fleetwright_agent.config.base import Part
 
 
 class Approver(StrEnum):

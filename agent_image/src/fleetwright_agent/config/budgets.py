@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from fleetwright_agent.config.base import Fraction, Part
 from fleetwright_agent.config.model import OtherModel
-from fleetwright_agent.config.part import Fraction, Part
 
 
 class Period(StrEnum):

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from fleetwright_agent.config.part import Fraction, Part
+from fleetwright_agent.config.base import Fraction, Part
 
 
 class CompactionMode(StrEnum):

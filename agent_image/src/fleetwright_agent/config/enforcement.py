@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from fleetwright_agent.config.part import Part, checked_schema
+from fleetwright_agent.config.base import Part, checked_schema
 
 
 class CallLimit(Part):
@@ -28,7 +28,7 @@ class ArgumentRule(Part):
     def _usable(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
         checked_schema(value)
         # Imported lazily: most agents have no schema.
-        from fleetwright_agent.security.schemas import unusable
+        from fleetwright_agent.security.argument_schemas import unusable
 
         if why := unusable(value):
             raise ValueError(f"the schema is not usable: {why}")

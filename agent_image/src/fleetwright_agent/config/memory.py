@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
-from fleetwright_agent.config.part import DnsLabel, Fraction, Part
+from fleetwright_agent.config.base import DnsLabel, Fraction, Part
 
 _DAY: Final = 86_400
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import Field, PrivateAttr
 
-from fleetwright_agent.config.part import Part
+from fleetwright_agent.config.base import Part
 
 
 class Price(Part):

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from fleetwright_agent.config.part import DnsLabel, Part
+from fleetwright_agent.config.base import DnsLabel, Part
 
 
 class Plugin(Part):

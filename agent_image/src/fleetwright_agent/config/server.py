@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, field_validator
 
-from fleetwright_agent.config.part import Part, checked_schema
+from fleetwright_agent.config.base import Part, checked_schema
 from fleetwright_agent.security.egress import canonical_host
 
 _ROUNDS: Final = 100

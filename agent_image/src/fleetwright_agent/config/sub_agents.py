@@ -4,8 +4,8 @@ from typing import Final, Self
 
 from pydantic import Field, model_validator
 
+from fleetwright_agent.config.base import DnsLabel, Part
 from fleetwright_agent.config.model import OtherModel
-from fleetwright_agent.config.part import DnsLabel, Part
 
 DELEGATING: Final[frozenset[str]] = frozenset({"task", "task_batch"})
 """The tools that delegate work to sub-agents; sub-agents themselves do not get them."""

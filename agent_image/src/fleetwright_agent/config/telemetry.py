@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
+from fleetwright_agent.config.base import Part
 from fleetwright_agent.config.model import Header
-from fleetwright_agent.config.part import Part
 
 
 class Telemetry(Part):

@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from fleetwright_agent.config.base import DnsLabel, Part
 from fleetwright_agent.config.model import Header
-from fleetwright_agent.config.part import DnsLabel, Part
 
 
 class Skill(Part):

@@ -1,1 +1,1 @@
-"""Everything that outlives a turn, keyed by owner: conversations, sessions, facts, skills and costs."""
+"""Policy of what the agent remembers: facts, learned skills and their curation."""

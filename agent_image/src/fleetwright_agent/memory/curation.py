@@ -4,25 +4,10 @@ Mounted skills are pinned: they are never pruned, and a learned skill similar to
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from fleetwright_agent.config.memory import SkillCuration
-from fleetwright_agent.memory.learned import LearnedSkill
-from fleetwright_agent.memory.words import words
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    skill: LearnedSkill
-    into: str
-    """The name of the skill that replaces it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    kept: tuple[LearnedSkill, ...] = ()
-    merged: tuple[Merge, ...] = ()
-    pruned: tuple[LearnedSkill, ...] = ()
+from fleetwright_agent.storage.learned_skill import LearnedSkill, Merge, Plan
+from fleetwright_agent.storage.words import words
 
 
 def strength(skill: LearnedSkill, *, now: float, half_life: float) -> float:

@@ -14,9 +14,9 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from fleetwright_agent.config.plugins import Plugin as Declared
-from fleetwright_agent.metrics import Metrics
 from fleetwright_agent.plugins.api import GROUP, Plugin
 from fleetwright_agent.plugins.offering import NotOffered, offered
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import Tool
 
 _log = logging.getLogger(__name__)

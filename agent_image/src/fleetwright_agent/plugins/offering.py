@@ -7,7 +7,7 @@ import asyncio
 import re
 from typing import Final
 
-from fleetwright_agent.config.part import checked_schema
+from fleetwright_agent.config.base import checked_schema
 from fleetwright_agent.plugins.api import Call, Plugin, PluginTool
 from fleetwright_agent.tools.names import offered_name
 from fleetwright_agent.tools.port import Tool, ToolCall, ToolError

@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fleetwright_agent.callers import Caller, CallerKind, Callers
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.server.clock import Clock
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.config.callers import Caller, CallerKind, Callers
+from fleetwright_agent.config.file_watcher import Watched
 from fleetwright_agent.server.errors import refuse
-from fleetwright_agent.server.watched import Watched
+from fleetwright_agent.telemetry.metrics import Metrics
 
 PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
 """The public paths; every other path requires a credential."""

@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from fleetwright_agent.config.file_watcher import Watched
 from fleetwright_agent.server.auth import PUBLIC
 from fleetwright_agent.server.errors import Refusal, refuse
-from fleetwright_agent.server.watched import Watched
 
 _MAX_AGE = 60
 

@@ -14,7 +14,8 @@ from a2a.utils.errors import InvalidParamsError
 
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.server import DialectName
-from fleetwright_agent.extensions import (
+from fleetwright_agent.protocol.extension_codec import attach
+from fleetwright_agent.protocol.extensions import (
     ANSWER,
     ASK,
     CALL_PATH,
@@ -28,9 +29,8 @@ from fleetwright_agent.extensions import (
     TOOL_CALL,
     TRUNCATED,
 )
-from fleetwright_agent.turn.frames import Called, Fallback, Learned, PeerCost, ToolEnd, ToolStart, Usage
-from fleetwright_agent.turn.people import may_ask
-from fleetwright_agent.wires import attach
+from fleetwright_agent.protocol.frames import Called, Fallback, Learned, PeerCost, ToolEnd, ToolStart, Usage
+from fleetwright_agent.turn.approval_policy import may_ask
 
 _MAX_HOP = 127
 OF_CALLERS = frozenset({CALL_PATH, ASK})

@@ -9,15 +9,15 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
+from fleetwright_agent.clock import Clock
 from fleetwright_agent.config.memory import Memory
-from fleetwright_agent.memory.conversations import Place, beyond, conversations, forget, idle
-from fleetwright_agent.memory.database import Database
-from fleetwright_agent.memory.sessions import Sessions
-from fleetwright_agent.memory.volume import Sizes, Volume
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.gate import Gate
-from fleetwright_agent.server.log import TaskLog
+from fleetwright_agent.server.tasks.admission import Gate
+from fleetwright_agent.storage.sqlite.conversations.last_use import Place, beyond, conversations, forget, idle
+from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.task_log import TaskLog
+from fleetwright_agent.storage.volume import Sizes, Volume
+from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
 _AT_ONCE: Final = 8

@@ -1,1 +1,1 @@
-"""Traces of tasks, exported if configured. Metrics are in `metrics.py` and are always available."""
+"""Metrics, logs and traces."""

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleetwright_agent.turn.frames import Ask, Frame, TurnRequest
+from fleetwright_agent.protocol.frames import Ask, Frame, TurnRequest
 
 
 class ToolError(Exception):

@@ -7,41 +7,41 @@ from collections.abc import Awaitable, Callable, Sequence
 import httpx
 import httpx2
 
+from fleetwright_agent.audit.factory import redactor
 from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_agent.config.sub_agents import SubAgent
-from fleetwright_agent.memory.call_windows import CallWindows
-from fleetwright_agent.memory.memories import Memories, memories
-from fleetwright_agent.memory.open_questions import OpenQuestions
-from fleetwright_agent.metrics import Metrics
-from fleetwright_agent.tools.breaker import Breaker
-from fleetwright_agent.tools.knowledge import knowledge_tools
-from fleetwright_agent.tools.mcp import McpConnection
-from fleetwright_agent.tools.peers import PeerCalls, peer_client
+from fleetwright_agent.protocol.frames import Turn
+from fleetwright_agent.storage.sqlite.call_windows import CallWindows
+from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.tools.mcp.circuit_breaker import Breaker
+from fleetwright_agent.tools.mcp.server import McpConnection
+from fleetwright_agent.tools.memory.fact_tools import knowledge_tools
+from fleetwright_agent.tools.peers.tool import PeerCalls, peer_client
 from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.tools.search import search_tool
-from fleetwright_agent.tools.skills import skill_reader, skill_tools
-from fleetwright_agent.trail import redactor
+from fleetwright_agent.tools.search.tool import search_tool
+from fleetwright_agent.tools.skills.loading import skill_reader, skill_tools
+from fleetwright_agent.turn.approval_policy import guarded_by_policy, servers_of
 from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.delegation.learning import Learning
 from fleetwright_agent.turn.delegation.listener import Listener
 from fleetwright_agent.turn.delegation.tools import Delegation
 from fleetwright_agent.turn.delegation.work import Work, Worker
-from fleetwright_agent.turn.frames import Turn
+from fleetwright_agent.turn.dependencies import Supplies
 from fleetwright_agent.turn.graph import GraphTurn
-from fleetwright_agent.turn.learning import Learning
-from fleetwright_agent.turn.links import model_links, model_of, sub_agent_links
 from fleetwright_agent.turn.loop import build_loop
-from fleetwright_agent.turn.middleware.auditing import Auditor
-from fleetwright_agent.turn.middleware.composite import ToolRunner
-from fleetwright_agent.turn.middleware.enforcement import Enforcement
-from fleetwright_agent.turn.middleware.ingest import IngestingTools
-from fleetwright_agent.turn.middleware.model_calls import ModelCalls
-from fleetwright_agent.turn.middleware.skill_fence import SkillFence
-from fleetwright_agent.turn.middleware.tool_calls import ToolCalls
-from fleetwright_agent.turn.middleware.traced import TracedTools
-from fleetwright_agent.turn.models import Chat, build_chat
-from fleetwright_agent.turn.outbound import ModelTransport
-from fleetwright_agent.turn.people import guarded_by_policy, servers_of
-from fleetwright_agent.turn.supplies import Supplies
+from fleetwright_agent.turn.memories import Memories, memories
+from fleetwright_agent.turn.pipeline.composite import ToolRunner
+from fleetwright_agent.turn.pipeline.model.model_calls import ModelCalls
+from fleetwright_agent.turn.pipeline.order import model_links, model_of, sub_agent_links
+from fleetwright_agent.turn.pipeline.tool.auditing import Auditor
+from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.ingest import IngestingTools
+from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
+from fleetwright_agent.turn.pipeline.tool.tool_calls import ToolCalls
+from fleetwright_agent.turn.pipeline.tracing import TracedTools
+from fleetwright_agent.turn.providers.model_transport import ModelTransport
+from fleetwright_agent.turn.providers.models import Chat, build_chat
 from fleetwright_agent.turn.toolbox import Toolbox
 
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, NotRequired, Required
 from langchain.agents import AgentState
 from langchain_core.messages import AnyMessage
 
+from fleetwright_agent.protocol.frames import Frame, TurnFailed, TurnRequest
 from fleetwright_agent.tools.port import Tool
 from fleetwright_agent.turn.compaction.view import Standing
-from fleetwright_agent.turn.frames import Frame, TurnFailed, TurnRequest
-from fleetwright_agent.turn.growing import grown
+from fleetwright_agent.turn.history_update import grown
 
 
 class TurnState(AgentState):

@@ -17,22 +17,22 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.extensions import trace_of
-from fleetwright_agent.memory.database import MemoryUnusable
-from fleetwright_agent.memory.journal import Begun
-from fleetwright_agent.memory.memories import Memories
+from fleetwright_agent.protocol.extensions import trace_of
+from fleetwright_agent.protocol.frames import Ask, Done, Frame, PeerCost, ToolEnd, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+from fleetwright_agent.storage.sqlite.tool_journal import Begun
 from fleetwright_agent.telemetry.tracing import here
 from fleetwright_agent.tools.port import Tool
-from fleetwright_agent.turn.bills import Bills
+from fleetwright_agent.turn.approval_policy import is_remembered
+from fleetwright_agent.turn.calls_made import made
+from fleetwright_agent.turn.checkpoint_resume import Start, Threads, asked, is_answered
 from fleetwright_agent.turn.context import TurnContext
-from fleetwright_agent.turn.done import made
-from fleetwright_agent.turn.frames import Ask, Done, Frame, PeerCost, ToolEnd, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.turn.cost.task_usage import Bills
 from fleetwright_agent.turn.loop import build_loop
-from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner
-from fleetwright_agent.turn.models import Chat
-from fleetwright_agent.turn.people import is_remembered
-from fleetwright_agent.turn.providers.ends import End, end_of
-from fleetwright_agent.turn.resumption import Start, Threads, asked, is_answered
+from fleetwright_agent.turn.memories import Memories
+from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner
+from fleetwright_agent.turn.providers.finish_reason import End, end_of
+from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL, tool_calls
 from fleetwright_agent.turn.toolbox import Toolbox
 

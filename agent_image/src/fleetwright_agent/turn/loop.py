@@ -8,10 +8,10 @@ import langsmith
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 
-from fleetwright_agent.memory.checkpoints import ConversationSaver
+from fleetwright_agent.storage.sqlite.conversations.checkpoints import ConversationSaver
 from fleetwright_agent.turn.context import TurnContext, TurnState
-from fleetwright_agent.turn.middleware.composite import ModelLink, ToolRunner, TurnMiddleware
-from fleetwright_agent.turn.models import Chat
+from fleetwright_agent.turn.pipeline.composite import ModelLink, ToolRunner, TurnMiddleware
+from fleetwright_agent.turn.providers.models import Chat
 
 
 def build_loop(chat: Chat, *, links: Sequence[ModelLink], runner: ToolRunner, saver: ConversationSaver) -> Any:

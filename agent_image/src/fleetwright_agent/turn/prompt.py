@@ -7,8 +7,8 @@ tools is data, and goes into a user-role message that is fenced as such.
 from collections.abc import Mapping
 
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.layout import Layout
-from fleetwright_agent.turn.frames import TurnFailed
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.protocol.frames import TurnFailed
 
 _RULES = """\
 # Rules
@@ -56,9 +56,3 @@ def _ending(unreachable: Mapping[str, str]) -> list[str]:
     names = ", ".join(sorted(unreachable))
     now = [f"# Now\nThe tools of these servers cannot be reached at the moment: {names}."] if names else []
     return [_RULES, *now]
-
-
-def fenced(tag: str, note: str, text: str) -> str:
-    """Wrap a text as data; a closing tag inside it is escaped."""
-    safe = text.replace(f"</{tag}", f"<\\/{tag}")
-    return f'<{tag} note="{note}">\n{safe}\n</{tag}>'

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from langchain_core.messages import AnyMessage
 
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_agent.memory.views import Views
-from fleetwright_agent.tools.mcp import McpConnection
-from fleetwright_agent.tools.mcp_wire import McpUnreachable
-from fleetwright_agent.tools.offers import Offers
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.tools.mcp.prompt_share import left_out
+from fleetwright_agent.tools.mcp.server import McpConnection
+from fleetwright_agent.tools.mcp.tool_cache import Offers
+from fleetwright_agent.tools.mcp.wire import McpUnreachable
 from fleetwright_agent.tools.port import Tool, ToolError
-from fleetwright_agent.tools.prompt_share import left_out
+from fleetwright_agent.turn.approval_policy import is_remembered, of_uncertain_plugins, with_people
 from fleetwright_agent.turn.compaction.policy import room
 from fleetwright_agent.turn.compaction.recall import NAME as RECALL
 from fleetwright_agent.turn.compaction.recall import recall_tool
-from fleetwright_agent.turn.frames import TurnRequest
-from fleetwright_agent.turn.people import is_remembered, of_uncertain_plugins, with_people
+from fleetwright_agent.turn.views import Views
 
 _log = logging.getLogger(__name__)
 

@@ -21,8 +21,9 @@ import pytest
 from a2a.types.a2a_pb2 import Artifact, Part, TaskArtifactUpdateEvent, TaskState
 from tests.agent_image.plain import NO_TLS
 
-from fleetwright_agent.server.events import Event, agent_message, status_event
-from fleetwright_agent.server.work import Emit, Job, Outcome
+from fleetwright_agent.protocol.task_events import Event, agent_message, status_event
+from fleetwright_agent.protocol.termination_reasons import Outcome
+from fleetwright_agent.server.executors.port import Emit, Job
 
 PROGRAM = Path(__file__).parents[1] / "agent_process.py"
 AT_NS = 1_743_612_809_301_828_000

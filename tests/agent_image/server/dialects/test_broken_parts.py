@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fleetwright_agent.config.file_watcher import Watched
 from fleetwright_agent.server.auth import CallerUser
 from fleetwright_agent.server.card import parse_card
 from fleetwright_agent.server.dialects.calls import Calls
@@ -21,7 +22,6 @@ from fleetwright_agent.server.dialects.rest import rest_routes
 from fleetwright_agent.server.dialects.v01 import V01
 from fleetwright_agent.server.dialects.v03 import V03
 from fleetwright_agent.server.dialects.v10 import V10
-from fleetwright_agent.server.watched import Watched
 
 GET = {"id": "t"}
 

@@ -18,13 +18,13 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils import errors
 from google.protobuf.json_format import ParseDict
 
+from fleetwright_agent.protocol.task_events import going_on
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, read
 from fleetwright_agent.server.dialects.jsonrpc import fault
 from fleetwright_agent.server.dialects.v01 import V01
 from fleetwright_agent.server.dialects.v03 import V03
 from fleetwright_agent.server.dialects.v10 import V10
 from fleetwright_agent.server.errors import LimitReached, Unavailable
-from fleetwright_agent.server.events import going_on
 
 METHODS = [
     pytest.param(Operation.SEND, "SendMessage", "message/send", "tasks/send", id="sending"),

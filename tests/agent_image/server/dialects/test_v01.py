@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.protocol.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
 
 Open = Callable[..., Any]
 

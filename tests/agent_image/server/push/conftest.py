@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.server.push.pushes import Times
+from fleetwright_agent.server.push.service import Times
 
 KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
 HANG = 0

@@ -9,15 +9,15 @@ import pytest
 from a2a.types.a2a_pb2 import Task
 from prometheus_client import CollectorRegistry
 
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.clock import Clock
 from fleetwright_agent.security.egress import EgressPolicy, Target
-from fleetwright_agent.server.clock import Clock
-from fleetwright_agent.server.log import LogUnusable
-from fleetwright_agent.server.push.courier import Courier
-from fleetwright_agent.server.push.memory_store import MemoryPushStore
-from fleetwright_agent.server.push.port import Registration
-from fleetwright_agent.server.push.pushes import Times
+from fleetwright_agent.server.push.delivery_worker import Courier
 from fleetwright_agent.server.push.receivers import Receivers
+from fleetwright_agent.server.push.service import Times
+from fleetwright_agent.storage.memory.push_store import MemoryPushStore
+from fleetwright_agent.storage.push_store import Registration
+from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.telemetry.metrics import Metrics
 
 
 def test_a_receiver_has_ten_seconds_and_three_attempts_and_hears_of_what_is_under_way_each_second_and_a_half() -> None:
@@ -29,7 +29,7 @@ class Unsealed:
     """Registrations of these tests have no credentials."""
 
     def open(self, sealed: bytes, *, place: str) -> Any:
-        from fleetwright_agent.server.push.seal import Credentials
+        from fleetwright_agent.server.push.encryption import Credentials
 
         return Credentials()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fleetwright_agent.turn.frames import Done, Frame, TurnRequest
+from fleetwright_agent.protocol.frames import Done, Frame, TurnRequest
 
 
 async def at_once(request: TurnRequest) -> AsyncIterator[Frame]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from fleetwright_agent.security.addresses import Ip
-from fleetwright_agent.server.push.lookups import LOOKUPS, Crowded, Lookups
+from fleetwright_agent.server.push.name_lookups import LOOKUPS, Crowded, Lookups
 
 ANSWER = [ipaddress.ip_address("192.0.2.1")]
 

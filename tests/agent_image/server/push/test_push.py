@@ -10,10 +10,10 @@ from a2a.server.events import EventQueue
 from a2a.server.tasks import TaskUpdater
 from a2a.types.a2a_pb2 import Message, Part, Role, Task, TaskPushNotificationConfig, TaskState
 
-from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.push.memory_store import MemoryPushStore
-from fleetwright_agent.server.push.pushes import Times
-from fleetwright_agent.turn.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
+from fleetwright_agent.protocol.frames import Ask, AskKind, Done, Frame, Text, TurnRequest
+from fleetwright_agent.server.push.service import Times
+from fleetwright_agent.storage.memory.push_store import MemoryPushStore
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
 
 HANG = 0
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
 
-from fleetwright_agent.server import sqlite_file
-from fleetwright_agent.server.events import status_event
-from fleetwright_agent.server.log import Accepted, Claim, Record, Stored, TaskLog
-from fleetwright_agent.server.memory_log import MemoryTaskLog
-from fleetwright_agent.server.push import sqlite_statements as push
-from fleetwright_agent.server.push.port import Dead, Letter, NoTask, Registration
-from fleetwright_agent.server.sqlite_log import SqliteTaskLog
+from fleetwright_agent.protocol.task_events import status_event
+from fleetwright_agent.storage.memory.task_log import MemoryTaskLog
+from fleetwright_agent.storage.push_store import Dead, Letter, NoTask, Registration
+from fleetwright_agent.storage.sqlite.tasks import file
+from fleetwright_agent.storage.sqlite.tasks import push_statements as push
+from fleetwright_agent.storage.sqlite.tasks.task_log import SqliteTaskLog
+from fleetwright_agent.storage.task_log import Accepted, Claim, Record, Stored, TaskLog
 
 COMPLETED, WAITING = TaskState.TASK_STATE_COMPLETED, TaskState.TASK_STATE_INPUT_REQUIRED
 SECOND = 1_000_000_000
@@ -156,7 +156,7 @@ async def test_a_task_that_was_forgotten_meanwhile_is_not_registered_and_its_num
 async def test_a_registration_of_no_task_is_gone_when_the_log_is_opened(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     connection = sqlite3.connect(path)
-    connection.executescript(f"{sqlite_file.TASKS} {push.SCHEMA} PRAGMA user_version = 2;")
+    connection.executescript(f"{file.TASKS} {push.SCHEMA} PRAGMA user_version = 2;")
     connection.execute("INSERT INTO push_configs VALUES (1, 'a', 'https://h/', 'h:443', '1.0', x'')")
     connection.commit()
     connection.close()
@@ -171,7 +171,7 @@ async def test_a_registration_of_no_task_is_gone_when_the_log_is_opened(tmp_path
 async def test_a_log_from_before_there_was_push_opens_with_what_it_holds(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     connection = sqlite3.connect(path)
-    connection.executescript(f"{sqlite_file.TASKS} PRAGMA user_version = 1;")
+    connection.executescript(f"{file.TASKS} PRAGMA user_version = 1;")
     connection.execute(
         "INSERT INTO tasks VALUES (1, 'me', 't', 'c', 1, 1, 1, 1, 1, ?)",
         (Task(id="t", context_id="c").SerializeToString(),),
@@ -242,7 +242,7 @@ async def test_letters_of_a_task_that_is_forgotten_take_along_what_they_say(tmp_
 async def test_letters_that_waited_when_each_had_its_own_copy_are_still_delivered(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     connection = sqlite3.connect(path)
-    connection.executescript(f"{sqlite_file.TASKS} {push.SCHEMA} PRAGMA user_version = 2;")
+    connection.executescript(f"{file.TASKS} {push.SCHEMA} PRAGMA user_version = 2;")
     task = Task(id="t", context_id="c", status=TaskStatus(state=COMPLETED)).SerializeToString()
     connection.execute("INSERT INTO tasks VALUES (1, 'me', 't', 'c', 2, 3, 0, 1, 2, ?)", (task,))
     for name in "ab":

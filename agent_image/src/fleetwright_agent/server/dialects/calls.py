@@ -18,15 +18,15 @@ from a2a.server.routes.common import StarletteUser
 from a2a.utils.errors import A2AError, ExtensionSupportRequiredError, UnsupportedOperationError
 from starlette.requests import Request
 
+from fleetwright_agent.config.file_watcher import Watched
 from fleetwright_agent.server.card import Card
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params
-from fleetwright_agent.server.envelope import RequestId
 from fleetwright_agent.server.errors import NoStreams, Unavailable, internal
 from fleetwright_agent.server.extensions import activated
-from fleetwright_agent.server.messages import CALLED, TRACEPARENT
+from fleetwright_agent.server.http.envelope import RequestId
 from fleetwright_agent.server.push.payload import DIALECT
-from fleetwright_agent.server.replies import is_held
-from fleetwright_agent.server.watched import Watched
+from fleetwright_agent.server.tasks.message_replies import is_held
+from fleetwright_agent.server.tasks.messages import CALLED, TRACEPARENT
 
 _logger = logging.getLogger(__name__)
 Admission = Callable[[Operation], str | None]

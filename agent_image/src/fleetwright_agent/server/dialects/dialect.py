@@ -12,8 +12,8 @@ from typing import Any, Final
 from a2a.types.a2a_pb2 import Task
 from a2a.utils.errors import A2AError, InvalidParamsError
 
-from fleetwright_agent.server.events import Event
-from fleetwright_agent.server.shapes import check_complete
+from fleetwright_agent.protocol.task_events import Event
+from fleetwright_agent.server.proto_validation import check_complete
 
 
 class Operation(Enum):

@@ -16,8 +16,8 @@ from fleetwright_agent.server.dialects.calls import Call, Calls, context_of, saf
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Params, read
 from fleetwright_agent.server.dialects.streams import nothing, streamed
 from fleetwright_agent.server.dialects.v10 import V10
-from fleetwright_agent.server.envelope import Envelope, RequestId, id_of, opened, parse
 from fleetwright_agent.server.errors import INTERNAL_ERROR, LimitReached, Unavailable
+from fleetwright_agent.server.http.envelope import Envelope, RequestId, id_of, opened, parse
 
 HasChosenId = Callable[[str, str], Awaitable[bool]]
 """Returns whether the caller chose the id of this owner's task."""

@@ -18,8 +18,8 @@ from fleetwright_agent.server.dialects import versions
 from fleetwright_agent.server.dialects.calls import Call, Calls, context_of, safe
 from fleetwright_agent.server.dialects.dialect import STREAMS, Dialect, Operation, Params, read
 from fleetwright_agent.server.dialects.streams import streamed
-from fleetwright_agent.server.envelope import parse
 from fleetwright_agent.server.errors import INTERNAL_ERROR, RPC_PATH, Unavailable, refuse
+from fleetwright_agent.server.http.envelope import parse
 
 _TASK: Final = {"task": "id"}
 _OF_TASK: Final = {"task": "taskId"}

@@ -23,11 +23,11 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils import errors
 from google.protobuf.json_format import MessageToDict
 
-from fleetwright_agent.extensions import CHOSEN_ID
-from fleetwright_agent.server.dialects import v01_reads as reads
+from fleetwright_agent.protocol.extensions import CHOSEN_ID
+from fleetwright_agent.protocol.task_events import INTERRUPTED, Event, is_last, rests
+from fleetwright_agent.server.dialects import v01_requests as reads
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params
 from fleetwright_agent.server.errors import NoStreams
-from fleetwright_agent.server.events import INTERRUPTED, Event, is_last, rests
 
 STATES: Final[Mapping[int, str]] = {
     TaskState.TASK_STATE_SUBMITTED: "submitted",

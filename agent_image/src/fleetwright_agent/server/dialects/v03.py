@@ -14,11 +14,11 @@ from a2a.utils import errors
 from a2a.utils.proto_utils import to_stream_response
 from pydantic import BaseModel
 
+from fleetwright_agent.protocol.task_events import Event, is_last
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params, Tell
-from fleetwright_agent.server.dialects.models import reader
+from fleetwright_agent.server.dialects.params import reader
 from fleetwright_agent.server.dialects.v10 import BESIDE_MESSAGE, nothing
 from fleetwright_agent.server.errors import INTERNAL_ERROR
-from fleetwright_agent.server.events import Event, is_last
 
 WORDS: Final = {
     "GetTask": "tasks/get",

@@ -13,10 +13,10 @@ from a2a.utils.errors import InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message as Proto
 
+from fleetwright_agent.protocol.task_events import Event
 from fleetwright_agent.server.dialects.dialect import Operation, Params, Read, Tell
 from fleetwright_agent.server.dialects.v03 import V03, event_model, push_model, sent_model, task_model
 from fleetwright_agent.server.dialects.v10 import reader
-from fleetwright_agent.server.events import Event
 
 _as_message = reader(pb.SendMessageRequest)
 _as_push = reader(pb.CreateTaskPushNotificationConfigRequest)

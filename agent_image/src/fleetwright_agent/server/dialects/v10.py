@@ -24,10 +24,10 @@ from a2a.utils.proto_utils import to_stream_response
 from google.protobuf.json_format import MessageToDict, ParseError
 from google.protobuf.message import Message as Proto
 
+from fleetwright_agent.protocol.task_events import Event
 from fleetwright_agent.server.dialects.dialect import Dialect, Operation, Params, Tell
+from fleetwright_agent.server.dialects.protojson import from_json
 from fleetwright_agent.server.errors import INTERNAL_ERROR
-from fleetwright_agent.server.events import Event
-from fleetwright_agent.server.protojson import from_json
 
 _FIELD: Final = re.compile(r"Failed to parse (\S+) field")
 _CONTENTS: Final = ("text", "data", "url")

@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from fleetwright_agent.turn.pictures import count
+from fleetwright_agent.turn.images import count
 
 _PER_MESSAGE = 4
 _PER_CALL = 10

@@ -15,10 +15,10 @@ from typing import Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from fleetwright_agent.config.compaction import CompactionPin, PinKind
-from fleetwright_agent.turn.compaction.fence import PINNED, fence
+from fleetwright_agent.protocol.fences import PINNED, fence
+from fleetwright_agent.turn.compaction.extraction import sentences
 from fleetwright_agent.turn.compaction.ledger import EARLIER, LATEST
 from fleetwright_agent.turn.compaction.measure import estimate_text
-from fleetwright_agent.turn.compaction.pages import sentences
 from fleetwright_agent.turn.compaction.rules import Rule as _Rule
 from fleetwright_agent.turn.compaction.rules import accepted, beginning, is_rule, names_rule, revises, rules_of
 from fleetwright_agent.turn.compaction.subjects import Groups, Subject, subject_of

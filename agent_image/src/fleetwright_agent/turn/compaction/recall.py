@@ -7,9 +7,9 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
+from fleetwright_agent.protocol.fences import ARCHIVED, fence
 from fleetwright_agent.tools.port import Tool, ToolCall
-from fleetwright_agent.tools.ranking import fitting, words
-from fleetwright_agent.turn.compaction.fence import ARCHIVED, fence
+from fleetwright_agent.tools.search.ranking import fitting, words
 
 NAME: Final = "recall_archive"
 _DESCRIPTION: Final = (

@@ -12,9 +12,9 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from fleetwright_agent.turn.compaction.fence import SUMMARY, fence
+from fleetwright_agent.protocol.fences import SUMMARY, fence
+from fleetwright_agent.turn.compaction.extraction import sentences
 from fleetwright_agent.turn.compaction.ledger import Entry, Kind, Source, merged, rendered
-from fleetwright_agent.turn.compaction.pages import sentences
 from fleetwright_agent.turn.compaction.selection import Weighed, bounded, joined, required
 
 _INSTRUCTION: Final = """\

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AnyMessage
 
-from fleetwright_agent.turn.compaction.fence import SUMMARY
+from fleetwright_agent.protocol.fences import SUMMARY
 from fleetwright_agent.turn.compaction.pairs import active_request, torn
 from fleetwright_agent.turn.compaction.view import View, shown
 

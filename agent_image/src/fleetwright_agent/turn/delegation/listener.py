@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from fleetwright_agent.turn.frames import Frame, TurnRequest
+from fleetwright_agent.protocol.frames import Frame, TurnRequest
 
 
 @dataclass(frozen=True, slots=True)

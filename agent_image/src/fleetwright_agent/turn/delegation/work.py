@@ -14,14 +14,14 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from fleetwright_agent.config.sub_agents import SubAgent
-from fleetwright_agent.memory.journal import CallState, Journal
-from fleetwright_agent.memory.threads import Aside
-from fleetwright_agent.metrics import Metrics
+from fleetwright_agent.protocol.frames import Frame, ToolEnd, ToolStart, TurnFailed
+from fleetwright_agent.storage.sqlite.conversations.threads import Aside
+from fleetwright_agent.storage.sqlite.tool_journal import CallState, Journal
+from fleetwright_agent.telemetry.metrics import Metrics
 from fleetwright_agent.tools.port import ToolCall, ToolError
 from fleetwright_agent.turn.context import TurnContext
 from fleetwright_agent.turn.delegation.listener import FinishedTask, Listener
 from fleetwright_agent.turn.delegation.sharing import shared
-from fleetwright_agent.turn.frames import Frame, ToolEnd, ToolStart, TurnFailed
 from fleetwright_agent.turn.rounds import STEPS_PER_CALL
 
 _log = logging.getLogger(__name__)

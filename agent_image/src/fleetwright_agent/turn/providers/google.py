@@ -16,8 +16,8 @@ from langchain_google_genai import ChatGoogleGenerativeAI
 from pydantic import SecretStr, model_validator
 
 from fleetwright_agent.config.model import Endpoint, OtherModel
-from fleetwright_agent.turn.failures import MalformedToolCall
-from fleetwright_agent.turn.providers.spoken import Spoken, thought_of
+from fleetwright_agent.turn.providers.failures import MalformedToolCall
+from fleetwright_agent.turn.providers.streaming import Spoken, thought_of
 
 _NO_KEY = "none"
 _KEY_HEADER = "x-goog-api-key"

@@ -9,8 +9,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
 from fleetwright_agent.config.model import Endpoint, OtherModel
-from fleetwright_agent.turn.providers.called import EXTRA, Called, returned
-from fleetwright_agent.turn.providers.spoken import Spoken
+from fleetwright_agent.turn.providers.streaming import Spoken
+from fleetwright_agent.turn.providers.tool_call_deltas import EXTRA, Called, returned
 
 
 class OpenAIChat(Spoken, ChatOpenAI):

@@ -1,0 +1,296 @@
+"""The audit trail: one JSON line for each external action of an agent, in a hash chain.
+
+Every line contains the hash of the line before it, also across file rotation. Altering or removing a line in the middle
+therefore breaks the chain. `/status` shows the newest hash, so that a truncated end is detectable too. A process that
+dies while it writes leaves a partial line, which stays in the file and in the chain.
+
+Other processes, such as a maintenance command, may append to the same trail: a writer locks it and continues at its
+end. The details of a call can be erased later, and the line shows that they were. The event loop writes a short line
+itself if no lock is held, because waking a thread takes longer than the write. The trail contains no secrets, and no
+arguments or results in full.
+"""
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from fleetwright_agent.audit.appending import Held, alone, append, end_half, end_of, last_line, replace
+from fleetwright_agent.audit.content import chained, encoded, is_removable, with_digest, without
+from fleetwright_agent.audit.files import (
+    CONTINUES,
+    FILE,
+    Head,
+    backup_of,
+    files_of,
+    following,
+    lines_of,
+    parsed,
+)
+
+_logger = logging.getLogger(__name__)
+MOST_BYTES: Final = 50 * 1024 * 1024
+_ARGUMENT: Final = 500
+_RESULT: Final = 200
+_MARGIN: Final = 8192
+"""Characters that are redacted beyond the kept part: a secret that is cut in half is not recognizable."""
+_FRAME: Final = 256
+"""Bytes of a line apart from its event and details: number, time and hash."""
+_SHORT: Final = 4096
+"""The total length of arguments and result that can be redacted within a fraction of a millisecond."""
+T = TypeVar("T")
+
+
+class AuditFailed(Exception):  # noqa: N818 - states what became of a line
+    """The line could not be written; the text is for operators of the agent."""
+
+
+class AuditTrail:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        redact: Callable[[Any], Any],
+        now_ns: Callable[[], int],
+        on_failure: Callable[[], None],
+        most_bytes: int = MOST_BYTES,
+        patience: float = 5.0,
+    ) -> None:
+        """Args:
+        on_failure: Counts a line that could not be written.
+        most_bytes: The file size that triggers rotation; one backup is kept.
+        patience: Seconds to wait for another process that holds the lock.
+        """
+        self._path = folder / FILE
+        self._redact = redact
+        self._now_ns = now_ns
+        self._on_failure = on_failure
+        self._most_bytes = most_bytes
+        self._patience = patience
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
+        self._handed = 0
+        """The number of jobs that the thread has not finished."""
+        self._head: Head | None = None
+        self._resumed: Head | None = None
+        self.process: Final = secrets.token_hex(8)
+        """Distinguishes this process from its predecessor, whose last line is the starting point of this process."""
+        self._headless = False
+        """The current file has no complete line yet, and it follows another file."""
+        self._end: tuple[int, int] | None = None
+        """The file and its size after the newest line of this process."""
+        self.problem: str | None = None
+
+    @property
+    def head(self) -> Head | None:
+        """The end of the trail; `None` before the first line of this process."""
+        return self._head
+
+    @property
+    def resumed(self) -> Head | None:
+        """The end of the trail when this process first read it; `None` before."""
+        return self._resumed
+
+    async def record(self, event: str, about: Mapping[str, Any]) -> None:
+        """Append a line, in the order of the calls.
+
+        Raises:
+            AuditFailed: It is not on disk.
+        """
+        if self._handed == 0 and _is_short(about) and self._write_here(event, about):
+            return
+        writing = self._on_thread(self._write, event, dict(about))
+        await asyncio.shield(writing)  # Cancelling the caller must not drop the line.
+
+    async def restore(self) -> None:
+        """After a failed write, append a line to test whether writing works again; this failure is not counted.
+
+        Otherwise, read the lines that other processes appended.
+        """
+        look = self._catch_up if self.problem is None else self._try_again
+        await self._on_thread(look)
+
+    async def of(self, owner: str, session_id: str = "") -> list[dict[str, Any]]:
+        """Return the lines about calls for an owner, or in one conversation, whose details are not erased."""
+        return await self._on_thread(self._found, owner, session_id)
+
+    async def erase(self, owner: str, session_id: str = "") -> None:
+        """Erase the details of those lines. The event, its time and its owner stay, and the chain stays valid.
+
+        Raises:
+            OSError: A file cannot be read or written; that file is unchanged.
+        """
+        await self._on_thread(self._erase, owner, session_id)
+
+    def _on_thread(self, work: Callable[..., T], *about: Any) -> "asyncio.Future[T]":
+        self._handed += 1
+        done = asyncio.get_running_loop().run_in_executor(self._thread, work, *about)
+        done.add_done_callback(self._over)
+        return done
+
+    def _over(self, _: "asyncio.Future[Any]") -> None:
+        self._handed -= 1
+
+    def _found(self, owner: str, session_id: str) -> list[dict[str, Any]]:
+        lines = (parsed(data) for path in files_of(self._path) for data in lines_of(path))
+        return [line for line in lines if line is not None and _tells(line, owner, session_id)]
+
+    def _erase(self, owner: str, session_id: str) -> None:
+        def kept(data: bytes) -> bytes:
+            line = parsed(data)
+            return encoded(without(line)) if line is not None and _tells(line, owner, session_id) else data
+
+        if not self._path.parent.exists():
+            return
+        with alone(self._path.parent, self._patience):
+            for path in files_of(self._path):
+                lines = list(lines_of(path))
+                left = [kept(data) for data in lines]
+                if left != lines:
+                    replace(path, b"".join(data + b"\n" for data in left))
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self._thread.shutdown)
+
+    def _write_here(self, event: str, about: Mapping[str, Any]) -> bool:
+        """Append the line unless it has to wait or to read other processes' lines. Return whether it is written."""
+        if self._head is None:
+            return False
+        try:
+            with alone(self._path.parent, 0):
+                if self._end != end_of(self._path):
+                    return False
+                self._head, self._end = self._added(event, about), end_of(self._path)
+        except Held:
+            return False
+        except Exception:
+            self._head = None  # A part of the line may have been written.
+            return False
+        return True
+
+    def _write(self, event: str, about: Mapping[str, Any]) -> None:
+        try:
+            self._add(event, about)
+        except Exception as error:
+            self._on_failure()
+            _logger.error("audit line lost", extra={"event": event, "why": self.problem}, exc_info=_unexpected(error))
+            raise AuditFailed(self.problem) from error
+
+    def _try_again(self) -> None:
+        with suppress(Exception):  # Readiness reports the failure.
+            self._add("trail_restored", {})
+
+    def _catch_up(self) -> None:
+        with suppress(OSError):  # The next line reports the failure.
+            if self._path.parent.exists() and (self._head is None or self._end != end_of(self._path)):
+                with alone(self._path.parent, self._patience):
+                    self._head, self._end = self._newest(), end_of(self._path)
+
+    def _add(self, event: str, about: Mapping[str, Any]) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with alone(self._path.parent, self._patience):
+                self._head, self._end = self._added(event, about), end_of(self._path)
+        except Exception as error:
+            why = (error.strerror or str(error)) if isinstance(error, OSError) else "an internal error; see the log"
+            self.problem = f"the audit trail cannot be written: {why}"
+            self._head = None  # A part of the line may have been written.
+            raise
+        self.problem = None
+
+    def _added(self, event: str, about: Mapping[str, Any]) -> Head:
+        head = self._newest()
+        told = with_digest(_shortened(self._redact(about)))
+        # `_FRAME` is an upper bound for the rest of the line.
+        self._make_room(len(encoded(told)) + len(event) + _FRAME)
+        if self._headless or (head.lines and not self._path.exists()):
+            head = self._appended(head, CONTINUES, {})
+            self._headless = False
+        return self._appended(head, event, told)
+
+    def _appended(self, head: Head, event: str, told: Mapping[str, Any]) -> Head:
+        at = datetime.fromtimestamp(self._now_ns() / 1e9, UTC).isoformat(timespec="milliseconds")
+        line = {"seq": head.lines + 1, "ts": at, "event": event, **told, "prev": head.hash}
+        data = encoded(line)
+        append(self._path, data + b"\n")
+        return Head(head.lines + 1, chained(data, line))
+
+    def _make_room(self, size: int) -> None:
+        if self._path.exists() and self._path.stat().st_size + size > self._most_bytes:
+            self._path.replace(backup_of(self._path))
+
+    def _newest(self) -> Head:
+        """Return the head to continue from. If lines were truncated, the next line does not match, which reveals it."""
+        if self._head is None:
+            head = self._resume()
+            self._resumed = self._resumed or head
+            return head
+        if self._end == end_of(self._path):
+            return self._head
+        for path in files_of(self._path):
+            end_half(path)
+        return following(self._path.parent, self._head)
+
+    def _resume(self) -> Head:
+        """Return the end of the trail of the previous process; a partial line is terminated and counts as a line."""
+        self._headless = not any(map(parsed, lines_of(self._path))) and bool(last_line(backup_of(self._path)))
+        for path in (self._path, backup_of(self._path)):
+            if last := last_line(path):
+                end_half(path)
+                data = last.rstrip(b"\n")
+                return Head(_number(last, self._path), chained(data, parsed(data)))
+        return Head()
+
+
+def _tells(line: Mapping[str, Any], owner: str, session_id: str) -> bool:
+    return is_removable(line) and line.get("owner") == owner and session_id in ("", line.get("session_id"))
+
+
+def _is_short(about: Mapping[str, Any]) -> bool:
+    told = (*about.get("args", {}).values(), about.get("result_summary", ""))
+    plain = all(value is None or isinstance(value, str | int | float) for value in told)
+    return plain and sum(len(value) for value in told if isinstance(value, str)) <= _SHORT
+
+
+def _unexpected(error: Exception) -> Exception | None:
+    """Log a traceback only for failures other than those of the volume, which the message already describes."""
+    return None if isinstance(error, OSError) else error
+
+
+def call_line(arguments: Mapping[str, Any], result: str) -> dict[str, Any]:
+    """Return the details of a call, truncated generously; they are truncated again after redaction."""
+    return {
+        "args": {key: _cut(value, _ARGUMENT + _MARGIN) for key, value in arguments.items()},
+        "result_summary": result[: _RESULT + _MARGIN],
+    }
+
+
+def _shortened(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Truncate each argument, and the result."""
+    cut = {"args": {key: _cut(value, _ARGUMENT) for key, value in about["args"].items()}} if "args" in about else {}
+    result = {"result_summary": about["result_summary"][:_RESULT]} if "result_summary" in about else {}
+    return {**about, **cut, **result}
+
+
+def _cut(value: Any, most: int) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= most else f"{text[:most]}…"
+
+
+def _number(last: bytes, path: Path) -> int:
+    """Return a line's number; for a partial or altered line, one more than the highest number before it."""
+    number = _seq(last)
+    if number is not None:
+        return number
+    # The partial line may be the first of its file.
+    return max((_seq(line) or 0 for each in (backup_of(path), path) for line in lines_of(each)), default=0) + 1
+
+
+def _seq(line: bytes) -> int | None:
+    number = (parsed(line) or {}).get("seq")
+    return number if isinstance(number, int) and not isinstance(number, bool) else None

@@ -1,0 +1,146 @@
+"""Verifies an audit trail: the hash chain, the bytes of each line, the beginning, and the records of erasures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from fleetwright_agent.audit.content import chained, is_altered, is_as_written, is_removed
+from fleetwright_agent.audit.files import CONTINUES, ERASED, FILE, NOTHING, files_of, lines_of, parsed
+
+
+class Kind(Enum):
+    """The faults of a trail, each with the exit code of `audit verify`."""
+
+    BROKEN_CHAIN = ("BrokenChain", 10)
+    ALTERED_CONTENT = ("AlteredContent", 11)
+    REWRITTEN_LINE = ("RewrittenLine", 12)
+    MISSING_BEGINNING = ("MissingBeginning", 13)
+    UNRECORDED_ERASURE = ("UnrecordedErasure", 14)
+    MISSING_END = ("MissingEnd", 15)
+
+    def __init__(self, word: str, exit_code: int) -> None:
+        self.word = word
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    kind: Kind
+    message: str
+    """A sentence with the file and the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    lines: int
+    head: str
+    """The hash of the last line."""
+    broken: tuple[Finding, ...] = ()
+    torn: int = 0
+    """Partial lines that a killed process left; they hold no event, but are part of the chain."""
+    erased: int = 0
+    """Lines whose arguments and result an erasure has removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    place: str
+    """The file's name and the line number."""
+    data: bytes
+    content: Mapping[str, Any] | None
+    """`None` if the line is partial."""
+
+
+_CHAIN: Final = "it does not follow the line before it"
+_CONTENT: Final = "its content was altered"
+_BYTES: Final = "its bytes are not as the agent writes them, for example because of a duplicate key"
+_BEGINNING: Final = "lines before it are missing: a file begins with the first line or with a line trail_continues"
+_ERASURE: Final = "its arguments were removed, and no later line memory_erased names its owner and conversation"
+_END: Final = "the trail does not contain the line that was recorded elsewhere as its end"
+
+
+def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verdict:
+    """Verify the chain through the backup and the current file.
+
+    Args:
+        folder: The folder of the trail.
+        expected: A number of lines and the hash of the last of them, recorded outside of the volume earlier.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    lines = [
+        _Line(f"{path.name} line {number}", data, parsed(data))
+        for path in files_of(folder / FILE)
+        for number, data in enumerate(lines_of(path), start=1)
+    ]
+    hashes = [chained(line.data, line.content) for line in lines]
+    broken = [*_beginning(lines), *_chain(lines, hashes), *_contents(lines), *_erasures(lines)]
+    if expected is not None and not _holds(lines, hashes, expected):
+        broken.append(Finding(Kind.MISSING_END, f"line {expected[0]}: {_END}"))
+    return Verdict(
+        len(lines),
+        hashes[-1] if hashes else NOTHING,
+        tuple(broken),
+        torn=sum(line.content is None for line in lines),
+        erased=sum(line.content is not None and is_removed(line.content) for line in lines),
+    )
+
+
+def _beginning(lines: list[_Line]) -> list[Finding]:
+    """Verify that the oldest complete line is the trail's first, or the first of a file after rotation."""
+    index = next((index for index, line in enumerate(lines) if line.content is not None), None)
+    if index is None:
+        return []
+    place, content = lines[index].place, lines[index].content or {}
+    if content.get("seq") == index + 1:
+        # The `prev` of this line covers the partial lines before it.
+        whole = index > 0 or content.get("prev") == NOTHING
+    else:
+        # The backup must exist as long as the current file continues it.
+        whole = not place.startswith(f"{FILE} ") and content.get("event") == CONTINUES
+    return [] if whole else [Finding(Kind.MISSING_BEGINNING, f"{place}: {_BEGINNING}")]
+
+
+def _chain(lines: list[_Line], hashes: list[str]) -> list[Finding]:
+    return [
+        Finding(Kind.BROKEN_CHAIN, f"{line.place}: {_CHAIN}")
+        for before, line in zip(hashes, lines[1:], strict=False)
+        if line.content is not None and line.content.get("prev") != before
+    ]
+
+
+def _contents(lines: list[_Line]) -> list[Finding]:
+    found = []
+    for line in lines:
+        if line.content is None:
+            continue
+        if not is_as_written(line.data, line.content):
+            found.append(Finding(Kind.REWRITTEN_LINE, f"{line.place}: {_BYTES}"))
+        if is_altered(line.content):
+            found.append(Finding(Kind.ALTERED_CONTENT, f"{line.place}: {_CONTENT}"))
+    return found
+
+
+def _erasures(lines: list[_Line]) -> list[Finding]:
+    """Iterate backwards, so that each line is checked against the erasures after it."""
+    erased: set[tuple[Any, Any]] = set()
+    found = []
+    for line in reversed(lines):
+        content = line.content or {}
+        if content.get("event") == ERASED:
+            erased.add((content.get("erased_owner"), content.get("erased_session_id")))
+        elif is_removed(content):
+            owner = content.get("owner")
+            if not {(owner, None), (owner, content.get("session_id"))} & erased:
+                found.append(Finding(Kind.UNRECORDED_ERASURE, f"{line.place}: {_ERASURE}"))
+    return found[::-1]
+
+
+def _holds(lines: list[_Line], hashes: list[str], expected: tuple[int, str]) -> bool:
+    """Return whether the trail contains the expected line; a line that rotation has deleted counts as present."""
+    number, digest = expected
+    oldest = next((line.content["seq"] for line in lines if line.content and type(line.content.get("seq")) is int), 1)
+    return digest in hashes or 0 < number < oldest

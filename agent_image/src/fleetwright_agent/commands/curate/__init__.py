@@ -1,0 +1,1 @@
+"""The `curate` command: prune and merge learned skills."""

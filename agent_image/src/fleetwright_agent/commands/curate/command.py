@@ -1,0 +1,56 @@
+"""`fleetwright-agent curate`: curates the learned skills now, whether or not the agent is running.
+
+Prints one line of JSON for each owner with the merged and pruned skills, and a last line with the totals. With
+`--dry-run` nothing is changed. The command fails if the agent's configuration does not enable learned skills.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.mounted_files import ConfigurationError, load
+
+if TYPE_CHECKING:
+    from fleetwright_agent.storage.sqlite.learned_skills import Curated
+
+
+def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    curate = commands.add_parser("curate", help="curate the learned skills: merge similar ones, prune weak ones")
+    curate.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
+    curate.add_argument("--dry-run", action="store_true", help="only print what would be done")
+    curate.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Raises: ConfigurationError: there is nothing to curate, or it cannot be read or written."""
+    layout = Layout(root=options.root)
+    config = load(layout)
+    if not config.memory.skills.enabled:
+        raise ConfigurationError("this agent does not learn skills; set memory.skills.enabled to true")
+    # Imported late, so that other commands do not import them.
+    from fleetwright_agent.commands.curate.once import curated
+    from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+
+    try:
+        found = asyncio.run(curated(config, layout, dry_run=options.dry_run))
+    except (MemoryUnusable, OSError) as error:
+        raise ConfigurationError(f"not all learned skills could be curated: {error}") from error
+    for line in _lines(found, dry_run=options.dry_run):
+        sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _lines(found: "Sequence[Curated]", *, dry_run: bool) -> Iterator[dict[str, Any]]:
+    for each in found:
+        yield {
+            "owner": each.owner,
+            "kept": [skill.draft.name for skill in each.plan.kept],
+            "merged": [{"name": merge.skill.draft.name, "into": merge.into} for merge in each.plan.merged],
+            "pruned": [skill.draft.name for skill in each.plan.pruned],
+        }
+    sums = {what: sum(len(getattr(each.plan, what)) for each in found) for what in ("kept", "merged", "pruned")}
+    yield {"dryRun": dry_run, "owners": len(found), **sums}

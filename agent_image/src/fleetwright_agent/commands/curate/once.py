@@ -1,0 +1,37 @@
+"""Curates the skills of an agent once, in a process of its own: opens the stores and closes them."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from fleetwright_agent.audit.factory import audit_trail
+from fleetwright_agent.audit.trail import AuditFailed
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.enforcement import AuditMode
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.memory.curator import Curator
+from fleetwright_agent.storage.sqlite.learned_skills import FOLDER, Curated, LearnedSkills
+from fleetwright_agent.telemetry.metrics import Metrics
+
+
+async def curated(config: AgentConfig, layout: Layout, *, dry_run: bool) -> list[Curated]:
+    """Raises: MemoryUnusable, OSError: the result is incomplete."""
+    # These metrics are never exported; a running agent has its own.
+    clock, metrics = Clock(), Metrics(CollectorRegistry())
+    skills = LearnedSkills(layout.memory / FOLDER, now=clock.now)
+    trail = audit_trail(config, layout, metrics, clock)
+
+    async def tell(event: str, about: Mapping[str, Any]) -> None:
+        if config.audit.mode is not AuditMode.OFF:
+            with suppress(AuditFailed):  # The failure is logged, and the skills are already curated.
+                await trail.record(event, about)
+
+    curator = Curator(config, skills, tell=tell, metrics=metrics, clock=clock)
+    try:
+        return await curator.curate(by="command", dry_run=dry_run)
+    finally:
+        await skills.aclose()
+        await trail.aclose()

@@ -1,0 +1,62 @@
+"""`fleetwright-agent fetch skill`: downloads the skill files of one commit, and verifies their digest."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from fleetwright_agent.commands.fetch.folder import read_folder
+from fleetwright_agent.config.mounted_files import ConfigurationError
+
+
+def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    fetch = commands.add_parser("fetch", help="download files into a folder")
+    things = fetch.add_subparsers(dest="thing", required=True)
+    skill = things.add_parser("skill", help="download a skill from git")
+    add_source(skill, required=True)
+    skill.add_argument("--into", type=Path, required=True, help="an empty folder")
+    skill.add_argument("--digest", required=True, help="expected digest, as `probe skill` reported it")
+    skill.set_defaults(run=run)
+
+
+def add_source(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument("--url", required=required, help="http or https address of a git repository")
+    parser.add_argument("--commit", required=required, help="40 hexadecimal digits")
+    parser.add_argument("--path", default="", help="the skill's folder in the repository (default: the root)")
+    parser.add_argument("--credentials", type=Path, help="a folder with the file token, or username and password")
+    parser.add_argument("--patience", type=float, default=20.0, help="seconds in which a failed connection is retried")
+
+
+def fetch_into(options: argparse.Namespace, folder: Path) -> None:
+    """Raises: ConfigurationError, Unavailable."""
+    from fleetwright_agent.commands.fetch.git import Source, fetch
+
+    source = Source(url=options.url, commit=options.commit, path=options.path, credentials=options.credentials)
+    fetch(source, folder, patience=options.patience)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Raises: ConfigurationError, Unavailable."""
+    if any(options.into.iterdir()):
+        if _is_whole(options.into, options.digest):
+            return
+        _empty(options.into)
+    fetch_into(options, options.into)
+    found = read_folder(options.into).digest
+    if found != options.digest:
+        raise ConfigurationError(f"the files have the digest {found}, but {options.digest} is expected")
+
+
+def _is_whole(folder: Path, digest: str) -> bool:
+    """Return whether a previous container already wrote all files; it may have been interrupted."""
+    try:
+        return read_folder(folder).digest == digest
+    except ConfigurationError:
+        return False
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -1,0 +1,71 @@
+"""`probe agent`: checks that the mounted agent can start. It builds every part and opens no port.
+
+Remote services are not checked: a model or an MCP server that is not reachable does not block a revision. Nor does a
+plugin that fails to load; the log contains the reason.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fleetwright_agent.config.agent import AgentConfig
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.mounted_files import (
+    ConfigurationError,
+    check_addresses,
+    check_memory,
+    check_secrets,
+    load,
+)
+from fleetwright_agent.process import executors
+
+
+def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    look = looks.add_parser("agent", help="check that the mounted agent can start")
+    look.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
+    look.set_defaults(look_at=look_at)
+
+
+async def look_at(options: argparse.Namespace) -> dict[str, Any]:
+    """Raises: ConfigurationError."""
+    layout = Layout(root=options.root)
+    config = load(layout)
+    check_memory(layout.memory)
+    check_addresses(config, layout)
+    check_secrets(config, layout)
+    _check_skills(config, layout)
+    try:
+        await _build(config, layout)
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(f"the runtime cannot be built: {type(error).__name__}: {error}") from error
+    return {"revision": config.revision, "skills": len(config.skills), "mcpServers": len(config.mcp_servers)}
+
+
+def _check_skills(config: AgentConfig, layout: Layout) -> None:
+    for skill in config.skills:
+        if not (layout.skill(skill.name) / "SKILL.md").is_file():
+            raise ConfigurationError(f"skill {skill.name!r} is not mounted: there is no SKILL.md in its folder")
+
+
+async def _build(config: AgentConfig, layout: Layout) -> None:
+    """Build both ASGI apps and all parts that the first task imports, without opening any store."""
+    from fleetwright_agent.app import create_app
+    from fleetwright_agent.config.file_watcher import Watched
+    from fleetwright_agent.server.auth import parse_callers
+    from fleetwright_agent.server.card import parse_card
+
+    for problem in (
+        Watched(layout.callers_file, parse_callers).read()[1],
+        Watched(layout.card_file, parse_card).read()[1],
+    ):
+        if problem:
+            raise ConfigurationError(problem)
+    executor = executors.made(config.executor) if config.executor else None
+    app = create_app(config, layout=layout, executor=executor)
+    try:
+        if executor is None:
+            await app.build()
+    finally:
+        await app.aclose()

@@ -1,0 +1,60 @@
+"""Looks up the caller's facts and learned skills for a turn before its model is called.
+
+This module does not decide for which turns a lookup is allowed.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from fleetwright_agent.config.memory import KnowledgeMemory, LearnedSkillMemory
+from fleetwright_agent.memory import fact_text
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.storage import learned_skill
+from fleetwright_agent.storage.sqlite.facts import Knowledge
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.words import words
+
+HOT_CHARACTERS: Final = 6000
+_ASKED: Final = 2000
+"""How many characters of a message the search uses."""
+_FEW: Final = 4
+"""A message with at most so many words refers to the one before it: "and for six, please"."""
+
+
+Found = Callable[[TurnRequest, str], Awaitable[str]]
+"""Takes a turn and the earlier messages of its conversation, the newest first."""
+
+
+def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
+    """Look up the hot facts and those that match the message. Earlier messages were searched in their own turns."""
+
+    async def found(turn: TurnRequest, _: str) -> str:
+        hot = await knowledge.hot(turn.owner, characters=HOT_CHARACTERS) if policy.hot else []
+        asked, most = turn.text[:_ASKED], policy.top_k
+        fitting = await knowledge.recall(turn.owner, asked, most=most) if most else []
+        given = {fact.n for fact in hot}
+        return fact_text.told([*hot, *(fact for fact in fitting if fact.n not in given)])
+
+    return found
+
+
+def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
+    """Look up skills that match the message, within the token limit; a short message is searched with the ones before
+    it.
+
+    Args: `recalled` counts the skills that the model is shown.
+    """
+
+    async def found(turn: TurnRequest, before: str) -> str:
+        if not policy.top_k:
+            return ""
+        asked = turn.text[:_ASKED]
+        if len(words(asked)) <= _FEW:
+            asked = f"{asked}\n{before[:_ASKED]}"
+        best = await skills.recall(turn.owner, asked, most=policy.top_k)
+        fitting = learned_skill.fitting(best, tokens=policy.max_tokens)
+        await skills.told(turn.owner, fitting)
+        recalled(len(fitting))
+        return learned_skill.told(fitting)
+
+    return found

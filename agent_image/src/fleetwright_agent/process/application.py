@@ -1,0 +1,196 @@
+"""The running agent: the A2A app, the operations app, and the lifecycle from start through drain to close."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from typing import Any, Final
+
+from starlette.types import ASGIApp
+
+from fleetwright_agent.audit.trail import AuditTrail
+from fleetwright_agent.config.enforcement import AuditMode
+from fleetwright_agent.process.asgi import door
+from fleetwright_agent.process.dependencies import Parts
+from fleetwright_agent.process.maintenance import Upkeep
+from fleetwright_agent.server.dialects.dialect import SENDS, Operation
+from fleetwright_agent.server.ops.event_loop_watchdog import Heartbeat
+from fleetwright_agent.server.ops.reachability import Look
+from fleetwright_agent.server.ops.routes import ops_app
+from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.telemetry.metrics import Metrics
+
+_logger = logging.getLogger(__name__)
+_STARTING: Final = "the agent is starting"
+
+
+class Application:
+    def __init__(self, parts: Parts, *, metrics: Metrics, heartbeat: Heartbeat) -> None:
+        self._parts = parts
+        self._waiting_for: str | None = _STARTING
+        self._leaving = False
+        self._background: set[asyncio.Task[None]] = set()
+        self._upkeep = Upkeep(parts, metrics=metrics)
+        self.a2a = door(parts, metrics=metrics, admission=self._admission)
+        self.heartbeat = heartbeat
+        self.ops: ASGIApp = ops_app(
+            metrics=metrics,
+            not_ready=self.not_ready,
+            status=self.status,
+            heartbeat=self.heartbeat,
+            is_starting=lambda: self._waiting_for == _STARTING,
+        )
+
+    async def build(self) -> None:
+        """Build what the first task would build, so that a probe can report failures."""
+        await self._parts.turns.get()
+
+    async def start(self) -> None:
+        """Open the task log and recover interrupted tasks. While the log is unusable, the agent is not ready."""
+        self.heartbeat.begin()
+        self._tell_assumed()
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    def _tell_assumed(self) -> None:
+        own = self._parts.config.model
+        for model in (own, *own.fallbacks):
+            if model.context_window_assumed:
+                _logger.warning(
+                    "the context window of the model is not known; set model.contextWindow",
+                    extra={"model": model.name, "assumed": model.context_window},
+                )
+
+    async def _opened(self) -> bool:
+        try:
+            await self._parts.log.open()
+            if self._parts.pushes:
+                await self._parts.pushes.refresh()
+            await self._upkeep.recover()
+        except LogUnusable as error:
+            self._waiting_for = str(error)
+            return False
+        return True
+
+    async def _open_later(self) -> None:
+        """Retry: another process may release the file, space may become free, or the file may be repaired."""
+        await asyncio.sleep(self._parts.retry_seconds)
+        if await self._opened():
+            await self._begin()
+        else:
+            self._beside(self._open_later())
+
+    async def _begin(self) -> None:
+        if not self._leaving:
+            self._waiting_for = _STARTING  # Replaces the reason for which the log could not be opened.
+        await self._parts.conversations.check()
+        self._parts.plugins.begin()
+        self._beside(self._upkeep.run())
+        self._beside(self._parts.reachability.watch())
+        if self._parts.pushes:
+            self._beside(self._parts.pushes.run())
+        if len(self._parts.runs):
+            # Run in the background: the operations app answers meanwhile.
+            self._beside(self._become_ready())
+        else:
+            self._ready()
+
+    async def _become_ready(self) -> None:
+        """Wait until every recovered task has resumed or ended."""
+        await self._upkeep.decided()
+        self._ready()
+
+    def _ready(self) -> None:
+        if self._waiting_for == _STARTING:  # The agent is neither shutting down nor broken.
+            self._waiting_for = None
+
+    def _beside(self, part: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the background until the agent closes."""
+        task = asyncio.create_task(part)
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+
+    async def drain(self) -> None:
+        """Accept no more messages, wait a while for running tasks, then leave or end the rest."""
+        self._leaving, self._waiting_for = True, "the agent is shutting down"
+        _logger.info("draining", extra={"running": len(self._parts.runs)})
+        await self._parts.runs.drain(self._parts.config.drain_seconds)
+        self._parts.tasks.let_go()
+        if self._parts.pushes:
+            await self._parts.pushes.flush()
+
+    async def aclose(self) -> None:
+        self.heartbeat.end()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        parts = self._parts
+        pushes = (parts.pushes,) if parts.pushes else ()
+        in_order = (
+            *(*pushes, parts.turns, parts.plugins, parts.tracing, parts.stores.knowledge, parts.stores.skills),
+            *(parts.conversations, parts.books, parts.trail, parts.log),
+        )
+        # A failure of one part is raised only after all later parts are closed.
+        async with AsyncExitStack() as ending:
+            for part in reversed(in_order):
+                ending.push_async_callback(part.aclose)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """Log the failure of a background task, and make the agent unready."""
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            _logger.error("a background task failed", exc_info=error)
+            self._waiting_for = "a background task failed; see the log, then restart the agent"
+
+    def not_ready(self) -> str | None:
+        """Return why the agent should get no traffic, for people; `None` if it should."""
+        parts = self._parts
+        stored = parts.log.problem or parts.conversations.problem or self._unaudited()
+        sealed = parts.pushes.problem if parts.pushes else None
+        return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
+
+    def _unaudited(self) -> str | None:
+        """Return why the audit trail is unusable, if the policy requires a line for every call."""
+        return self._parts.trail.problem if self._parts.config.audit.mode is AuditMode.REQUIRED else None
+
+    def status(self) -> dict[str, Any]:
+        parts, reason = self._parts, self.not_ready()
+        card, _ = parts.card.read()
+        return {
+            "name": parts.config.name,
+            "namespace": parts.config.namespace,
+            "revision": parts.config.revision,
+            "cardDigest": card.digest if card else None,
+            "runningTasks": len(parts.runs),
+            **({"damagedTasks": damaged} if (damaged := parts.log.damaged) else {}),
+            "lastCompaction": parts.compaction.seen,
+            **_audit(parts.trail),
+            **({"budgets": parts.books.report()} if parts.config.budgets else {}),
+            "mcpServers": [self._server(look) for look in parts.reachability.report],
+            **({"plugins": parts.plugins.report()} if parts.config.plugins else {}),
+            **({"push": parts.pushes.report()} if parts.pushes else {}),
+            "ready": reason is None,
+            "reason": reason,
+        }
+
+    def _server(self, look: Look) -> dict[str, Any]:
+        """Return the state of a server; its tools are known from the first turn on."""
+        offer = self._parts.offers.of(look.name)
+        return {**asdict(look), **(asdict(offer) if offer else {})}
+
+    def _admission(self, operation: Operation) -> str | None:
+        if self._waiting_for is not None and operation in SENDS:
+            return "The agent does not accept messages at the moment. Send it again."
+        return None
+
+
+def _audit(trail: AuditTrail) -> dict[str, Any]:
+    """Return the end of the audit trail, which reveals a truncation; empty before the first line."""
+    head, resumed = trail.head, trail.resumed
+    if head is None or resumed is None:
+        return {}
+    began = {"lines": resumed.lines, "hash": resumed.hash}
+    return {"audit": {"lines": head.lines, "hash": head.hash, "process": trail.process, "resumed": began}}

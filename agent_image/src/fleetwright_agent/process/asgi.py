@@ -1,0 +1,48 @@
+"""The ASGI app of the A2A port, from the outside in: origin, authentication, rate limit, body limit, protocol."""
+
+from starlette.routing import Router
+from starlette.types import ASGIApp
+
+from fleetwright_agent.process.dependencies import Parts
+from fleetwright_agent.server.admin.routes import Admin
+from fleetwright_agent.server.auth import Authentication
+from fleetwright_agent.server.card import card_routes
+from fleetwright_agent.server.dialects.calls import Admission
+from fleetwright_agent.server.dialects.routes import routes
+from fleetwright_agent.server.extensions import spoken
+from fleetwright_agent.server.http.edge import Bodies, Origins
+from fleetwright_agent.server.http.rate_limits import Rates
+from fleetwright_agent.server.tasks.request_handler import LogRequestHandler
+from fleetwright_agent.telemetry.metrics import Metrics
+
+
+def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
+    """Return the app; `admission` returns why an operation cannot run at the moment."""
+    handler = LogRequestHandler(
+        parts.intake,
+        log=parts.log,
+        tasks=parts.tasks,
+        runs=parts.runs,
+        pushes=parts.pushes,
+        extended=parts.extended,
+        may_reply=parts.may_reply,
+        most_streams=parts.config.limits.max_streams_per_caller,
+    )
+    extensions = spoken(parts.config, foreign=parts.may_reply)
+    calls = routes(
+        handler,
+        parts.config.dialects,
+        tasks=parts.tasks,
+        admission=admission,
+        spoken=extensions,
+        card=parts.card,
+        keepalive=parts.keepalive_seconds,
+    )
+    admin = Admin(parts.config.administrators, erasure=parts.erasure, stores=parts.stores)
+    # Every endpoint handles its own errors; the server answers and logs any other exception.
+    app: ASGIApp = Router(routes=[*calls, *card_routes(parts.card), *admin.routes])
+    app = Bodies(app, limit=parts.config.limits.max_request_bytes)
+    if per_minute := parts.config.limits.max_requests_per_minute:
+        app = Rates(app, per_minute=per_minute, clock=parts.clock)
+    app = Authentication(app, identity=parts.identity, metrics=metrics)
+    return Origins(app, allowed=parts.config.allowed_origins)

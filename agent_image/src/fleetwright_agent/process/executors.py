@@ -1,0 +1,30 @@
+"""Creates the configured executor before the server listens.
+
+It fails if the class does not exist, cannot be created, or is not an executor of the a2a-sdk.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from fleetwright_agent.config.mounted_files import ConfigurationError
+
+if TYPE_CHECKING:
+    from a2a.server.agent_execution import AgentExecutor
+
+
+def made(place: str) -> "AgentExecutor":
+    """Call `MODULE:NAME` without arguments and return the executor.
+
+    Raises: ConfigurationError.
+    """
+    # Imported late: the SDK's executor modules take a third of the start.
+    from a2a.server.agent_execution import AgentExecutor
+
+    module, _, name = place.partition(":")
+    try:
+        executor = getattr(importlib.import_module(module), name)()
+    except Exception as error:
+        raise ConfigurationError(f"executor {place} cannot be created: {type(error).__name__}: {error}") from error
+    if not isinstance(executor, AgentExecutor):
+        raise ConfigurationError(f"executor {place} is not an AgentExecutor of the a2a-sdk; name one as module:Class")
+    return executor

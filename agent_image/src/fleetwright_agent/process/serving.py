@@ -1,0 +1,120 @@
+"""The HTTP servers of the process: two ports, and a graceful shutdown that drains the tasks before it closes them.
+
+The library for server-sent events cuts its streams as soon as the HTTP server handles a signal. Therefore the HTTP
+server is only told to exit after every task has come to rest and its readers have received the end. This module does
+not decide what is served.
+"""
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from fleetwright_agent.process.application import Application
+from fleetwright_agent.server import gc_tuning
+from fleetwright_agent.server.http.timeouts import ReceiptProtocol
+
+_logger = logging.getLogger(__name__)
+_CLOSING_SECONDS: Final = 5
+_LISTENING_SECONDS: Final = 0.2
+# Longer than the idle time of usual proxies, so that they never reuse a connection that is just being closed.
+_KEEP_ALIVE_SECONDS: Final = 75
+
+
+class _Door(uvicorn.Server):
+    """An HTTP server that does not stop on a signal, but sets the event `leaving`, if it has one."""
+
+    def __init__(self, app: ASGIApp, leaving: asyncio.Event | None = None) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=ReceiptProtocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=_CLOSING_SECONDS,
+            )
+        )
+        self._leaving = leaving
+        self._loop = asyncio.get_running_loop()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        if self._leaving is None:
+            yield
+            return
+        with super().capture_signals():
+            yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a signal handler
+        if self._leaving is None:
+            return
+        if self._leaving.is_set():
+            # A second signal forces an immediate exit.
+            self.should_exit = self.force_exit = True
+        self._loop.call_soon_threadsafe(self._leaving.set)
+
+
+class _Backstage:
+    """The operations port in its own thread and event loop, so that a blocked agent can still report that."""
+
+    def __init__(self, app: Application, listener: socket.socket) -> None:
+        self._app = app
+        self._listener = listener
+        self._leaving = threading.Event()
+
+    def run(self) -> None:
+        """Serve until `leave` is called."""
+        asyncio.run(self._serve())
+
+    def leave(self) -> None:
+        self._leaving.set()
+
+    async def _serve(self) -> None:
+        door = _Door(self._app.ops)
+        serving = asyncio.ensure_future(door.serve(sockets=[self._listener]))
+        while not (self._leaving.is_set() or serving.done()):
+            self._app.heartbeat.listen()
+            await asyncio.wait({serving}, timeout=_LISTENING_SECONDS)
+        door.should_exit = True
+        await serving
+
+
+async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> None:
+    """Serve until a signal arrives; return when everything is closed."""
+    leaving = asyncio.Event()
+    front, back = _Door(app.a2a, leaving), _Backstage(app, ops)
+    serving = asyncio.ensure_future(front.serve(sockets=[a2a]))
+    watching = asyncio.ensure_future(asyncio.to_thread(back.run))
+    await app.start()
+    gc_tuning.settle()
+    _logger.info(
+        "serving", extra={"a2aPort": a2a.getsockname()[1], "opsPort": ops.getsockname()[1], "reason": app.not_ready()}
+    )
+    asked = asyncio.ensure_future(leaving.wait())
+    await asyncio.wait({asked, serving, watching}, return_when=asyncio.FIRST_COMPLETED)
+    if asked.done():
+        draining = asyncio.ensure_future(app.drain())
+        # The A2A server ends before the drain is done only after a second signal.
+        await asyncio.wait({draining, serving}, return_when=asyncio.FIRST_COMPLETED)
+        if draining.done():
+            draining.result()
+        draining.cancel()
+    front.should_exit = True
+    await serving
+    back.leave()
+    await watching
+    asked.cancel()
+    await app.aclose()
+    _logger.info("closed")

@@ -1,0 +1,97 @@
+"""The interrupt of a task that waits for a person: what it asks, until when, and the message that holds it. Pure.
+
+The task's own messages are the only record, so that a restart, a list and a caller all read the same.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from a2a.types.a2a_pb2 import Message, Part, Role, Task
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.protocol.extension_codec import attach, data_part
+from fleetwright_agent.protocol.extensions import ASK, COST, HITL
+from fleetwright_agent.protocol.frames import Ask, AskKind
+from fleetwright_agent.protocol.task_events import INTERRUPTED
+
+_SECOND = 1_000_000_000
+_LATEST_NS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    identity: str
+    kind: AskKind
+    tool: str
+    since_ns: int
+    expires_ns: int | None = None
+    cost: Mapping[str, Any] | None = None
+    """The cost of the task so far."""
+
+    def expired(self, now_ns: int) -> bool:
+        return self.expires_ns is not None and now_ns >= self.expires_ns
+
+
+def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message:
+    """Return the message that asks: text for people, data for programs."""
+    parts = [Part(text=ask.prompt), data_part(HITL, ask.payload)]
+    message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=parts)
+    about: dict[str, Any] = {"id": ask.identity, "kind": ask.kind.value, "tool": ask.tool}
+    if expires_ns is not None:
+        about["expires"] = moment(expires_ns)
+    attach(message, ASK, about)
+    return message
+
+
+def pause_of(task: Task) -> Pause | None:
+    """Return what the task waits for, or None if it does not wait or if its question has another format.
+
+    An a2a-sdk executor may put any message into an interrupted status.
+    """
+    if task.status.state not in INTERRUPTED:
+        return None
+    return _pause(task.status.message, task.status.timestamp.ToNanoseconds())
+
+
+def _pause(message: Message, since_ns: int) -> Pause | None:
+    metadata = MessageToDict(message.metadata)
+    about = metadata.get(ASK)
+    if not isinstance(about, dict):
+        return None
+    expires = about.get("expires")
+    with suppress(KeyError, ValueError, TypeError, OverflowError):
+        return Pause(
+            identity=about["id"],
+            kind=AskKind(about["kind"]),
+            tool=about["tool"],
+            since_ns=since_ns,
+            expires_ns=None if expires is None else _nanoseconds(expires),
+            cost=metadata.get(COST),
+        )
+    return None
+
+
+def answered_pause(task: Task) -> Pause | None:
+    """Return the pause that the newest message of the caller answered."""
+    spoken = [i for i, message in enumerate(task.history) if message.role == Role.ROLE_USER]
+    if len(spoken) < 2:
+        return None
+    earlier = task.history[spoken[-2] + 1 : spoken[-1]]
+    return next((found for message in reversed(earlier) if (found := _pause(message, 0))), None)
+
+
+def newest_message(task: Task) -> Message | None:
+    """Return the newest message of the caller."""
+    return next((message for message in reversed(task.history) if message.role == Role.ROLE_USER), None)
+
+
+def _nanoseconds(moment: str) -> int:
+    return min(round(datetime.fromisoformat(moment).timestamp() * _SECOND), _LATEST_NS)
+
+
+def moment(at_ns: int) -> str:
+    """Return a time in nanoseconds since the epoch as ISO 8601 in UTC, in seconds."""
+    return datetime.fromtimestamp(at_ns / _SECOND, UTC).isoformat(timespec="seconds")

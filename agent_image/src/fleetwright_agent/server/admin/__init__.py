@@ -1,0 +1,1 @@
+"""Administrators read and erase what the agent has stored of an owner."""

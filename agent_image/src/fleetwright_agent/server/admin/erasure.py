@@ -1,0 +1,175 @@
+"""Erasure of everything that the agent remembers of an owner, or of one conversation, from every file of the volume.
+
+All runs of the owner are cancelled first, also in its other conversations, because those may have used data of this
+one. Meanwhile no message of the owner is accepted. An erasure is recorded on disk before anything is deleted, so that
+the next process can finish it after a crash. This module does not decide who may request an erasure.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fleetwright_agent.audit.files import ERASED
+from fleetwright_agent.audit.trail import AuditFailed, AuditTrail
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.server.tasks.active_tasks import LiveTasks
+from fleetwright_agent.server.tasks.admission import Gate
+from fleetwright_agent.server.tasks.task_runner import Runs
+from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.storage.sqlite import owner_data
+from fleetwright_agent.storage.sqlite.conversations.sessions import Sessions
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.erasures import Begun, Erasures, Target
+from fleetwright_agent.storage.sqlite.facts import Knowledge
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.storage.sqlite.usage_store import NOBODY
+from fleetwright_agent.storage.task_log import Key, TaskLog
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """All stores with data about owners."""
+
+    log: TaskLog
+    conversations: Database
+    sessions: Sessions
+    knowledge: Knowledge
+    skills: LearnedSkills
+    trail: AuditTrail
+    open_calls: OpenCalls
+    audited: bool = True
+    """True if lines are added to the audit trail; existing lines are read and erased in any case."""
+
+    async def tell(self, event: str, about: Mapping[str, Any], *, altered: bool = False) -> None:
+        """Add a line to the audit trail, if auditing is on. A failure is counted, and does not undo the operation.
+
+        Args:
+            altered: True if existing lines were changed; this is audited even while auditing is off.
+        """
+        if self.audited or altered:
+            with suppress(AuditFailed):
+                await self.trail.record(event, about)
+
+
+class Erasure:
+    def __init__(self, stores: Stores, *, tasks: LiveTasks, runs: Runs, gate: Gate, clock: Clock) -> None:
+        self._stores = stores
+        self._tasks = tasks
+        self._runs = runs
+        self._gate = gate
+        self._clock = clock
+        self._records = Erasures(stores.conversations)
+        self._one_at_a_time = asyncio.Lock()
+        self._left_over = True
+        """True if there may be an unfinished erasure; at the start, one of the previous process."""
+
+    async def erase(self, target: Target, *, asked_by: str) -> Mapping[str, Any]:
+        """Erase the target's data and return the receipt; if there is no data, return the previous receipt.
+
+        Raises:
+            LogUnusable, MemoryUnusable, OSError: The erasure is not complete; maintenance finishes it later.
+        """
+        async with self._one_at_a_time:
+            with self._gate.closed(target.owner):
+                keys = await self._stopped(target)
+                found = await self._found(target)
+                if not any(found.values()) and (former := await self._records.last(target)):
+                    return former
+                self._left_over = True
+                begun = await self._begun(target, asked_by)
+                return await self._carry_out(begun, found, keys)
+
+    async def resume(self) -> None:
+        """Finish interrupted erasures. Raises like `erase`."""
+        if not self._left_over:
+            return
+        async with self._one_at_a_time:
+            for begun in await self._records.unfinished():
+                with self._gate.closed(begun.target.owner):
+                    keys = await self._stopped(begun.target)
+                    await self._carry_out(begun, await self._found(begun.target), keys)
+            self._left_over = False
+
+    async def _begun(self, target: Target, asked_by: str) -> Begun:
+        """Return the unfinished erasure of this target, or begin a new one."""
+        for begun in await self._records.unfinished():
+            if begun.target == target:
+                return begun
+        return await self._records.begin(target, asked_by=asked_by, at=self._clock.now())
+
+    async def _stopped(self, target: Target) -> tuple[Key, ...]:
+        """Stop all runs of the owner, and return the keys of the target's tasks."""
+        keys = await self._stores.log.of(target.owner, target.context_id)
+        for key in await self._stores.log.busy():
+            live = await self._tasks.find(key.owner, key.task_id) if key.owner == target.owner else None
+            if live is not None:
+                await self._runs.cancel(live)
+                await self._runs.over(live)
+        return keys
+
+    async def _found(self, target: Target) -> dict[str, int]:
+        owner, context_id = target.owner, target.context_id
+        forgotten = await self._stores.log.counted(owner, context_id)
+        return {
+            "tasks": forgotten.tasks,
+            "pushConfigs": forgotten.registrations,
+            **await owner_data.counted(self._stores.conversations, target),
+            "facts": len(await self._stores.knowledge.facts(owner, context_id)),
+            "skills": len(await self._stores.skills.skills(owner, context_id=context_id)),
+            "auditLines": len(await self._stores.trail.of(owner, context_id)),
+        }
+
+    async def _carry_out(self, begun: Begun, found: Mapping[str, int], keys: tuple[Key, ...]) -> Mapping[str, Any]:
+        # The receipt includes what an earlier process has already erased.
+        found = {store: max(count, begun.found.get(store, 0)) for store, count in found.items()}
+        await self._records.counted(begun, found)
+        owner, context_id = begun.target.owner, begun.target.context_id
+        stores = self._stores
+        await owner_data.erase(stores.conversations, begun.target, tasks=[key.task_id for key in keys])
+        await stores.log.forget(owner, context_id)
+        self._tasks.forget(keys)
+        await stores.knowledge.erase(owner, context_id)
+        await stores.skills.erase(owner, context_id)
+        await stores.trail.erase(owner, context_id)
+        # Interrupted calls are still to be charged, under the same owner name as in the ledger.
+        stores.open_calls.erase(owner, named=owner if context_id else NOBODY)
+        await stores.log.scrub()
+        await stores.conversations.scrub()
+        receipt = _receipt(begun, found, self._clock.now())
+        # The audit line comes first: after a crash in between there are two lines, but never none.
+        await self._tell(receipt)
+        await self._records.finish(begun, receipt)
+        return receipt
+
+    async def _tell(self, receipt: Mapping[str, Any]) -> None:
+        """Record the digest of the receipt in the audit trail, which proves that a receipt is genuine."""
+        of = {"erased_session_id": receipt["contextId"]} if "contextId" in receipt else {}
+        about = {"erased_owner": receipt["owner"], **of, "by": receipt["askedBy"], "receipt": receipt["digest"]}
+        await self._stores.tell(ERASED, about, altered=receipt["erased"]["auditLines"] > 0)
+        _logger.info("memory erased", extra={"receipt": receipt["digest"], "erased": receipt["erased"]})
+
+
+def _receipt(begun: Begun, found: Mapping[str, int], at: float) -> dict[str, Any]:
+    receipt = {
+        "number": begun.number,
+        "owner": begun.target.owner,
+        **({"contextId": begun.target.context_id} if begun.target.context_id else {}),
+        "askedBy": begun.asked_by,
+        "begunAt": _moment(begun.at),
+        "completedAt": _moment(at),
+        "erased": dict(found),
+    }
+    canonical = json.dumps(receipt, sort_keys=True, separators=(",", ":")).encode()
+    return {**receipt, "digest": f"sha256:{hashlib.sha256(canonical).hexdigest()}"}
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,109 @@
+"""The administrators' endpoints to export and to erase the agent's memory. They are not part of A2A.
+
+Only clients that the configuration names as administrators may call them; other agents never may.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Collection
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from fleetwright_agent.config.callers import CallerKind
+from fleetwright_agent.server.admin.erasure import Erasure, Stores
+from fleetwright_agent.server.admin.export import Line, exported
+from fleetwright_agent.server.errors import Refusal, refuse
+from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+from fleetwright_agent.storage.sqlite.erasures import Target
+from fleetwright_agent.storage.task_log import LogUnusable
+
+_logger = logging.getLogger(__name__)
+PATH: Final = "/admin/memory"
+_LONGEST: Final = 512
+_FORBIDDEN: Final = "Only clients that auth.administrators names may export or erase the agent's memory."
+_LATER: Final = "The agent's memory cannot be used right now. An erasure that has begun is finished later; try again."
+_KINDS: Final = tuple(f"{kind}:" for kind in CallerKind)
+
+
+class Admin:
+    def __init__(self, names: Collection[str], *, erasure: Erasure, stores: Stores) -> None:
+        """Args: `names` are the names of clients that are administrators."""
+        self._administrators = frozenset(f"{CallerKind.CLIENT}:{name}" for name in names)
+        self._erasure = erasure
+        self._stores = stores
+        self._working: set[asyncio.Task[Response | Refusal]] = set()
+
+    @property
+    def routes(self) -> list[Route]:
+        return [Route(PATH, self._export, methods=["GET"]), Route(PATH, self._erase, methods=["DELETE"])]
+
+    async def _export(self, request: Request) -> Response | Refusal:
+        target = self._target(request)
+        if not isinstance(target, Target):
+            return target
+        lines = exported(self._stores, target)
+        try:
+            # The first line is read here, so that an unreadable memory gives an error, and not a truncated response.
+            first = await anext(lines)
+            await self._stores.tell("memory_exported", {"exported_owner": target.owner, "by": _who(request)})
+        except (LogUnusable, MemoryUnusable, OSError):
+            _logger.exception("an export could not start")
+            return refuse(503, _LATER, headers={"Retry-After": "10"})
+        return StreamingResponse(_encoded(first, lines), media_type="application/x-ndjson")
+
+    async def _erase(self, request: Request) -> Response | Refusal:
+        target = self._target(request)
+        if not isinstance(target, Target):
+            return target
+        # The erasure continues if the caller disconnects.
+        working = asyncio.create_task(self._erased(target, _who(request)))
+        self._working.add(working)
+        working.add_done_callback(self._working.discard)
+        return await asyncio.shield(working)
+
+    async def _erased(self, target: Target, asked_by: str) -> Response | Refusal:
+        try:
+            return JSONResponse(dict(await self._erasure.erase(target, asked_by=asked_by)))
+        except (LogUnusable, MemoryUnusable, OSError):
+            _logger.exception("an erasure is not complete")
+            return refuse(503, _LATER, headers={"Retry-After": "10"})
+
+    def _target(self, request: Request) -> Target | Refusal:
+        if _who(request) not in self._administrators:
+            return refuse(403, _FORBIDDEN)
+        owner, context_id = request.query_params.get("owner", ""), request.query_params.get("contextId", "")
+        given = [name for name, _ in request.query_params.multi_items()]
+        unknown = sorted(set(given) - {"owner", "contextId"})
+        if unknown:
+            # A misspelt contextId must not erase the data of the whole owner.
+            return refuse(400, f"There is no parameter {unknown[0][:40]!r}; the parameters are owner and contextId.")
+        if len(given) > len(set(given)):
+            # Parsers disagree on which value counts, so a proxy may have checked the other one.
+            return refuse(400, "A parameter is given twice; give owner and contextId once each.")
+        if "contextId" in request.query_params and not context_id:
+            return refuse(400, "contextId is empty; leave it out to address everything of the owner.")
+        if not owner.startswith(_KINDS) or not all(map(_is_plain, (owner, context_id))):
+            return refuse(400, "owner must be client:<name> or agent:<namespace>/<name>; contextId is optional.")
+        return Target(owner, context_id)
+
+
+def _who(request: Request) -> str:
+    return str(request.scope["user"].display_name)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isprintable() and len(text) <= _LONGEST
+
+
+async def _encoded(first: Line, rest: AsyncIterator[Line]) -> AsyncIterator[bytes]:
+    yield _line(first)
+    async for line in rest:
+        yield _line(line)
+
+
+def _line(line: Line) -> bytes:
+    return json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n"

@@ -1,0 +1,41 @@
+"""The activity that a frame stands for, as text for the error message of a stalled task."""
+
+from fleetwright_agent.protocol.frames import (
+    Called,
+    CompactionEnd,
+    CompactionStart,
+    Fallback,
+    Frame,
+    Reasoning,
+    Text,
+    ToolEnd,
+    ToolStart,
+    Usage,
+    Waiting,
+)
+
+
+def activity(frame: Frame) -> str:
+    match frame:
+        case Text():
+            return "the answer was being written"
+        case Reasoning():
+            return "the model was thinking"
+        case ToolStart(name=name):
+            return f"{name} was called"
+        case ToolEnd(name=name):
+            return f"{name} {'answered' if frame.ok else 'failed'}"
+        case Usage():
+            return "a model call ended"
+        case Called():
+            return "the turn was resumed"
+        case Fallback():
+            return "another model took over"
+        case Waiting():
+            return "a model call was waiting for its retry"
+        case CompactionStart():
+            return "the conversation was being compacted"
+        case CompactionEnd():
+            return "the conversation was compacted"
+        case _:
+            return ""

@@ -1,0 +1,217 @@
+"""The mapping from the frames of a turn to A2A events.
+
+The answer of a task is one artifact. It is streamed in pieces, and replaced at the end by the whole answer together
+with its cost. This module does not run anything.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from a2a.types.a2a_pb2 import Message, Role, Task, TaskState
+
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.config.server import Extensions
+from fleetwright_agent.protocol.extension_codec import attach, data_part, typed_part
+from fleetwright_agent.protocol.extensions import COST, MODEL_FALLBACK, REASONING, TOOL_CALL
+from fleetwright_agent.protocol.frames import (
+    Ask,
+    AskKind,
+    Called,
+    CompactionEnd,
+    CompactionStart,
+    Done,
+    Fallback,
+    Frame,
+    Learned,
+    PeerCost,
+    Reasoning,
+    Reset,
+    Result,
+    Text,
+    ToolEnd,
+    ToolStart,
+    Usage,
+    Waiting,
+)
+from fleetwright_agent.protocol.interrupts import ask_message
+from fleetwright_agent.protocol.task_events import Event, agent_message, status_event
+from fleetwright_agent.server.executors.answer import GrowingAnswer
+from fleetwright_agent.server.executors.port import Emit, Job
+from fleetwright_agent.server.extensions import Bill, cost, model_fallback, skill_artifact, tool_call
+from fleetwright_agent.server.ops.last_compaction import LastCompaction
+from fleetwright_agent.server.tasks.size_limits import mark_cut
+
+_LONGEST_THOUGHT: Final = 16_000
+
+
+class Telling:
+    """The A2A events of one turn: progress while it runs, and its last events."""
+
+    def __init__(
+        self,
+        job: Job,
+        emit: Emit,
+        *,
+        clock: Clock,
+        extensions: Extensions,
+        compaction: LastCompaction,
+        approval_seconds: int,
+    ) -> None:
+        self._told = extensions
+        self._compaction = compaction
+        self._approval_seconds = approval_seconds
+        self._clock = clock
+        self._job = job
+        self._emit = emit
+        self._started = clock.monotonic()
+        self._bill = Bill(before=job.pause.cost if job.pause else None)
+        self.owe = self._bill.add
+        """Adds to the cost of the turn. It is a method of the bill, so that a stored reference to it does not keep this
+        object and its task in memory."""
+        self._spoken = GrowingAnswer(job.task_id, job.context_id, emit)
+        self._thought = ""
+        self._whole: str | None = None
+        self._cut = False
+        self._ask: Ask | None = None
+        self._result: Result | None = None
+        self._learned: list[Learned] = []
+
+    def begin(self) -> None:
+        """Start measuring the duration of the turn."""
+        self._started = self._clock.monotonic()
+
+    def works(self) -> None:
+        self._emit(self._event(TaskState.TASK_STATE_WORKING))
+
+    def resume(self, task: Task, used: Sequence[Usage | PeerCost | Called], *, seconds: float) -> None:
+        """Continue from what an earlier process has published, used and taken in time."""
+        self._started = self._clock.monotonic() - seconds
+        self._spoken.resume(task)
+        for each in used:
+            self.owe(each)
+
+    def stop(self) -> None:
+        """Stop the timer that flushes the answer."""
+        self._spoken.stop()
+
+    def over(self) -> Sequence[Event]:
+        """Return the last events of a turn that has ended, or that has asked a question."""
+        if self._ask is not None:
+            self._spoken.flush()
+            return [self._pause(self._ask)]
+        return [*self._answer(success=True), *self._skills(), self._event(TaskState.TASK_STATE_COMPLETED)]
+
+    def without_success(self, state: TaskState, sentence: str, about: Mapping[str, Any]) -> Sequence[Event]:
+        """Return the last events of a turn that did not succeed.
+
+        The partial answer carries the cost. If there is no answer, the status message carries it.
+
+        Args:
+            sentence: The reason, for people.
+            about: The reason, for programs.
+        """
+        answer = self._answer(success=False)
+        message = agent_message(sentence, message_id=str(uuid4()))
+        message.metadata.update(about)
+        if not answer:
+            attach(message, COST, self.cost(success=False), as_part=self._told.data_parts)
+        return [*answer, self._event(state, message)]
+
+    def cost(self, *, success: bool) -> dict[str, Any]:
+        """Return the cost so far, as a cost-v1 payload."""
+        duration = round((self._clock.monotonic() - self._started) * 1000)
+        return cost(self._bill, duration_ms=duration, success=success)
+
+    def used(self) -> dict[str, Any]:
+        """Return the cost so far for a log line, with the number of model and tool calls."""
+        told = self.cost(success=True)
+        usage = told.pop("usage")
+        del told["success"]
+        return {**usage, "modelCalls": 0, "toolCalls": 0, "models": [], **told}
+
+    def tell(self, frame: Frame) -> None:
+        if not isinstance(frame, Reasoning):
+            self._think()
+        match frame:
+            case Reasoning(text):
+                self._thought += text
+            case Text(text):
+                self._spoken.speak(text)
+            case Reset():
+                self._spoken.take_back()
+            case Usage() | PeerCost() | Called():
+                self.owe(frame)
+            case Done(text, cut):
+                self._whole, self._cut = text, cut
+            case Ask():
+                self._ask = frame
+            case Result():
+                self._result = frame
+            case Learned():
+                self._learned.append(frame)
+            case ToolStart(name=name, call_id=call_id):
+                self.owe(Called(call_id))
+                self._progress(f"Calling {name}.", frame)
+            case ToolEnd(name=name, ok=ok):
+                self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
+            case Fallback():
+                self._progress("The model did not answer; another model continues.", frame)
+            case Waiting(sentence, seconds):
+                self._progress(f"{sentence} It is called again in {seconds:.0f} s.")
+            case CompactionStart(tokens_before=tokens):
+                self._progress(f"Compacting the conversation of {tokens} tokens.")
+            case CompactionEnd():
+                self._compacted(frame)
+
+    def _progress(self, sentence: str, about: ToolStart | ToolEnd | Fallback | None = None) -> None:
+        self._spoken.flush()
+        message = agent_message(sentence, message_id=str(uuid4()))
+        if isinstance(about, Fallback):
+            if self._told.model_fallbacks:
+                attach(message, MODEL_FALLBACK, model_fallback(about), as_part=self._told.data_parts)
+        elif about is not None and self._told.tool_calls:
+            attach(message, TOOL_CALL, tool_call(about), as_part=self._told.data_parts)
+        self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
+
+    def _think(self) -> None:
+        """Emit the reasoning collected so far as one message, because a message per piece would be thousands."""
+        thought, self._thought = self._thought, ""
+        if thought and self._told.reasoning:
+            part = data_part(REASONING, {"text": thought[:_LONGEST_THOUGHT]})
+            message = Message(message_id=str(uuid4()), role=Role.ROLE_AGENT, parts=[part])
+            self._spoken.flush()
+            self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
+
+    def _compacted(self, end: CompactionEnd) -> None:
+        self._compaction.note(end, at_ns=self._clock.now_ns())
+        change = f"{end.tokens_before} tokens before, {end.tokens_after} after"
+        self._progress(f"Compaction {end.outcome}: {change}.")
+
+    def _pause(self, ask: Ask) -> Event:
+        """Return the event that asks the caller. An approval expires; a question waits without a limit."""
+        now = self._clock.now_ns()
+        expires = now + self._approval_seconds * 1_000_000_000 if ask.kind is AskKind.APPROVAL else None
+        message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires)
+        if self._bill:
+            attach(message, COST, self.cost(success=True), as_part=self._told.data_parts)
+        return self._event(TaskState.TASK_STATE_INPUT_REQUIRED, message)
+
+    def _answer(self, *, success: bool) -> list[Event]:
+        """Return the whole answer with its cost, or nothing if the turn failed without either."""
+        text = self._spoken.said if self._whole is None else self._whole
+        if not (success or text or self._bill):
+            return []
+        piece = self._spoken.whole(text)
+        if self._result is not None:
+            piece.artifact.parts.append(typed_part(self._result.data, self._result.media_type))
+        if self._cut:
+            mark_cut(piece.artifact)
+        attach(piece.artifact, COST, self.cost(success=success), as_part=self._told.data_parts)
+        return [piece]
+
+    def _skills(self) -> list[Event]:
+        return [skill_artifact(self._job.task_id, self._job.context_id, learned) for learned in self._learned]
+
+    def _event(self, state: TaskState, message: Message | None = None) -> Event:
+        return status_event(self._job.task_id, self._job.context_id, state, at_ns=self._clock.now_ns(), message=message)

@@ -1,0 +1,112 @@
+"""The port between a run and the executor that does its work, with the values they exchange.
+
+It knows tasks, but not the turns of a conversation.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from a2a.types.a2a_pb2 import Message, Task
+
+from fleetwright_agent.protocol.interrupts import Pause
+from fleetwright_agent.protocol.task_events import Event
+from fleetwright_agent.protocol.termination_reasons import Outcome
+
+Emit = Callable[[Event], None]
+
+
+class Pulse:
+    """The last sign of life of a run and its activity, for stall detection."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.at = clock()
+        self.what = "the turn began"
+        self.decided = asyncio.Event()
+        """Set, except while it is undecided whether recovered work can be resumed."""
+        self.decided.set()
+        self.left = False
+        """True if the work is cancelled to be resumed by the next process."""
+
+    def is_left(self) -> bool:
+        return self.left
+
+    def beat(self, what: str = "") -> None:
+        self.at = self._clock()
+        self.what = what or self.what
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One accepted message with its task, context and owner."""
+
+    owner: str
+    task_id: str
+    context_id: str
+    message: Message
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """The metadata of the message, overridden by the metadata of the request."""
+    former: Task | None = None
+    """The task before this message; None if the message began the task."""
+    pause: Pause | None = None
+    """The pause that the message answers, if any."""
+    requested: frozenset[str] = frozenset()
+    """The extensions that the caller requested."""
+    accepted: tuple[str, ...] = ()
+    """The output media types that the caller accepts; empty means all."""
+    pulse: Pulse = field(default_factory=Pulse)
+    """An emitted event counts as a sign of life; work that emits none must call `beat` itself."""
+
+
+class Work(Protocol):
+    async def run(self) -> Sequence[Event]:
+        """Do the work, and return its last events; the last one is a status in which the task rests.
+
+        Raises:
+            TurnFailed: The work failed; the exception has a text for the caller.
+        """
+
+    def cut(self, outcome: Outcome) -> Sequence[Event]:
+        """Return the last events of work that was cancelled or has failed, with its partial result."""
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """Work that measures its usage."""
+
+    def used(self) -> Mapping[str, Any]:
+        """Return the usage as fields for a log line."""
+
+
+@runtime_checkable
+class Executor(Protocol):
+    def begin(self, job: Job, emit: Emit) -> Work:
+        """Create the work without starting it. `emit` publishes an event at once."""
+
+
+@runtime_checkable
+class Recovering(Protocol):
+    """An executor that may resume work that was interrupted by the end of the process."""
+
+    @property
+    def recovers(self) -> bool:
+        """True if this executor resumes work."""
+
+    def recover(self, job: Job, emit: Emit) -> Work | None:
+        """Create the work for a message whose work may be partly done; return None if it cannot be resumed."""
+
+
+@runtime_checkable
+class Accountable(Protocol):
+    """An executor that can report the output and the usage of work that has no run in this process."""
+
+    async def lost(self, job: Job, task: Task, outcome: Outcome, *, seconds: float) -> Sequence[Event]:
+        """Return the last events of such a task.
+
+        Args:
+            task: The task as stored.
+            seconds: How long it was worked on.
+        """

@@ -1,0 +1,198 @@
+"""An adapter that runs any a2a-sdk `AgentExecutor` in this server: the events it enqueues become events of the task.
+
+The rules are those of the SDK. An executor enqueues either a task, its statuses and artifact updates, and an end; or
+one message and nothing else. A message alone ends the task that was accepted for it. The task is marked, so that the
+caller receives the message itself. Events of other tasks are errors; events after the end are dropped.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
+
+from a2a.auth.user import User
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.context import ServerCallContext
+from a2a.server.events import EventQueue
+from a2a.types.a2a_pb2 import (
+    Message,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatusUpdateEvent,
+)
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
+
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.protocol.extensions import DIRECT_REPLY
+from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, Event, status_event
+from fleetwright_agent.protocol.termination_reasons import Outcome, ending
+from fleetwright_agent.server.executors.port import Emit, Job
+from fleetwright_agent.server.proto_validation import holds_json
+
+_SUBMITTED = TaskState.TASK_STATE_SUBMITTED
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller(User):
+    owner: str
+
+    @property
+    def is_authenticated(self) -> bool:
+        return True
+
+    @property
+    def user_name(self) -> str:
+        return self.owner
+
+
+class ForeignExecutor:
+    """An `AgentExecutor` behind the runtime's executor port."""
+
+    def __init__(self, executor: AgentExecutor, *, clock: Clock) -> None:
+        self.executor = executor
+        self.clock = clock
+
+    def begin(self, job: Job, emit: Emit) -> "ForeignWork":
+        return ForeignWork(self, job, emit)
+
+
+class ForeignWork:
+    """The work on one message, done by an `AgentExecutor`."""
+
+    def __init__(self, foreign: ForeignExecutor, job: Job, emit: Emit) -> None:
+        self._executor = foreign.executor
+        self._clock = foreign.clock
+        self._job = job
+        self._events = _Events(job, emit)
+        configuration = SendMessageConfiguration(accepted_output_modes=job.accepted)
+        request = SendMessageRequest(message=job.message, configuration=configuration)
+        request.metadata.update(job.metadata)
+        self._context = RequestContext(
+            ServerCallContext(user=_Caller(job.owner), requested_extensions=set(job.requested)),
+            request,
+            task_id=job.task_id,
+            context_id=job.context_id,
+            task=job.former,
+        )
+
+    async def run(self) -> Sequence[Event]:
+        try:
+            await self._executor.execute(self._context, self._events)
+        except BaseException:
+            # Cancelled, timed out or failed: the executor's own `cancel` must release its resources.
+            with suppress(Exception):
+                await self._executor.cancel(self._context, self._events)
+            raise
+        if reply := self._events.reply:
+            return [self._replied(reply)]
+        return [self._events.last] if self._events.last else []
+
+    def cut(self, outcome: Outcome) -> Sequence[Event]:
+        last = self._events.last
+        if last is not None and last.status.state in (outcome.state, TaskState.TASK_STATE_COMPLETED):
+            return [last]
+        task = Task(id=self._job.task_id, context_id=self._job.context_id)
+        return [ending(task, outcome, at_ns=self._clock.now_ns())]
+
+    def _replied(self, reply: Message) -> Event:
+        said = Message()
+        said.CopyFrom(reply)
+        said.metadata[DIRECT_REPLY] = True
+        return status_event(
+            self._job.task_id,
+            self._job.context_id,
+            TaskState.TASK_STATE_COMPLETED,
+            at_ns=self._clock.now_ns(),
+            message=said,
+        )
+
+
+def _check_tellable(event: Event | Task) -> None:
+    """Check that an event can be stored and sent; only events with free-form JSON can fail.
+
+    Raises: ValueError.
+    """
+    if not holds_json(event):
+        return
+    try:
+        type(event).FromString(event.SerializeToString())
+        MessageToDict(event)
+    except (DecodeError, ValueError):
+        raise ValueError("an event contains a number that JSON cannot represent, or is nested too deeply") from None
+
+
+class _Events(EventQueue):
+    """The executor's event queue. Events are published at once, except a resting status, which waits for the return."""
+
+    def __init__(self, job: Job, emit: Emit) -> None:
+        self._job = job
+        self._emit = emit
+        self._shown = False
+        self.last: TaskStatusUpdateEvent | None = None
+        self.reply: Message | None = None
+
+    async def enqueue_event(self, event: Event | Task) -> None:
+        """Process a copy of the event, because the executor may change its own object later.
+
+        Raises: ValueError: the SDK's rules do not allow the event.
+        """
+        event = deepcopy(event)
+        _check_tellable(event)
+        if self.last is not None and self.last.status.state in TERMINAL:
+            return
+        if isinstance(event, Message):
+            if self._shown or self.last or self.reply:
+                raise ValueError("a message must be the whole answer: enqueue one message, or a task and its updates")
+            self.reply = event
+            return
+        if self.reply is not None:
+            raise ValueError("no event may follow a message, because a message is the whole answer")
+        self._check(event)
+        match event:
+            case Task():
+                self._take_task(event)
+            case TaskStatusUpdateEvent():
+                self._take_status(event)
+            case TaskArtifactUpdateEvent():
+                self._show(event)
+
+    def _check(self, event: Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent) -> None:
+        named = event.id if isinstance(event, Task) else event.task_id
+        if named != self._job.task_id or event.context_id != self._job.context_id:
+            raise ValueError(f"an event names task {named!r}, but the current task is {self._job.task_id!r}")
+
+    def _take_task(self, task: Task) -> None:
+        """Publish the artifacts and the status of the executor's task as events; the log already has the task."""
+        former = {artifact.artifact_id for artifact in self._job.former.artifacts} if self._job.former else set()
+        for artifact in task.artifacts:
+            if artifact.artifact_id not in former:
+                self._show(TaskArtifactUpdateEvent(task_id=task.id, context_id=task.context_id, artifact=artifact))
+        if task.status.state not in (_SUBMITTED, TaskState.TASK_STATE_UNSPECIFIED) and not self._job.former:
+            self._take_status(TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status))
+
+    def _take_status(self, event: TaskStatusUpdateEvent) -> None:
+        state = event.status.state
+        if state in TERMINAL or state in INTERRUPTED:
+            self._release()
+            self.last = event
+            if state == TaskState.TASK_STATE_AUTH_REQUIRED:
+                # An executor may itself wait for the authorization, so the caller must see this status at once.
+                self._show(event)
+                self.last = event
+        else:
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
+        self._release()
+        self._shown = True
+        self._emit(event)
+
+    def _release(self) -> None:
+        """Publish a pause that the executor has continued after."""
+        held, self.last = self.last, None
+        if held is not None and held.status.state != TaskState.TASK_STATE_AUTH_REQUIRED:
+            self._emit(held)

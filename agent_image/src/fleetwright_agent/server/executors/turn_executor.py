@@ -1,0 +1,176 @@
+"""The executor that runs a turn as the work of a task: it begins, resumes, ends or pauses the turn.
+
+This module does not know what produces the frames, nor how they become A2A events.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, suppress
+from typing import Any
+
+from a2a.types.a2a_pb2 import Task, TaskState
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.config.approvals import Approvals
+from fleetwright_agent.config.server import Extensions
+from fleetwright_agent.protocol.extensions import INCOGNITO, LABELS, MODEL, REASONING_EFFORT, SKILL_HINT, trace_of
+from fleetwright_agent.protocol.frames import Called, PeerCost, TurnFailed, TurnRequest, Usage
+from fleetwright_agent.protocol.task_events import Event
+from fleetwright_agent.protocol.termination_reasons import Outcome
+from fleetwright_agent.server.executors.activity import activity
+from fleetwright_agent.server.executors.event_mapper import Telling
+from fleetwright_agent.server.executors.port import Emit, Job
+from fleetwright_agent.server.executors.turn_loader import Turns
+from fleetwright_agent.server.extensions import call_path, loop_refusal
+from fleetwright_agent.server.ops.last_compaction import LastCompaction
+from fleetwright_agent.server.tasks.interrupt_replies import reply_to
+from fleetwright_agent.server.tasks.messages import pictures_of, text_of
+from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+from fleetwright_agent.telemetry.tracing import UNTOLD, Span, Tracing
+from fleetwright_agent.turn.cost.task_usage import Bills
+
+
+class FrameExecutor:
+    def __init__(
+        self,
+        turns: Turns,
+        *,
+        myself: str,
+        clock: Clock,
+        compaction: LastCompaction,
+        approval_seconds: int = Approvals().expiry_seconds,
+        extensions: Extensions = Extensions(),  # noqa: B008 - frozen
+        tracing: Tracing = UNTOLD,
+        bills: Bills | None = None,
+    ) -> None:
+        """Args: `bills` stores the usage of tasks whose process ended; without it, their usage is unknown."""
+        self._bills = bills
+        self.tracing = tracing
+        self.turns = turns
+        self.myself = myself
+        self._clock = clock
+        self._compaction = compaction
+        self._approval_seconds = approval_seconds
+        self._extensions = extensions
+
+    def begin(self, job: Job, emit: Emit) -> "FrameWork":
+        if job.pause and self._bills:
+            # At once, and not when the work starts, because the process may end before. Errors show in the turn itself.
+            with suppress(MemoryUnusable):
+                self._bills.open(job.owner, job.task_id)
+        return FrameWork(self, job, emit)
+
+    @property
+    def recovers(self) -> bool:
+        return self.turns.recovers
+
+    def recover(self, job: Job, emit: Emit) -> "FrameWork | None":
+        if not self.recovers:
+            return None
+        job.pulse.decided.clear()
+        return FrameWork(self, job, emit, restarted=True)
+
+    async def lost(self, job: Job, task: Task, outcome: Outcome, *, seconds: float) -> Sequence[Event]:
+        """Raises: MemoryUnusable."""
+        used = await self._bills.of(job.owner, job.task_id) if self._bills else []
+        return FrameWork(self, job, lambda _: None).cut_after(task, used, outcome, seconds=seconds)
+
+    def telling(self, job: Job, emit: Emit) -> Telling:
+        return Telling(
+            job,
+            emit,
+            clock=self._clock,
+            extensions=self._extensions,
+            compaction=self._compaction,
+            approval_seconds=self._approval_seconds,
+        )
+
+
+class FrameWork:
+    """One turn for one message of a task."""
+
+    def __init__(self, executor: FrameExecutor, job: Job, emit: Emit, *, restarted: bool = False) -> None:
+        self._executor = executor
+        self._restarted = restarted
+        self._job = job
+        self._telling = executor.telling(job, emit)
+
+    async def run(self) -> Sequence[Event]:
+        self._telling.begin()
+        path = call_path(self._job.metadata)
+        if refusal := loop_refusal(path, myself=self._executor.myself):
+            return self._telling.without_success(TaskState.TASK_STATE_REJECTED, refusal, {"reason": "call_path"})
+        self._telling.works()
+        with self._span() as span:
+            try:
+                await self._turn(path)
+            except BaseException as error:
+                span.fail(error.reason if isinstance(error, TurnFailed) else type(error).__name__)
+                raise
+            usage = self._telling.cost(success=True)["usage"]
+            span.tell({f"gen_ai.usage.{name}": usage[name] for name in ("input_tokens", "output_tokens")})
+        return self._telling.over()
+
+    def _span(self) -> AbstractContextManager[Span]:
+        about = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": self._executor.myself,
+            "gen_ai.conversation.id": self._job.context_id,
+            "fleetwright.task.id": self._job.task_id,
+        }
+        return self._executor.tracing.span(
+            f"invoke_agent {self._executor.myself}", about, of=trace_of(self._job.metadata)
+        )
+
+    async def _turn(self, path: tuple[str, ...]) -> None:
+        turn = await self._executor.turns.get()
+        try:
+            # If a frame cannot be mapped to an event, the turn must stop, because it would cost money without a result.
+            async with aclosing(turn.run(self._request(path))) as frames:
+                async for frame in frames:
+                    self._job.pulse.beat(activity(frame))
+                    self._telling.tell(frame)
+        finally:
+            self._telling.stop()
+
+    def used(self) -> Mapping[str, Any]:
+        return self._telling.used()
+
+    def cut(self, outcome: Outcome) -> Sequence[Event]:
+        self._telling.stop()
+        about = {**outcome.details, "reason": outcome.reason}
+        return self._telling.without_success(outcome.state, outcome.sentence, about)
+
+    def cut_after(
+        self, task: Task, used: Sequence[Usage | PeerCost | Called], outcome: Outcome, *, seconds: float
+    ) -> Sequence[Event]:
+        """Return the last events of a turn that another process ran, based on its stored task and usage."""
+        self._telling.resume(task, used, seconds=seconds)
+        return self.cut(outcome)
+
+    def _request(self, path: tuple[str, ...]) -> TurnRequest:
+        return TurnRequest(
+            owner=self._job.owner,
+            context_id=self._job.context_id,
+            task_id=self._job.task_id,
+            text=text_of(self._job.message),
+            pictures=pictures_of(self._job.message),
+            call_path=path,
+            metadata=self._metadata(),
+            reply=reply_to(self._job.pause, self._job.message) if self._job.pause else None,
+            late=self._telling.owe,
+            left=self._job.pulse.is_left,
+            opened=self._job.pulse.decided.set,
+            restarted=self._restarted,
+        )
+
+    def _metadata(self) -> dict[str, Any]:
+        """Return the metadata of the message, with the values that only the first message of a task can set."""
+        former = self._job.former
+        began = MessageToDict(former.history[0].metadata) if former and former.history else {}
+        begun = _of(began, SKILL_HINT, MODEL, REASONING_EFFORT)
+        return {**begun, **self._job.metadata, **_of(began, *LABELS, INCOGNITO)}
+
+
+def _of(metadata: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: metadata[key] for key in keys if key in metadata}

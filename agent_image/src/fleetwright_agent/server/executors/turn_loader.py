@@ -1,0 +1,69 @@
+"""The turn of this process, which is built lazily for the first task.
+
+Its modules are heavy. They are imported in a thread, and never before the server is ready.
+"""
+
+import asyncio
+import gc
+import importlib
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, cast
+
+from fleetwright_agent.protocol.frames import Leaving, Turn
+from fleetwright_agent.server import gc_tuning
+from fleetwright_agent.turn.dependencies import Supplies
+
+_ASSEMBLY: Final = "fleetwright_agent.turn.assembly"
+
+
+class Turns:
+    def __init__(self, build: Callable[[], Turn], *, recovers: bool = False) -> None:
+        self._build = build
+        self.recovers = recovers
+        """True if the turn can resume work that an earlier process began."""
+        self._building: asyncio.Future[Turn] | None = None
+
+    async def get(self) -> Turn:
+        """Return the turn, and build it if necessary.
+
+        After a failure, the next task tries again. If a task is cancelled meanwhile, the next one uses its build.
+        """
+        if self._building is None:
+            self._building = asyncio.ensure_future(asyncio.to_thread(self._build))
+        building = self._building
+        try:
+            return await asyncio.shield(building)
+        except Exception:
+            if self._building is building:
+                self._building = None
+            raise
+
+    async def over(self, owner: str, task_id: str) -> None:
+        """Tell the turn that a task will not continue, for a task that ended outside of a turn."""
+        turn = await self.get()
+        if isinstance(turn, Leaving):
+            turn.over(owner, task_id)
+
+    async def aclose(self) -> None:
+        building, self._building = self._building, None
+        if building is not None:
+            with suppress(Exception):  # The task that started the build has received the error.
+                await (await building).aclose()
+
+
+def assembled(supplies: Supplies) -> Callable[[], Turn]:
+    """Return a function that builds the real turn."""
+
+    def build() -> Turn:
+        is_new = _ASSEMBLY not in sys.modules
+        assembly = importlib.import_module(_ASSEMBLY)
+        if is_new:
+            # The objects of the modules live as long as the process. Without a freeze, each full garbage collection
+            # would traverse all of them and block every caller.
+            gc.collect()
+            gc_tuning.settle()
+        return cast("Turn", assembly.build_turn(supplies))
+
+    return build

@@ -1,0 +1,1 @@
+"""The operations port: health, readiness, metrics and the status page."""

@@ -1,0 +1,69 @@
+"""The operations port: health, readiness with its reason, metrics, and a status report.
+
+The port is not part of the Service; the kubelet, the operator and Prometheus use it. It is served by a separate thread,
+so that it answers also while the agent's event loop is blocked. Therefore its handlers only read. It contains nothing
+about callers or the content of tasks.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from fleetwright_agent.server.ops.event_loop_watchdog import Heartbeat
+from fleetwright_agent.telemetry.metrics import Metrics
+
+_START_PAUSE_SECONDS: Final = 0.02
+_START_LOOKS: Final = 150
+"""Three seconds in total, less than the five seconds that the operator's probes wait for an answer."""
+
+
+def ops_app(
+    *,
+    metrics: Metrics,
+    not_ready: Callable[[], str | None],
+    status: Callable[[], Mapping[str, Any]],
+    heartbeat: Heartbeat,
+    is_starting: Callable[[], bool] = lambda: False,
+) -> Starlette:
+    """Return the application of the operations port.
+
+    Args:
+        is_starting: Returns true until the agent has opened its memory. A readiness probe that arrives earlier is
+            answered after that; otherwise the kubelet would repeat it only a second later.
+    """
+
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse(f"{heartbeat.stalled()}\n", status_code=503) if heartbeat.dead else _ok()
+
+    async def readyz(_: Request) -> Response:
+        for _look in range(_START_LOOKS):
+            if not is_starting():
+                break
+            await asyncio.sleep(_START_PAUSE_SECONDS)
+        reason = heartbeat.stalled() or not_ready()
+        return _ok() if reason is None else PlainTextResponse(f"{reason}\n", status_code=503)
+
+    async def show_metrics(_: Request) -> Response:
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def show_status(_: Request) -> Response:
+        return JSONResponse(status())
+
+    return Starlette(
+        routes=[
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/metrics", show_metrics),
+            Route("/status", show_status),
+        ]
+    )
+
+
+def _ok() -> Response:
+    return PlainTextResponse("ok\n")

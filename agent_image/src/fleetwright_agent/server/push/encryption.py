@@ -1,0 +1,109 @@
+"""Encryption of receiver credentials at rest: AES-GCM with a mounted key, bound to one registration.
+
+A reader of the memory volume cannot read the credentials, and a writer cannot move them to another registration. The
+newest key encrypts. Older keys still decrypt while they are mounted; a mark in front of the ciphertext names the key.
+"""
+
+import base64
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from fleetwright_agent.config.file_watcher import Watched
+
+_KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+_MARK_BYTES: Final = 4
+BEARER: Final = "Bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The credentials that the agent sends to a receiver."""
+
+    token: str = field(default="", repr=False)
+    scheme: str = ""
+    secret: str = field(default="", repr=False)
+    """The credentials of the scheme."""
+
+    def headers(self) -> dict[str, str]:
+        """Return the HTTP headers; if only the token or only a bearer secret was given, both headers carry it."""
+        scheme, secret = (self.scheme or BEARER, self.secret) if self.secret else (BEARER, self.token)
+        token = self.token or (self.secret if scheme.lower() == BEARER.lower() else "")
+        return {
+            **({"Authorization": f"{scheme} {secret}"} if secret else {}),
+            **({"X-A2A-Notification-Token": token} if token else {}),
+        }
+
+
+class Unopenable(Exception):  # noqa: N818 - says what the sealed text is
+    """No mounted key decrypts the credentials, or they belong to another registration."""
+
+
+def parse_keys(raw: bytes) -> tuple[bytes, ...]:
+    """Parse the keys of a file: one per line, the newest first, each 32 bytes in URL-safe base64.
+
+    Raises:
+        ValueError: The file is invalid; the text never repeats its content.
+    """
+    try:
+        # Padding is optional, because the length implies it.
+        keys = tuple(base64.urlsafe_b64decode(line + b"=" * (-len(line) % 4)) for line in raw.split())
+    except ValueError:
+        raise ValueError("its lines must be URL-safe base64") from None
+    if not keys or any(len(key) != _KEY_BYTES for key in keys):
+        raise ValueError(f"it must contain keys of {_KEY_BYTES} bytes")
+    return keys
+
+
+class Seals:
+    def __init__(self, keys: Watched[tuple[bytes, ...]]) -> None:
+        self._keys = keys
+
+    @property
+    def problem(self) -> str | None:
+        return self._keys.read()[1]
+
+    @property
+    def mark(self) -> bytes:
+        """The prefix of everything that the newest key encrypted; empty if there is no key."""
+        keys = self._keys.read()[0]
+        return _mark(keys[0]) if keys else b""
+
+    def seal(self, credentials: Credentials, *, place: str) -> bytes:
+        """Encrypt credentials. Raises: Unopenable: there is no key."""
+        if credentials == Credentials():
+            return b""
+        keys = self._keys.read()[0]
+        if not keys:
+            raise Unopenable
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        nonce = os.urandom(_NONCE_BYTES)
+        text = json.dumps(asdict(credentials)).encode()
+        return _mark(keys[0]) + nonce + AESGCM(keys[0]).encrypt(nonce, text, place.encode())
+
+    def open(self, sealed: bytes, *, place: str) -> Credentials:
+        """Decrypt credentials. Raises: Unopenable."""
+        if not sealed:
+            return Credentials()
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        mark, nonce, text = sealed[:_MARK_BYTES], sealed[_MARK_BYTES:_TEXT], sealed[_TEXT:]
+        key = next((key for key in self._keys.read()[0] or () if _mark(key) == mark), None)
+        if key is None:
+            raise Unopenable
+        try:
+            return Credentials(**json.loads(AESGCM(key).decrypt(nonce, text, place.encode())))
+        except InvalidTag:
+            raise Unopenable from None
+
+
+_TEXT: Final = _MARK_BYTES + _NONCE_BYTES
+
+
+def _mark(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()[:_MARK_BYTES]

@@ -1,0 +1,263 @@
+"""Push notifications as the rest of the server uses them: registration of receivers, and notice of task changes.
+
+The notification about a task that ends or pauses is committed to the outbox together with that status, and is sent at
+once. Progress in between is debounced: a receiver gets the current task at most every 1.5 seconds. This module does
+not deliver notifications.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import TaskPushNotificationConfig
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.server import Push
+from fleetwright_agent.security.addresses import Network
+from fleetwright_agent.security.egress import EgressPolicy, Target
+from fleetwright_agent.server.errors import LimitReached, Unavailable
+from fleetwright_agent.server.push.delivery_worker import PAUSES, Courier, place
+from fleetwright_agent.server.push.encryption import Credentials, Seals, Unopenable, parse_keys
+from fleetwright_agent.server.push.name_lookups import Crowded
+from fleetwright_agent.server.push.receivers import ATTEMPT_SECONDS, Receivers, Unwelcome
+from fleetwright_agent.server.push.registration import MOST_OF_TASK, credentials_of, shown
+from fleetwright_agent.server.tasks.active_tasks import Live
+from fleetwright_agent.storage.push_store import NoTask, PushStore, Registration
+from fleetwright_agent.storage.task_log import LogUnusable
+from fleetwright_agent.telemetry.metrics import Metrics
+
+_FLUSH_SECONDS: Final = 3.0
+_RESEALED_AT_ONCE: Final = 100
+_FULL: Final = f"The task has {MOST_OF_TASK} push notification configurations already; delete one first"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds."""
+
+    debounce: float = 1.5
+    attempt: float = ATTEMPT_SECONDS
+    pauses: Sequence[float] = PAUSES
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A checked push configuration that may be registered."""
+
+    id: str
+    url: str
+    host: str
+    dialect: str
+    credentials: Credentials
+
+
+class Pushes:
+    def __init__(
+        self, store: PushStore, courier: Courier, *, receivers: Receivers, seals: Seals, clock: Clock, debounce: float
+    ) -> None:
+        self._store = store
+        self._courier = courier
+        self._receivers = receivers
+        self._seals = seals
+        self._clock = clock
+        self._debounce = debounce
+        self._listened: set[int] = set()
+        self._added = 0
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._updates: dict[int, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Deliver notifications until the task is cancelled."""
+        await self._courier.run()
+
+    async def refresh(self) -> None:
+        """Reload the set of tasks that have registrations, and encrypt old credentials with the newest key.
+
+        A registration that is added while the store is being read would be missing in the result. In that case the
+        current set is kept.
+        """
+        added = self._added
+        listened = await self._store.listened_to()
+        if added == self._added:
+            self._listened = set(listened)
+        await self._reseal()
+
+    async def _reseal(self) -> None:
+        """Encrypt stored credentials with the newest key, so that older keys can be removed.
+
+        Credentials that no mounted key can decrypt are left unchanged.
+        """
+        after, mark = (0, ""), self._seals.mark
+        while mark and (held := await self._store.sealed_otherwise(mark, after=after, most=_RESEALED_AT_ONCE)):
+            for each in held:
+                registration = each.registration
+                bound = place(each.owner, each.task_id, registration.id, registration.url)
+                with suppress(Unopenable):
+                    credentials = self._seals.open(registration.sealed, place=bound)
+                    await self._store.reseal(each, self._seals.seal(credentials, place=bound))
+                after = (each.n, registration.id)
+
+    def told(self, live: Live) -> None:
+        """Handle an event of a task: notify at once when it rests, and debounced while it runs."""
+        if live.n not in self._listened:
+            return
+        if live.resting:
+            self._hush(live.n)
+            self._courier.wake()
+        elif live.n not in self._timers:
+            later = asyncio.get_running_loop().call_later
+            self._timers[live.n] = later(self._debounce, self._begin_update, live)
+
+    async def draft(self, owner: str, config: TaskPushNotificationConfig, *, dialect: str) -> Draft:
+        """Check a push configuration before it is registered.
+
+        Raises:
+            InvalidParamsError: The configuration is invalid, or its URL is not allowed.
+            LimitReached: No slot for a DNS lookup became free in time.
+            Unavailable: There is no key to encrypt the credentials with.
+        """
+        credentials = credentials_of(config)
+        if credentials != Credentials() and not self._seals.mark:
+            raise Unavailable("The credentials of receivers cannot be stored right now; send the request again.")
+        try:
+            target = await self._receivers.check(owner, config.url)
+        except Unwelcome as error:
+            raise InvalidParamsError(f"pushNotificationConfig.url: {error}") from None
+        except Crowded:
+            raise LimitReached("Earlier DNS lookups of receivers are still running; send the request again.") from None
+        return Draft(config.id, config.url, target.text, dialect, credentials)
+
+    async def register(self, live: Live, draft: Draft) -> TaskPushNotificationConfig:
+        """Store a registration and return it as its owner may see it.
+
+        Raises:
+            UnsupportedOperationError: The task has the maximum number of registrations.
+            TaskNotFoundError: The task was deleted.
+        """
+        identifier = draft.id or live.task_id
+        sealed = self._seals.seal(draft.credentials, place=place(live.owner, live.task_id, identifier, draft.url))
+        registration = Registration(identifier, draft.url, draft.host, draft.dialect, sealed)
+        # The task is marked before the commit, because it may change right after it. It is marked again after the
+        # commit, because a concurrent `refresh` may have read the store before the registration was visible.
+        self._listen(live.n)
+        try:
+            fits = await self._store.register(live.n, registration, at_ns=self._clock.now_ns(), most=MOST_OF_TASK)
+        except NoTask:
+            raise TaskNotFoundError from None
+        if not fits:
+            raise UnsupportedOperationError(_FULL)
+        self._listen(live.n)
+        self._courier.wake()
+        return shown(live.task_id, identifier, draft.url, draft.credentials)
+
+    async def check_room(self, live: Live, draft: Draft) -> None:
+        """Raises: UnsupportedOperationError: the task has the maximum number of registrations."""
+        others = [each for each in await self._store.registrations(live.n) if each.id != (draft.id or live.task_id)]
+        if len(others) >= MOST_OF_TASK:
+            raise UnsupportedOperationError(_FULL)
+
+    async def registered(self, live: Live) -> list[TaskPushNotificationConfig]:
+        return [self._shown(live, each) for each in await self._store.registrations(live.n)]
+
+    async def one(self, live: Live, identifier: str) -> TaskPushNotificationConfig:
+        """Raises: TaskNotFoundError."""
+        wanted = identifier or live.task_id
+        found = next((each for each in await self._store.registrations(live.n) if each.id == wanted), None)
+        if found is None:
+            raise TaskNotFoundError("The task has no push notification configuration with this id")
+        return self._shown(live, found)
+
+    async def remove(self, live: Live, identifier: str) -> None:
+        """Remove a registration and its undelivered notifications. Idempotent."""
+        await self._store.remove(live.n, identifier or live.task_id)
+        if self._hush(live.n):
+            # The cancelled update was also meant for the other registrations of the task.
+            self.told(live)
+
+    async def flush(self) -> None:
+        await self._courier.flush(_FLUSH_SECONDS)
+
+    async def aclose(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        for update in self._updates.values():
+            update.cancel()
+        await self._courier.aclose()
+        await self._receivers.aclose()
+
+    @property
+    def problem(self) -> str | None:
+        """Why credentials cannot be stored, as text for people; None if they can."""
+        return self._seals.problem
+
+    def report(self) -> dict[str, Any]:
+        return self._courier.report()
+
+    def _listen(self, n: int) -> None:
+        self._listened.add(n)
+        self._added += 1
+
+    def _shown(self, live: Live, found: Registration) -> TaskPushNotificationConfig:
+        try:
+            bound = place(live.owner, live.task_id, found.id, found.url)
+            credentials = self._seals.open(found.sealed, place=bound)
+        except Unopenable:
+            credentials = Credentials()
+        return shown(live.task_id, found.id, found.url, credentials)
+
+    def _begin_update(self, live: Live) -> None:
+        del self._timers[live.n]
+        if live.n in self._updates:
+            # The previous update is still being sent. The debounce starts again and will send the newer state.
+            self.told(live)
+            return
+        update = asyncio.create_task(self._update(live))
+        self._updates[live.n] = update
+        update.add_done_callback(lambda _: self._updates.pop(live.n))
+
+    async def _update(self, live: Live) -> None:
+        with suppress(LogUnusable):  # Readiness reports it, and the final notification is sent anyway.
+            registrations = await self._store.registrations(live.n)
+            flights = [self._courier.update(live.owner, each, live.task) for each in registrations]
+            await asyncio.gather(*(flight for flight in flights if flight is not None))
+
+    def _hush(self, n: int) -> bool:
+        """Cancel a pending or running update, which newer state replaces; return true if there was one."""
+        timer, update = self._timers.pop(n, None), self._updates.get(n)
+        if timer:
+            timer.cancel()
+        if update:
+            update.cancel()
+        return timer is not None or update is not None
+
+
+def policy_of(push: Push, denied: tuple[Network, ...] = ()) -> EgressPolicy:
+    """Return the egress policy: only the configured hosts and ranges, or every public address if none is configured."""
+    return EgressPolicy(
+        hosts=frozenset(Target(each.host, each.port) for each in push.allowed_hosts),
+        ranges=push.allowed_cidrs,
+        everywhere=not (push.allowed_hosts or push.allowed_cidrs),
+        denied=denied,
+    )
+
+
+def build_pushes(
+    push: Push,
+    layout: Layout,
+    store: PushStore,
+    *,
+    metrics: Metrics,
+    clock: Clock,
+    times: Times,
+    denied: tuple[Network, ...] = (),
+) -> Pushes:
+    """Build the push service; no connection or file is opened yet."""
+    receivers = Receivers(policy_of(push, denied), seconds=times.attempt)
+    seals = Seals(Watched(layout.secret(push.key_file), parse_keys))
+    courier = Courier(store, receivers=receivers, seals=seals, metrics=metrics, clock=clock, pauses=times.pauses)
+    return Pushes(store, courier, receivers=receivers, seals=seals, clock=clock, debounce=times.debounce)

@@ -1,0 +1,1 @@
+"""Tasks: accepting messages, running them in order, and answering requests about them."""

@@ -1,0 +1,330 @@
+"""A task in memory while a run works on it or a caller reads it: its current state, recent events, and waiters.
+
+A task is at rest if it has ended, or if it is interrupted and waits for its caller. Runs and readers hold strong
+references, and the registry holds weak ones, so a task at rest without readers uses no memory. `_publish` is the only
+place that makes an event visible. A task at rest accepts no further events.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import suppress
+from weakref import WeakValueDictionary
+
+from a2a.types.a2a_pb2 import Message, Task, TaskState
+
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.protocol.interrupts import pause_of
+from fleetwright_agent.protocol.task_builder import GrowingTask
+from fleetwright_agent.protocol.task_events import (
+    RESTING,
+    TERMINAL,
+    Event,
+    catch_up,
+    fold,
+    going_on,
+    join,
+    status_event,
+)
+from fleetwright_agent.server.tasks.size_limits import Room
+from fleetwright_agent.storage.task_log import Accepted, AtRest, Claim, Key, Known, NotResting, Record, Stored, TaskLog
+
+_TAIL = 512
+
+
+class Live:
+    def __init__(self, stored: Stored, *, log: TaskLog, clock: Clock, told: "Told", left: bool = False) -> None:
+        self.owner = stored.owner
+        self.taken_up = stored.taken_up
+        """How many processes in a row have worked on it without leaving it in good order, including this one."""
+        self.updated_ns = stored.updated_ns
+        self._began_ns = stored.began_ns
+        self._n = stored.n
+        self._told = told
+        self._seq = stored.seq
+        self._asked = stored.seq
+        self._head = GrowingTask(stored.task)
+        self._log = log
+        self._clock = clock
+        self._busy = stored.busy
+        self._sealed = not stored.busy
+        self._left = left
+        self._tail: deque[tuple[int, Event]] = deque(maxlen=_TAIL)
+        self._unwritten: Record | None = None
+        self._readers = 0
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._room: Room | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of the task in the log."""
+        return self._n
+
+    @property
+    def busy(self) -> bool:
+        """True while a run works on the task, or is going to."""
+        return self._busy
+
+    @property
+    def task(self) -> Task:
+        """A copy of the task as it is now."""
+        return self._head.copy()
+
+    @property
+    def task_id(self) -> str:
+        return self._head.task_id
+
+    @property
+    def context_id(self) -> str:
+        return self._head.context_id
+
+    @property
+    def state(self) -> TaskState:
+        return self._head.state
+
+    @property
+    def resting(self) -> bool:
+        return self._head.state in RESTING and not self._busy
+
+    def append(self, event: Event) -> None:
+        """Publish an event at once and write it to disk soon. Events after the end of the task are dropped."""
+        fitting = None if self._sealed else self._fit(event)
+        if fitting is None:
+            return
+        record = Record(self._seq + 1, self._clock.now_ns(), going_on(fitting))
+        self._log.append(self._n, record)
+        self._publish(record)
+
+    def leave(self, event: Event) -> None:
+        """Publish that the process ends before the task, and release the waiters. In the log the task stays running."""
+        self.append(event)
+        self._log.leave(self._n)
+        self._sealed = self._left = True
+
+    def let_go(self) -> None:
+        """Release the readers that wait for the caller's next message, because this process will not receive it."""
+        self._left = True
+        self._wake()
+
+    def begin(self, *, again: bool) -> int:
+        """Start or continue the work on the newest message, and return its start time in nanoseconds.
+
+        The start time is shifted by the pauses between processes.
+        Args:
+            again: True if an earlier process worked on the message.
+        """
+        if self._began_ns is None:
+            self._began_ns = self._clock.now_ns()
+            self._log.began(self._n, self._began_ns, again=again)
+        return self._began_ns
+
+    def worked_seconds(self, now_ns: int) -> float:
+        """Return the seconds of work on the newest message, across processes."""
+        return 0.0 if self._began_ns is None else max(0, now_ns - self._began_ns) / 1e9
+
+    async def resume(self, claim: Claim, message: Message) -> Accepted | Known | NotResting:
+        """Continue an interrupted task with the caller's message. After the commit the task is working."""
+        now = self._clock.now_ns()
+        works = status_event(self.task_id, self.context_id, TaskState.TASK_STATE_WORKING, at_ns=now)
+        records = (Record(self._seq + 1, now, message), Record(self._seq + 2, now, works))
+        answer = await self._log.resume(claim, self.stored(), records)
+        if isinstance(answer, Accepted):
+            self._busy, self._sealed = True, False
+            self._began_ns = None
+            self._asked = records[-1].seq
+            for record in records:
+                self._publish(record)
+        return answer
+
+    def stored(self) -> Stored:
+        return Stored(n=self._n, owner=self.owner, seq=self._seq, busy=self._busy, task=self._head.current())
+
+    async def rest(self, events: Sequence[Event]) -> None:
+        """Write the last events of a run, including the final status, and publish them together after the commit.
+
+        Raises:
+            LogUnusable: The events are neither on disk nor published.
+        """
+        self._sealed = True
+        now = self._clock.now_ns()
+        fitting = [event for event in map(self._fit, events) if event is not None]
+        records = tuple(Record(self._seq + i, now, event) for i, event in enumerate(fitting, start=1))
+        final = self._head.copy()
+        for event in fitting:
+            fold(final, event)
+        pause = pause_of(final)
+        await self._log.rest(self._n, records, final, expires_ns=pause.expires_ns if pause else None)
+        self._busy = False
+        for record in records:
+            self._publish(record)
+
+    def _fit(self, event: Event) -> Event | None:
+        if self._room is None:
+            self._room = Room(self._head.current())
+        return self._room.fit(event)
+
+    async def end(self, event: Event) -> bool:
+        """End an interrupted task, and publish the end after the commit.
+
+        Return false, without a change, if the task was continued in the meantime.
+        """
+        final = self._head.copy()
+        fold(final, event)
+        record = Record(self._seq + 1, self._clock.now_ns(), event)
+        ended = await self._log.end(self.stored(), record, final)
+        if ended:
+            self._publish(record)
+        return ended
+
+    def rest_unwritten(self, events: Sequence[Event]) -> None:
+        """End the task in memory only, because the log cannot be written; `settle` or a restart ends it durably."""
+        self._sealed, self._busy = True, False
+        now = self._clock.now_ns()
+        fitting = [event for event in map(self._fit, events) if event is not None]
+        records = [Record(self._seq + i, now, event) for i, event in enumerate(fitting, start=1)]
+        self._unwritten = records[-1]
+        for record in records:
+            self._publish(record)
+
+    @property
+    def unwritten(self) -> bool:
+        """True if the task has ended in memory but not in the log."""
+        return self._unwritten is not None
+
+    async def settle(self) -> None:
+        """Write the end that could not be written before.
+
+        Raises:
+            LogUnusable: The log still cannot be written.
+        """
+        if self._unwritten is not None:
+            # A commit that reported an error may have reached the disk. In that case the end on disk is kept.
+            with suppress(AtRest):
+                await self._log.rest(self._n, (self._unwritten,), self.task)
+            self._unwritten = None
+
+    async def rested(self) -> Task:
+        """Wait until the task rests or is left to the next process, and return it."""
+        while not (self.resting or self._left):
+            await self._changed()
+        return self.task
+
+    async def moved(self) -> None:
+        """Return when the task has changed since the caller's last message, or no run works on it."""
+        while self._busy and self._seq == self._asked:
+            await self._changed()
+
+    async def read(self) -> AsyncGenerator[Task | Event, None]:
+        """Yield the task as it is, then its events until it rests or is left to the next process.
+
+        A slow reader gets consecutive pieces of an artifact as one event.
+        """
+        cursor = self._seq
+        self._readers += 1
+        try:
+            yield going_on(self.task) if self._busy else self.task
+            ended = self._left
+            while not ended:
+                if cursor == self._seq:
+                    if self._left:
+                        return
+                    await self._changed()
+                    continue
+                events, cursor, ended = self._since(cursor), self._seq, self.resting or self._left
+                for event in events:
+                    yield event
+        finally:
+            self._readers -= 1
+            if not self._readers:
+                self._tail.clear()
+
+    def _since(self, cursor: int) -> list[Event]:
+        if self._tail and self._tail[0][0] <= cursor + 1:
+            # Messages of the caller are left out: in a stream a message would look like the agent's answer.
+            return join([event for seq, event in self._tail if seq > cursor and not isinstance(event, Message)])
+        missed = catch_up(self._head.current())
+        return [*map(going_on, missed)] if self._busy else missed
+
+    def _publish(self, record: Record) -> None:
+        self._head.fold(record.event)
+        self._seq = record.seq
+        self.updated_ns = record.at_ns
+        if self._readers:
+            self._tail.append((record.seq, record.event))
+        self._wake()
+        self._told(self)
+
+    def _wake(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._waiting.clear()
+
+    async def _changed(self) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
+
+
+Told = Callable[[Live], None]
+"""A callback for every published event of every task; it must not block."""
+
+
+def unheard(_: Live) -> None:
+    """Ignore the event."""
+
+
+class LiveTasks:
+    """The tasks in the memory of this process, by owner and task id."""
+
+    def __init__(self, log: TaskLog, clock: Clock, told: Told = unheard) -> None:
+        self._told = told
+        self._log = log
+        self._clock = clock
+        self._known: WeakValueDictionary[tuple[str, str], Live] = WeakValueDictionary()
+        self._leaving = False
+        self._added = 0
+
+    def let_go(self) -> None:
+        """Release all readers of tasks at rest, now and from now on, because the process is about to end."""
+        self._leaving = True
+        for live in tuple(self._known.values()):
+            if not live.busy:
+                live.let_go()
+
+    def known(self, owner: str, task_id: str) -> Live | None:
+        return self._known.get((owner, task_id))
+
+    def add(self, stored: Stored) -> Live:
+        """Return the single object for this task, and create it if necessary."""
+        live = self._known.get((stored.owner, stored.task.id))
+        if live is None:
+            live = Live(stored, log=self._log, clock=self._clock, told=self._told, left=self._leaving)
+            self._known[stored.owner, stored.task.id] = live
+            self._added += 1
+        return live
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        """Remove tasks that were deleted from the log; their remaining readers keep their objects."""
+        for key in keys:
+            self._known.pop((key.owner, key.task_id), None)
+
+    def forget_ended(self, before_ns: int) -> None:
+        """Remove ended tasks that the log deletes because of their age."""
+        old = [
+            key for key, live in tuple(self._known.items()) if live.state in TERMINAL and live.updated_ns < before_ns
+        ]
+        self.forget(Key(*key) for key in old)
+
+    async def find(self, owner: str, task_id: str) -> Live | None:
+        if live := self._known.get((owner, task_id)):
+            return live
+        before = self._added
+        stored = await self._log.find(owner, task_id)
+        if stored is not None and stored.busy and self._added != before and (owner, task_id) not in self._known:
+            # A run may have started and ended during the read. A second read then returns the ended task.
+            stored = await self._log.find(owner, task_id)
+        return None if stored is None else self.add(stored)

@@ -1,0 +1,66 @@
+"""Expiry of tasks that wait for people, and cleanup of the data kept for tasks that will not continue.
+
+No state is in memory: the log stores until when each task may wait. This module does not define what a pause is.
+"""
+
+from contextlib import suppress
+
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.protocol.task_events import TERMINAL
+from fleetwright_agent.server.executors.turn_loader import Turns
+from fleetwright_agent.server.tasks.active_tasks import LiveTasks
+from fleetwright_agent.server.tasks.task_runner import Runs
+from fleetwright_agent.storage.sqlite.conversations import threads
+from fleetwright_agent.storage.sqlite.engine.database import Database, MemoryUnusable
+from fleetwright_agent.storage.sqlite.inflight_usage import Spending
+from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
+from fleetwright_agent.storage.task_log import TaskLog
+
+
+class Waiting:
+    def __init__(
+        self,
+        *,
+        log: TaskLog,
+        tasks: LiveTasks,
+        runs: Runs,
+        turns: Turns,
+        conversations: Database,
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._tasks = tasks
+        self._runs = runs
+        self._turns = turns
+        self._conversations = conversations
+        self._clock = clock
+
+    async def expire(self) -> None:
+        """End the tasks whose approval was not given in time.
+
+        Raises:
+            LogUnusable: The log cannot be read or written; the next call finds the tasks again.
+        """
+        for key in await self._log.expired(self._clock.now_ns()):
+            live = await self._tasks.find(key.owner, key.task_id)
+            if live is not None:
+                await self._runs.expire(live)
+
+    async def tidy(self) -> None:
+        """Delete checkpoints, usage records and open questions of peers for tasks that will not continue."""
+        with suppress(MemoryUnusable):
+            for aside in await threads.asides(self._conversations):
+                if await self._is_over(aside.owner, aside.task_id):
+                    await threads.forget(self._conversations, aside)
+            spending = Spending(self._conversations)
+            for owner, task_id in await spending.tasks():
+                if await self._is_over(owner, task_id):
+                    await spending.forget(owner, task_id)
+            asked = await OpenQuestions(self._conversations).all()
+            for owner, task_id in {(each.place.owner, each.asked_in) for each in asked}:
+                if await self._is_over(owner, task_id):
+                    await self._turns.over(owner, task_id)
+
+    async def _is_over(self, owner: str, task_id: str) -> bool:
+        stored = await self._log.find(owner, task_id)
+        return stored is None or stored.task.status.state in TERMINAL

@@ -1,0 +1,55 @@
+"""Replies of a caller to the interrupt of a task. Pure.
+
+The stamp names the caller that the server authenticated, and nothing that the message says of its sender.
+"""
+
+from typing import Any
+
+from a2a.types.a2a_pb2 import Message
+from a2a.utils.errors import JSONParseError
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.protocol.extension_codec import attach
+from fleetwright_agent.protocol.extensions import ANSWER, ASK
+from fleetwright_agent.protocol.frames import AskKind, Reply
+from fleetwright_agent.protocol.interrupts import Pause, moment
+from fleetwright_agent.server.http.envelope import parse
+from fleetwright_agent.tools.human.approval import approved
+
+
+def value_of(message: Message) -> Any:
+    """Return the value of an answer: its data, also if written as JSON text, or else its text.
+
+    JSON text must meet the same rules as a request body, for example in its nesting depth; otherwise it stays text.
+    """
+    for part in message.parts:
+        if part.HasField("data"):
+            return MessageToDict(part.data)
+    text = "\n".join(part.text for part in message.parts if part.HasField("text"))
+    try:
+        value = parse(text.encode())
+    except JSONParseError:
+        return text
+    return value if isinstance(value, dict) else text
+
+
+def answered(message: Message, pause: Pause | None, *, owner: str, at_ns: int) -> Message:
+    """Return a copy of the message, with the identity of the person who answered in its metadata."""
+    kept = Message()
+    kept.CopyFrom(message)
+    if pause is not None:
+        stamp = {"ask": pause.identity, "by": owner, "at": moment(at_ns), "messageId": message.message_id}
+        if pause.kind is AskKind.APPROVAL:
+            stamp |= {"tool": pause.tool, "decision": "approved" if approved(value_of(message)) else "declined"}
+        attach(kept, ANSWER, stamp)
+    return kept
+
+
+def answers_another(message: Message, pause: Pause | None) -> bool:
+    """Return whether the message names another question than the one that waits."""
+    named = MessageToDict(message.metadata).get(ASK)
+    return isinstance(named, dict) and (pause is None or named.get("id") != pause.identity)
+
+
+def reply_to(pause: Pause, message: Message) -> Reply:
+    return Reply(pause.identity, value_of(message))

@@ -1,0 +1,294 @@
+"""Acceptance of a caller's message: finds or creates the task it belongs to, exactly once.
+
+It rejects messages that the card does not allow, tasks of other callers, and tasks that take no further message.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from a2a.types.a2a_pb2 import Message, SendMessageRequest, Task, TaskState, TaskStatus
+from a2a.utils.errors import InvalidParamsError, InvalidRequestError, TaskNotFoundError, UnsupportedOperationError
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.config.file_watcher import Watched
+from fleetwright_agent.protocol.extensions import ANSWER, CHOSEN_ID, TRACE
+from fleetwright_agent.protocol.frames import AskKind
+from fleetwright_agent.protocol.interrupts import Pause, pause_of
+from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL, copy_of, state_word
+from fleetwright_agent.server.card import Card
+from fleetwright_agent.server.errors import LimitReached, TooMuchWaits, Unavailable
+from fleetwright_agent.server.executors.port import Job
+from fleetwright_agent.server.extensions import OF_CALLERS
+from fleetwright_agent.server.http.concurrency_limits import Release, Shares
+from fleetwright_agent.server.tasks.active_tasks import Live, LiveTasks
+from fleetwright_agent.server.tasks.admission import Gate
+from fleetwright_agent.server.tasks.interrupt_replies import answered, answers_another
+from fleetwright_agent.server.tasks.messages import NO_CHOICES, addressed, check_message, claim_of, further, understood
+from fleetwright_agent.server.tasks.output_modes import check_output_modes
+from fleetwright_agent.server.tasks.size_limits import is_full
+from fleetwright_agent.server.tasks.task_runner import Runs
+from fleetwright_agent.storage.task_log import Claim, Known, NotResting, Stored, TaskLog, TooManyWait
+from fleetwright_agent.telemetry.metrics import Metrics
+
+_logger = logging.getLogger(__name__)
+
+Start = Callable[[], None]
+"""Lets the accepted work begin. Idempotent; does nothing for a message that was sent before."""
+_Taken = tuple[Live, Job | None]
+"""The task and its job; a message that was sent before has no job."""
+
+
+class Intake:
+    def __init__(
+        self,
+        *,
+        log: TaskLog,
+        tasks: LiveTasks,
+        runs: Runs,
+        cards: Sequence[Watched[Card]],
+        gate: Gate,
+        clock: Clock,
+        metrics: Metrics,
+        most: int,
+        most_waiting: int,
+        extensions: frozenset[str] = OF_CALLERS,
+        choices: Mapping[str, frozenset[str]] = NO_CHOICES,
+    ) -> None:
+        """
+        Args:
+            cards: The agent cards; the first readable one defines the accepted media types and output modes.
+            most: How many tasks one caller may run at once.
+            most_waiting: How many tasks may wait for one caller before it can start no other.
+            extensions: The URIs of extensions that are read from messages.
+            choices: The allowed values of metadata keys.
+        """
+        self._choices = choices
+        self._extensions = extensions
+        self._most_waiting = most_waiting
+        self._log = log
+        self._tasks = tasks
+        self._runs = runs
+        self._cards = tuple(cards)
+        self._gate = gate
+        self._clock = clock
+        self._metrics = metrics
+        self._shares = Shares(
+            most, "This caller already has {most} tasks running, the maximum; send it again when one has ended."
+        )
+        self._choosing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    async def take(
+        self,
+        owner: str,
+        request: SendMessageRequest,
+        *,
+        called: str | None = None,
+        requested: Iterable[str] = (),
+        trace: Mapping[str, str] | None = None,
+    ) -> tuple[Live, Start]:
+        """Accept a message; it is on disk when this returns, and its work starts only when `Start` is called.
+
+        Args:
+            called: The id of the request, for callers that choose task ids and send no message ids (A2A 0.1). If there
+                is no task with the id that the message names, it is created under that id.
+            requested: The extensions that the caller asks for.
+            trace: The trace context, if the metadata has none; not part of the message's identity.
+        """
+        request = understood(request, self._extensions)
+        card = next((found for card in self._cards if (found := card.recent()[0]) is not None), None)
+        check_message(request, input_modes=card.input_modes if card else frozenset(), choices=self._choices)
+        if card is not None:
+            check_output_modes(request, card)
+        try:
+            release = self._shares.take(owner)
+        except LimitReached:
+            # A message that was sent before is answered despite the limit.
+            if known := await self._known(owner, request, called):
+                return (await self._again(owner, known, called))[0], _nothing
+            # An answer to a waiting task is accepted despite the limit too, because the task cannot end without it.
+            if not await self._waits(owner, request.message.task_id):
+                raise
+            release = self._shares.take(owner, beyond=True)
+        try:
+            live, job = await self._taken(owner, request, called)
+        except BaseException:
+            release()
+            raise
+        if job is None:
+            release()
+            return live, _nothing
+        accepted = tuple(request.configuration.accepted_output_modes)
+        metadata = {**({TRACE: dict(trace)} if trace else {}), **job.metadata}
+        job = replace(job, requested=frozenset(requested), accepted=accepted, metadata=metadata)
+        return live, self._runs.take_up(live, job, then=release)
+
+    def again(self, live: Live) -> Release:
+        """Count a resumed task towards its caller's limit, even beyond the limit; return the function to release it."""
+        return self._shares.take(live.owner, beyond=True)
+
+    async def _waits(self, owner: str, task_id: str) -> bool:
+        live = await self._tasks.find(owner, task_id) if task_id else None
+        return live is not None and _waiting(live)
+
+    async def _known(self, owner: str, request: SendMessageRequest, called: str | None) -> Known | None:
+        """Return the task for which this same request was sent before."""
+        first = await self._log.known(claim_of(owner, request))
+        if first or not called:
+            return first
+        return await self._log.known(claim_of(owner, further(request, called)))
+
+    async def _taken(self, owner: str, request: SendMessageRequest, called: str | None) -> _Taken:
+        if request.message.task_id and called is not None:
+            return await self._begin_or_follow(owner, request, called)
+        if request.message.task_id:
+            return await self._follow(claim_of(owner, request), request)
+        return await self._begin(claim_of(owner, request), request)
+
+    async def _begin_or_follow(self, owner: str, request: SendMessageRequest, called: str) -> _Taken:
+        """Begin the task that the caller names, or continue it if it exists.
+
+        A message to an existing task is a repetition if it equals the task's first message, or if its request was
+        answered before. Any other message is new.
+        """
+        task_id = request.message.task_id
+        async with self._choosing.setdefault((owner, task_id), asyncio.Lock()):
+            live, answer = await self._tasks.find(owner, task_id), further(request, called)
+            named = claim_of(owner, answer)
+            if live is None:
+                return await self._begin(claim_of(owner, request), request, also=named if called else None)
+            if known := await self._known(owner, request, called):
+                if not await self._answers_anew(live, claim_of(owner, request), named):
+                    return await self._again(owner, known, called)
+                answer = further(request, "")
+            return await self._follow(claim_of(owner, answer), answer)
+
+    async def _answers_anew(self, live: Live, begun: Claim, named: Claim) -> bool:
+        """Return whether a known message is a new answer to a waiting task, and not a retransmission.
+
+        A caller may use one request id for all requests. If it has used the id for different content of this task, the
+        message counts as new. This does not apply to approvals, which must be unambiguous.
+        """
+        pause = pause_of(live.task) if _waiting(live) else None
+        if not _waiting(live) or (pause is not None and pause.kind is AskKind.APPROVAL):
+            return False
+        return await self._log.known(begun) is None and await self._log.is_reused(named)
+
+    async def _begin(self, claim: Claim, request: SendMessageRequest, *, also: Claim | None = None) -> _Taken:
+        now = self._clock.now_ns()
+        task = _new_task(request, at_ns=now)
+        try:
+            self._gate.admit(claim.owner, begins=True)
+        except Unavailable:
+            # A message that was sent before is answered even while no new task is admitted.
+            if await self._log.known(claim) is None:
+                raise
+        answer = await self._log.accept(claim, task, at_ns=now, most_waiting=self._most_waiting, also=also)
+        if isinstance(answer, Known):
+            return await self._again(claim.owner, answer)
+        if isinstance(answer, TooManyWait):
+            raise TooMuchWaits(
+                f"This caller already has {self._most_waiting} tasks that wait for its answer, the maximum;"
+                " answer or cancel one, then send it again."
+            )
+        live = self._tasks.add(Stored(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
+        return live, _job(live, task.history[0])
+
+    async def _follow(self, claim: Claim, request: SendMessageRequest) -> _Taken:
+        message = request.message
+        live = await self._tasks.find(claim.owner, message.task_id)
+        if live is None:
+            raise TaskNotFoundError
+        if message.context_id not in ("", live.task.context_id):
+            raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
+        if known := await self._log.known(claim):
+            # The same message was accepted before, when the task was in the right state for it.
+            return await self._again(claim.owner, known)
+        former = live.task
+        if is_full(former, message):
+            raise UnsupportedOperationError(f"The task has reached its maximum size; {_ADVICE_ENDED}")
+        now, pause = self._clock.now_ns(), pause_of(former)
+        if answers_another(message, pause):
+            raise InvalidParamsError("The question that this message answers is closed; read the task for the open one")
+        if pause is not None and pause.expired(now):
+            await self._runs.expire(live)
+            raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
+        kept = answered(addressed(request, former), pause, owner=live.owner, at_ns=now)
+        self._gate.admit(claim.owner, begins=False)
+        answer = await live.resume(claim, kept)
+        if isinstance(answer, Known):
+            return await self._again(claim.owner, answer)
+        if isinstance(answer, NotResting):
+            state = state_word(live.state)
+            raise UnsupportedOperationError(
+                f"The task is {state} and takes no further message;"
+                f" {_ADVICE_ENDED if live.state in TERMINAL else _ADVICE_RUNNING}"
+            )
+        if pause is not None:
+            self._answered(live, pause, kept, now)
+        return live, _job(live, kept, pause, former)
+
+    def _answered(self, live: Live, pause: Pause, message: Message, now_ns: int) -> None:
+        self._metrics.hitl_wait.labels(pause.kind.value).observe((now_ns - pause.since_ns) / 1e9)
+        stamp = MessageToDict(message.metadata)[ANSWER]
+        _logger.info("a person answered", extra={"task": live.task_id, "kind": pause.kind.value, **stamp})
+
+    async def _again(self, owner: str, known: Known, called: str | None = None) -> _Taken:
+        live = await self._tasks.find(owner, known.task_id)
+        if live is None:
+            raise TaskNotFoundError
+        # A caller with message ids means the same message. A caller with request ids may use one id for all requests.
+        if called is not None and _waiting(live) and self._clock.now_ns() - live.updated_ns > _PLAUSIBLE_NS:
+            raise InvalidRequestError(_SAID_BEFORE)
+        return live, None
+
+
+def _job(live: Live, message: Message, pause: Pause | None = None, former: Task | None = None) -> Job:
+    return Job(
+        owner=live.owner,
+        task_id=live.task_id,
+        context_id=live.context_id,
+        message=message,
+        metadata=MessageToDict(message.metadata),
+        former=former,
+        pause=pause,
+    )
+
+
+_ADVICE_ENDED = "send the message without taskId to continue in its context"
+_ADVICE_RUNNING = "wait until it rests, or cancel it"
+
+
+_PLAUSIBLE_NS: Final = 60 * 1_000_000_000
+"""For this long after a task has begun to wait, a repeated message counts as a retransmission."""
+_SAID_BEFORE: Final = (
+    "A request with this id has already sent this message to the task. Answer the agent's question in a request with a"
+    " new id, and not with the message that began the task"
+)
+
+
+def _waiting(live: Live) -> bool:
+    return live.state in INTERRUPTED and not live.busy
+
+
+def _nothing() -> None:
+    return None
+
+
+def _new_task(request: SendMessageRequest, *, at_ns: int) -> Task:
+    chosen = request.message.task_id
+    task = Task(
+        id=chosen or str(uuid4()),
+        context_id=request.message.context_id or f"a2a-{uuid4()}",
+        status=TaskStatus(state=TaskState.TASK_STATE_SUBMITTED),
+    )
+    task.status.timestamp.FromNanoseconds(at_ns)
+    task.history.append(addressed(request, task))
+    if chosen:
+        task.metadata[CHOSEN_ID] = True
+    return task

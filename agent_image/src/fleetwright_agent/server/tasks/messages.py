@@ -1,0 +1,202 @@
+"""Validation of a caller's message, and the deduplication key of a request. Pure.
+
+This module does not read the log and does not decide what happens to a message.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+from uuid import NAMESPACE_OID, uuid4, uuid5
+
+from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, Task
+from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.protocol.extension_codec import lifted
+from fleetwright_agent.protocol.extensions import ANSWER, INCOGNITO, LABELS
+from fleetwright_agent.protocol.frames import Picture
+from fleetwright_agent.security.egress import UnusableUrl, target_of
+from fleetwright_agent.server.extensions import call_path
+from fleetwright_agent.storage.task_log import Claim
+
+MAX_ID: Final = 128
+CALLED: Final = "called"
+"""The key in the state of a call context that holds the request id, for callers that send no message ids (A2A 0.1)."""
+TRACEPARENT: Final = "traceparent"
+"""The key in the state of a call context that holds the W3C `traceparent` header, if there was one."""
+_LONGEST_LABEL: Final = 64
+NO_CHOICES: Final[Mapping[str, frozenset[str]]] = {}
+_TEXT: Final = "text/plain"
+_JSON: Final = "application/json"
+
+
+def check_id(value: str, *, field: str) -> None:
+    """Check an id that a caller chose. Raises: InvalidParamsError."""
+    if len(value) > MAX_ID:
+        raise InvalidParamsError(f"{field} is longer than {MAX_ID} characters")
+    if not value.isprintable():
+        raise InvalidParamsError(f"{field} contains characters that are not printable")
+
+
+def understood(request: SendMessageRequest, uris: Collection[str]) -> SendMessageRequest:
+    """Return the request with the data of these extensions in the metadata, whether it came as metadata or as parts."""
+    message = lifted(request.message, uris)
+    if message is request.message:
+        return request
+    kept = SendMessageRequest()
+    kept.CopyFrom(request)
+    kept.message.CopyFrom(message)
+    return kept
+
+
+def check_message(
+    request: SendMessageRequest, *, input_modes: Collection[str], choices: Mapping[str, frozenset[str]] = NO_CHOICES
+) -> None:
+    """Check a caller's message.
+
+    Args:
+        request: The request with the message.
+        input_modes: The media types that the card declares; text is always accepted.
+        choices: The allowed values of metadata keys.
+
+    Raises:
+        InvalidParamsError: A field is invalid; the text names it.
+        ContentTypeNotSupportedError: The agent does not accept the media type of a part.
+    """
+    message = request.message
+    check_id(message.message_id, field="message.messageId")
+    check_id(message.context_id, field="message.contextId")
+    check_id(message.task_id, field="message.taskId")
+    if message.role != Role.ROLE_USER:
+        raise InvalidParamsError("message.role must be ROLE_USER")
+    # The answer to a form may consist of data alone.
+    rest = [part for part in message.parts if not (message.task_id and part.HasField("data"))]
+    for part in rest:
+        _check_part(part, input_modes)
+    if len(rest) == len(message.parts) and not any(part.text.strip() or _is_content(part) for part in message.parts):
+        raise InvalidParamsError("message.parts must hold text")
+    metadata = metadata_of(request)
+    call_path(metadata)
+    _check_labels(metadata)
+    for key, known in choices.items():
+        chosen = metadata.get(key)
+        if key in metadata and not (isinstance(chosen, str) and chosen in known):
+            raise InvalidParamsError(f"metadata.{key} must be one of: {', '.join(sorted(known))}")
+
+
+def _check_labels(metadata: Mapping[str, Any]) -> None:
+    for key in LABELS:
+        value = metadata.get(key, "")
+        if not isinstance(value, str) or len(value) > _LONGEST_LABEL or not value.isprintable():
+            raise InvalidParamsError(f"metadata.{key} must be a text of at most {_LONGEST_LABEL} printable characters")
+    if not isinstance(metadata.get(INCOGNITO, False), bool):
+        raise InvalidParamsError(f"metadata.{INCOGNITO} must be true or false")
+
+
+def _check_part(part: Part, input_modes: Collection[str]) -> None:
+    stated = _kind(part)
+    if part.HasField("url"):
+        _check_reference(part, stated)
+    elif not part.HasField("text"):
+        # The built-in loop accepts text only. The card of a third-party executor may declare other media types.
+        stated = stated or (_JSON if part.HasField("data") else _TEXT)
+        if stated == _TEXT or stated not in input_modes:
+            raise ContentTypeNotSupportedError(f"message.parts: this agent takes {_accepted(input_modes)}")
+    if stated and input_modes and stated not in input_modes:
+        raise ContentTypeNotSupportedError(f"message.parts: this agent takes {_accepted(input_modes)}")
+
+
+def _is_content(part: Part) -> bool:
+    """Return whether the part contains non-text content itself, and not only a URL."""
+    return part.HasField("data") or part.HasField("raw")
+
+
+def _accepted(input_modes: Collection[str]) -> str:
+    return ", ".join(sorted(input_modes)) if {*input_modes} - {_TEXT} else "text only"
+
+
+def _check_reference(part: Part, stated: str) -> None:
+    if not stated:
+        sentence = "message.parts: this agent takes text only: set the mediaType of a file that is given by its URL"
+        raise ContentTypeNotSupportedError(sentence)
+    check_id(part.filename, field="message.parts.filename")
+    check_id(part.media_type, field="message.parts.mediaType")
+    try:
+        target_of(part.url)
+    except UnusableUrl as error:
+        raise InvalidParamsError(f"message.parts.url: {error}") from None
+
+
+def text_of(message: Message) -> str:
+    """Return the text for the model: texts, named files between marks, and the URLs of other files."""
+    return "\n".join(_told(part) for part in message.parts if part.HasField("text") or part.HasField("url"))
+
+
+def pictures_of(message: Message) -> tuple[Picture, ...]:
+    """Return the images of the message. Only agents with vision declare image media types."""
+    raw = ((_kind(part), part.raw) for part in message.parts if part.HasField("raw"))
+    return tuple(Picture(kind, data) for kind, data in raw if kind.startswith("image/"))
+
+
+def _kind(part: Part) -> str:
+    """Return the media type of the part, without parameters and in lower case."""
+    return part.media_type.partition(";")[0].strip().lower()
+
+
+def _told(part: Part) -> str:
+    if part.HasField("text"):
+        return _attached(part.filename, part.text) if part.filename else part.text
+    name = f"{part.filename}, " if part.filename else ""
+    return f"[A file that was not fetched: {name}{part.media_type}, {part.url}]"
+
+
+def _attached(filename: str, text: str) -> str:
+    """Return the text of a named file with marks around it, which show that the user did not write it."""
+    name = "".join(each for each in filename if each.isprintable() and each not in "[]")[:MAX_ID]
+    inside = _FILE_MARK.sub(r" \1", text)
+    return f"[Attached file: {name}]\n{inside}\n[End of the attached file]"
+
+
+_FILE_MARK: Final = re.compile(r"^[ \t]*(\[(?:attached|end of the attached))", re.IGNORECASE | re.MULTILINE)
+"""A line of a file that looks like one of the marks around it."""
+
+
+def metadata_of(request: SendMessageRequest) -> dict[str, Any]:
+    """Return the metadata of the message, overridden by the metadata of the request."""
+    if not (request.message.metadata.fields or request.metadata.fields):
+        return {}
+    return {**MessageToDict(request.message.metadata), **MessageToDict(request.metadata)}
+
+
+def claim_of(owner: str, request: SendMessageRequest) -> Claim:
+    """Return the deduplication key of a request; it ignores the configuration of the response."""
+    said = request.message.SerializeToString(deterministic=True)
+    around = request.metadata.SerializeToString(deterministic=True)
+    digest = hashlib.sha256(len(said).to_bytes(8) + said + around).digest()
+    return Claim(owner=owner, message_id=request.message.message_id, digest=digest)
+
+
+def further(request: SendMessageRequest, called: str) -> SendMessageRequest:
+    """Return a later message of a caller without message ids, with an id derived from the request id.
+
+    Without a request id, the message gets a random id and is never a repetition.
+    """
+    named = SendMessageRequest()
+    named.CopyFrom(request)
+    name = uuid5(NAMESPACE_OID, f"{request.message.task_id}\n{called}") if called else uuid4()
+    named.message.message_id = str(name)
+    return named
+
+
+def addressed(request: SendMessageRequest, task: Task) -> Message:
+    """Return the message as stored in the task, with the metadata of the request, which resumed work needs."""
+    kept = Message()
+    kept.CopyFrom(request.message)
+    kept.task_id, kept.context_id = task.id, task.context_id
+    if request.metadata.fields:
+        kept.metadata.update(MessageToDict(request.metadata))
+    # The server sets the identity of the answering person; a caller's value must not be trusted.
+    if ANSWER in kept.metadata.fields:
+        del kept.metadata.fields[ANSWER]
+    return kept

@@ -1,0 +1,218 @@
+"""One run: from an accepted message to a task at rest, regardless of what the work does.
+
+A run ends its task exactly once: because the work ends, its deadline passes, it stalls, or it is stopped. Otherwise it
+leaves the task to the next process. A run does not wait indefinitely for work that ignores its cancellation.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from a2a.types.a2a_pb2 import TaskState, TaskStatusUpdateEvent
+
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.protocol.frames import TurnFailed
+from fleetwright_agent.protocol.task_events import RESTING, Event
+from fleetwright_agent.protocol.termination_reasons import BROKE, UNWRITTEN, Outcome, ending, left, stalled, too_long
+from fleetwright_agent.server.executors.port import Measured, Pulse, Work
+from fleetwright_agent.server.tasks.active_tasks import Live
+from fleetwright_agent.storage.task_log import LogUnusable
+
+_logger = logging.getLogger(__name__)
+CLEANUP_SECONDS: Final = 5.0
+
+
+def _rests(events: Sequence[Event]) -> bool:
+    last = events[-1] if events else None
+    return isinstance(last, TaskStatusUpdateEvent) and last.status.state in RESTING
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The time limits of a run, in seconds: total, without progress, and for cleanup after a cancellation."""
+
+    limit: float
+    stall: float = 0
+    """Zero disables stall detection."""
+    cleanup: float = CLEANUP_SECONDS
+
+
+class Run:
+    def __init__(
+        self,
+        live: Live,
+        work: Work,
+        pulse: Pulse,
+        *,
+        turn: asyncio.Lock,
+        gate: asyncio.Event,
+        timing: Timing,
+        clock: Clock,
+        again: bool = False,
+    ) -> None:
+        """
+        Args:
+            turn: The lock of the conversation.
+            gate: The work begins after this event is set.
+            again: True after a restart.
+        """
+        self._again = again
+        self._gate = gate
+        self._in_hand = False
+        self._live = live
+        self._work = work
+        self._pulse = pulse
+        self._turn = turn
+        self._timing = timing
+        self._clock = clock
+        self._watching: asyncio.TimerHandle | None = None
+        self._outcome: Outcome | None = None
+        self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def decided(self) -> asyncio.Event:
+        """An event that is set once recovered work has resumed or ended."""
+        return self._pulse.decided
+
+    def stop(self, outcome: Outcome) -> None:
+        """Cancel the work. The first outcome counts, and finished work keeps its result.
+
+        A run that is being left to the next process, and has not ended yet, ends with this outcome instead.
+        """
+        self._outcome = self._outcome or outcome
+        self.leave()
+
+    def leave(self) -> None:
+        """Cancel the work and leave the task unchanged in the log, so that the next process resumes it."""
+        self._pulse.left = self._outcome is None
+        if not self._stopped.done():
+            self._stopped.set_result(None)
+
+    @property
+    def used(self) -> Mapping[str, Any]:
+        """The usage of the work, if the work measures it."""
+        return self._work.used() if isinstance(self._work, Measured) else {}
+
+    async def to_end(self) -> None:
+        working = asyncio.ensure_future(self._in_turn())
+        either: set[asyncio.Future[Any]] = {working, self._stopped}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done() and not await self._cancelled(working):
+            if self._outcome is None:
+                self._live.leave(left(self._live.task, at_ns=self._clock.now_ns()))
+                return
+            events = self._last_words(self._outcome)
+        else:
+            events = await self._ended(working)
+        await self._rest(events)
+
+    async def _rest(self, events: Sequence[Event]) -> None:
+        if not _rests(events):
+            _logger.error("the work ended without a final status", extra={"task": self._live.task_id})
+            events = (*events, *self._last_words(BROKE))
+        refused = await self._refused(events)
+        if refused is BROKE:
+            # The work's own last events may be the ones that cannot be serialised.
+            refused = await self._refused(self._last_words(BROKE))
+        if refused is BROKE:
+            refused = await self._refused((self._ending(BROKE),))
+        if refused is not None:
+            self._live.rest_unwritten(self._unwritten(refused))
+
+    async def _refused(self, events: Sequence[Event]) -> Outcome | None:
+        """Write the last events; return None, or the outcome to use if they cannot be written."""
+        try:
+            await self._live.rest(events)
+        except LogUnusable:
+            _logger.exception("the end of a task could not be stored", extra={"task": self._live.task_id})
+            return UNWRITTEN
+        except Exception:
+            # A third-party executor may emit events that cannot be serialised.
+            _logger.exception("the last events of a task are invalid", extra={"task": self._live.task_id})
+            return BROKE
+        return None
+
+    def _unwritten(self, outcome: Outcome) -> Sequence[Event]:
+        """Return the last events of a task that could not be stored.
+
+        They include the work's usage, unless the work reports a success whose result is lost.
+        """
+        words = self._last_words(outcome) if outcome is UNWRITTEN else ()
+        last = words[-1] if words else None
+        fails = isinstance(last, TaskStatusUpdateEvent) and last.status.state == outcome.state
+        return words if fails else (self._ending(outcome),)
+
+    def _ending(self, outcome: Outcome) -> TaskStatusUpdateEvent:
+        return ending(self._live.task, outcome, at_ns=self._clock.now_ns())
+
+    async def _in_turn(self) -> Sequence[Event]:
+        await self._turn.acquire()
+        self._in_hand = True
+        try:
+            await self._gate.wait()
+            return await self._timed()
+        finally:
+            self._let_go()
+
+    async def _timed(self) -> Sequence[Event]:
+        limit, stall = self._timing.limit, self._timing.stall
+        self._pulse.beat()
+        used = (self._clock.now_ns() - self._live.begin(again=self._again)) / 1e9
+        # Earlier processes may have used part of the limit. If the clock was set back, the full limit applies.
+        left = min(max(limit - used, 0), limit)
+        deadline = asyncio.get_running_loop().call_later(left, self.stop, too_long(limit))
+        self._watch(stall)
+        try:
+            return await self._work.run()
+        finally:
+            deadline.cancel()
+            if self._watching is not None:
+                self._watching.cancel()
+
+    def _let_go(self) -> None:
+        """Release the conversation's lock, so that its next message may be processed."""
+        if self._in_hand:
+            self._in_hand = False
+            self._turn.release()
+
+    def _watch(self, seconds: float) -> None:
+        """Stop a stalled run, or check again when it could have stalled."""
+        if not self._timing.stall:
+            return
+        silent = self._clock.monotonic() - self._pulse.at
+        if silent >= self._timing.stall:
+            self.stop(stalled(self._timing.stall, self._pulse.what))
+            return
+        left = min(seconds, self._timing.stall - silent)
+        self._watching = asyncio.get_running_loop().call_later(left, self._watch, self._timing.stall)
+
+    async def _ended(self, working: asyncio.Future[Sequence[Event]]) -> Sequence[Event]:
+        try:
+            return await working
+        except TurnFailed as failure:
+            _logger.warning("turn failed", extra={"task": self._live.task_id, "reason": failure.reason})
+            state = TaskState.TASK_STATE_REJECTED if failure.refused else TaskState.TASK_STATE_FAILED
+            return self._last_words(Outcome(state, failure.message, failure.reason, failure.details))
+        except (Exception, asyncio.CancelledError):
+            # A cancellation that this run did not request comes from inside the work and counts as its failure.
+            _logger.exception("turn broke", extra={"task": self._live.task_id})
+            return self._last_words(BROKE)
+
+    async def _cancelled(self, working: asyncio.Future[Sequence[Event]]) -> bool:
+        """Cancel the work and wait for the cleanup time; return true if the work has returned a result anyway."""
+        working.cancel()
+        await asyncio.wait({working}, timeout=self._timing.cleanup)
+        if not working.done():
+            _logger.error("cancelled work does not stop", extra={"task": self._live.task_id})
+            self._let_go()
+            return False
+        return not working.cancelled() and working.exception() is None
+
+    def _last_words(self, outcome: Outcome) -> Sequence[Event]:
+        try:
+            return self._work.cut(outcome)
+        except Exception:
+            _logger.exception("the work failed to provide its last events", extra={"task": self._live.task_id})
+            return (self._ending(outcome),)

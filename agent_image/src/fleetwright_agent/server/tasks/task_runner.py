@@ -1,0 +1,262 @@
+"""The runs of this process: one at a time per owner and context, in the order of acceptance.
+
+This module does not know how a single run ends.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+from weakref import WeakValueDictionary
+
+from a2a.types.a2a_pb2 import TaskState
+from google.protobuf.json_format import MessageToDict
+
+from fleetwright_agent.clock import Clock
+from fleetwright_agent.protocol.extensions import labels_of, trace_of
+from fleetwright_agent.protocol.interrupts import answered_pause, newest_message, pause_of
+from fleetwright_agent.protocol.task_events import Event, state_word
+from fleetwright_agent.protocol.termination_reasons import (
+    CANCELED,
+    DRAINED,
+    GIVEN_UP,
+    RESTARTED,
+    Outcome,
+    ending,
+    unanswered,
+)
+from fleetwright_agent.server.executors.port import Accountable, Emit, Executor, Job, Pulse, Recovering, Work
+from fleetwright_agent.server.tasks.active_tasks import Live
+from fleetwright_agent.server.tasks.task_run import CLEANUP_SECONDS, Run, Timing
+from fleetwright_agent.storage.task_log import AtRest, LogUnusable
+from fleetwright_agent.telemetry.metrics import Metrics
+
+_logger = logging.getLogger(__name__)
+MOST_TAKEN_UP: Final = 3
+"""The maximum number of processes in a row that may crash while they work on a task."""
+
+
+class Runs:
+    """The runs of this process."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        limit: float,
+        metrics: Metrics,
+        clock: Clock,
+        stall: float = 0,
+        cleanup_seconds: float = CLEANUP_SECONDS,
+        outlived: bool = True,
+    ) -> None:
+        """Args: `outlived` is true if the memory that the executor resumes from survives the process."""
+        self._executor = executor
+        self._timing = Timing(limit, stall, cleanup_seconds)
+        self._goes_on = outlived and isinstance(executor, Recovering) and executor.recovers
+        self._metrics = metrics
+        self._clock = clock
+        self._running: dict[asyncio.Task[None], tuple[Live, Run]] = {}
+        # Strong references until the log is written. Without them, the task would be read from the log as running.
+        self._unwritten: set[Live] = set()
+        self._ending: set[Live] = set()
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        for state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING):
+            metrics.tasks.labels(state_word(state)).set_function(partial(self._count, state))
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def take_up(self, live: Live, job: Job, *, then: Callable[[], None]) -> Callable[[], None]:
+        """Queue a run in its conversation, where it can be cancelled; return a function that lets it begin.
+
+        Args:
+            then: Called when the run is over.
+        """
+        gate = asyncio.Event()
+        self._run(live, job, self._executor.begin, gate, then)
+        return gate.set
+
+    def _run(
+        self,
+        live: Live,
+        job: Job,
+        begin: Callable[[Job, Emit], Work | None],
+        gate: asyncio.Event,
+        then: Callable[[], None] | None = None,
+        *,
+        again: bool = False,
+    ) -> bool:
+        pulse = Pulse(self._clock.monotonic)
+
+        def emit(event: Event) -> None:
+            pulse.beat()
+            live.append(event)
+
+        work = begin(replace(job, pulse=pulse), emit)
+        if work is None:
+            return False
+        turn = self._turns.setdefault((job.owner, job.context_id), asyncio.Lock())
+        run = Run(live, work, pulse, turn=turn, gate=gate, timing=self._timing, clock=self._clock, again=again)
+        task = asyncio.create_task(self._observed(live, run, _told_of(job)), name=f"run {job.task_id}")
+        self._running[task] = (live, run)
+        task.add_done_callback(self._running.pop)
+        if then is not None:
+            task.add_done_callback(lambda _: then())
+        return True
+
+    def stop(self, live: Live, outcome: Outcome) -> None:
+        if run := self._run_of(live):
+            run.stop(outcome)
+
+    async def cancel(self, live: Live) -> None:
+        """Stop the run of a task, or end a task that waits for its caller or for recovery."""
+        if live.busy and self._run_of(live) is None:
+            await self._end(live, CANCELED)
+        elif live.busy or not await live.end(ending(live.task, CANCELED, at_ns=self._clock.now_ns())):
+            self.stop(live, CANCELED)
+
+    async def over(self, live: Live) -> None:
+        """Wait until no run works on the task any more."""
+        if working := [running for running, (held, _) in self._running.items() if held is live]:
+            await asyncio.wait(working)
+
+    async def _end(self, live: Live, outcome: Outcome) -> None:
+        """End a task without a run, and keep `recover` from starting one in the meantime."""
+        self._ending.add(live)
+        try:
+            # The second of two concurrent cancellations finds the task at rest.
+            with suppress(AtRest):
+                await live.rest(await self._last_words(live, outcome))
+        finally:
+            self._ending.discard(live)
+
+    async def _last_words(self, live: Live, outcome: Outcome) -> Sequence[Event]:
+        """Return the last events of a task without a run, with its cost if the executor knows it.
+
+        An executor that fails here does not keep the task from ending.
+        """
+        job, task, now_ns = _interrupted(live), live.task, self._clock.now_ns()
+        if job is not None and isinstance(self._executor, Accountable):
+            try:
+                return await self._executor.lost(job, task, outcome, seconds=live.worked_seconds(now_ns))
+            except Exception:
+                _logger.exception("the cost of a task could not be determined", extra={"task": live.task_id})
+        return (ending(task, outcome, at_ns=now_ns),)
+
+    def _run_of(self, live: Live) -> Run | None:
+        return next((run for running, run in self._running.values() if running is live), None)
+
+    async def expire(self, live: Live) -> None:
+        """End a task whose approval was not given in time."""
+        now, pause = self._clock.now_ns(), pause_of(live.task)
+        if pause is None or not pause.expired(now):
+            return
+        if await live.end(ending(live.task, unanswered(pause.tool), at_ns=now)):
+            _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
+
+    def recover(self, live: Live, *, share: Callable[[Live], Callable[[], None]]) -> bool:
+        """Resume a task whose run died with the previous process; return false if it cannot be resumed.
+
+        Args:
+            share: Counts the task towards its caller's limit, and returns the function that releases it.
+        """
+        if self._run_of(live) or live in self._ending or not live.busy:
+            return True  # An earlier attempt to open the log has resumed it, or it is being cancelled.
+        job, executor = _interrupted(live), self._executor
+        if job is None or live.taken_up > MOST_TAKEN_UP or not isinstance(executor, Recovering):
+            return False
+        gate = asyncio.Event()
+        gate.set()
+        release = share(live)
+        goes_on = self._run(live, job, executor.recover, gate, release, again=True)
+        if not goes_on:
+            release()
+        return goes_on
+
+    async def decided(self, seconds: float) -> None:
+        """Wait until every recovered task has resumed or ended, at most for this many seconds.
+
+        Only the first task of each conversation is awaited, because the others run after it.
+        """
+        first: dict[tuple[str, str], Run] = {}
+        for live, run in self._running.values():
+            first.setdefault((live.owner, live.context_id), run)
+        waiting = [asyncio.create_task(run.decided.wait()) for run in first.values()]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=seconds)
+            for each in late:
+                each.cancel()
+
+    async def lose(self, live: Live) -> None:
+        """End a task that cannot be resumed.
+
+        Raises: LogUnusable.
+        """
+        await self._end(live, GIVEN_UP if live.taken_up > MOST_TAKEN_UP else RESTARTED)
+
+    async def settle(self) -> None:
+        """Write the ends of tasks that could not be written before; the next call retries those that fail again."""
+        for live in tuple(self._unwritten):
+            with suppress(LogUnusable):
+                await live.settle()
+                self._unwritten.discard(live)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait up to `seconds` for running tasks, leave the rest to the next process, and return when nothing runs.
+
+        If the next process could not resume them, they are ended instead.
+        """
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=seconds)
+        while self._running:
+            for _, run in self._running.values():
+                if self._goes_on:
+                    run.leave()
+                else:
+                    run.stop(DRAINED)
+            await asyncio.wait(set(self._running))
+
+    async def _observed(self, live: Live, run: Run, request: Mapping[str, str]) -> None:
+        started = self._clock.monotonic()
+        try:
+            await run.to_end()
+        finally:
+            run.decided.set()
+        if not live.resting:
+            _logger.info("task is left to the next process", extra={"task": live.task_id, **request})
+            return
+        if live.unwritten:
+            self._unwritten.add(live)
+        seconds = self._clock.monotonic() - started
+        self._metrics.task_seconds.labels(state_word(live.state)).observe(seconds)
+        about = {"task": live.task_id, "state": state_word(live.state), **run.used, **request}
+        _logger.info("task rests", extra=about)
+
+    def _count(self, state: TaskState) -> int:
+        return sum(1 for live, _ in tuple(self._running.values()) if live.state == state)
+
+
+def _told_of(job: Job) -> dict[str, str]:
+    """Return the fields of the request for a log line."""
+    return {**trace_of(job.metadata), **labels_of(job.metadata)}
+
+
+def _interrupted(live: Live) -> Job | None:
+    """Rebuild the job of an interrupted run from the task itself."""
+    task = live.task
+    message = newest_message(task)
+    if message is None:
+        return None
+    return Job(
+        owner=live.owner,
+        task_id=task.id,
+        context_id=task.context_id,
+        message=message,
+        metadata=MessageToDict(message.metadata),
+        former=task if (pause := answered_pause(task)) else None,
+        pause=pause,
+    )

@@ -1,0 +1,1 @@
+"""Storage in SQLite files. No other package imports `sqlite3`."""

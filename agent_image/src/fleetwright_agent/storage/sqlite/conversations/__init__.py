@@ -1,0 +1,1 @@
+"""Conversations in SQLite: the LangGraph checkpointer, views, archive and session rows."""

@@ -1,0 +1,40 @@
+"""Deletes the text of archived messages when their retention time ends; their positions stay.
+
+Messages that a view still shows are not changed. This module is separate from the views, so that maintenance does not
+import LangGraph.
+"""
+
+import json
+import sqlite3
+from typing import Final
+
+from fleetwright_agent.storage.sqlite.engine.database import Database
+
+GONE: Final = "gone"
+"""The kind of a message whose text was deleted."""
+
+
+async def expire(database: Database, before: float) -> int:
+    """Delete the text of messages archived before `before`, in seconds since the epoch, and return their number."""
+
+    def write(db: sqlite3.Connection) -> int:
+        rows = db.execute("SELECT thread, message FROM archived WHERE at < ?", (before,)).fetchall()
+        gone = sum(_expire(db, thread, message) for thread, message in rows)
+        db.execute("DELETE FROM archived WHERE at < ?", (before,))
+        return gone
+
+    gone = await database.run(write)
+    database.taken_out()
+    return gone
+
+
+def _expire(db: sqlite3.Connection, thread: str, message: str) -> int:
+    # The cut may include the current request, which the view still shows.
+    row = db.execute("SELECT body FROM views WHERE thread=?", (thread,)).fetchone()
+    view = json.loads(row[0])["view"] if row else None
+    shown = view["request"] if view else ""
+    query = (
+        "UPDATE messages SET kind=?, body=x'' WHERE thread=? AND id<>? AND kind<>? AND position<="
+        "(SELECT position FROM messages WHERE thread=? AND id=?)"
+    )
+    return db.execute(query, (GONE, thread, shown, GONE, thread, message)).rowcount

@@ -1,0 +1,22 @@
+"""The number of conversations whose compaction has failed several times in a row.
+
+This module is separate from the views, which import the model loop: maintenance counts without that import.
+"""
+
+from typing import Final
+
+from fleetwright_agent.storage.sqlite.engine.database import Database
+
+FAILURES: Final = "json_extract(body, '$.failures')"
+"""The indexed expression over a stored view: failed attempts since the last success."""
+
+
+async def count_failing_compactions(database: Database, *, at_least: int) -> int:
+    """Return how many conversations have had that many failed attempts since the last success.
+
+    Raises:
+        MemoryUnusable: The file cannot be read.
+    """
+    query = f"SELECT count(*) FROM views WHERE {FAILURES} >= ?"  # noqa: S608 - interpolates only constants
+    found = await database.read(lambda db: db.execute(query, (at_least,)).fetchone())
+    return int(found[0])

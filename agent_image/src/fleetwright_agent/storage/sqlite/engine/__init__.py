@@ -1,0 +1,1 @@
+"""One SQLite file with a single writer: transactions, group commit, and reads."""

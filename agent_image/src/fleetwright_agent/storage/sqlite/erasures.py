@@ -1,0 +1,78 @@
+"""The record of running and finished erasures, so that a restarted process completes an interrupted one.
+
+This module does not erase anything itself.
+"""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_agent.storage.sqlite.engine.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """All data of an owner, or of one of its conversations."""
+
+    owner: str
+    context_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    number: int
+    target: Target
+    asked_by: str
+    at: float
+    """Seconds since the epoch."""
+    found: Mapping[str, int]
+    """The number of entries in each store before the erasure; empty until they were counted."""
+
+
+class Erasures:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def begin(self, target: Target, *, asked_by: str, at: float) -> Begun:
+        insert = "INSERT INTO erasures (owner, context, asked_by, begun) VALUES (?,?,?,?) RETURNING number"
+        values = (target.owner, target.context_id, asked_by, at)
+        number = await self._database.run(lambda db: db.execute(insert, values).fetchone()[0])
+        return Begun(number, target, asked_by, at, {})
+
+    async def counted(self, begun: Begun, found: Mapping[str, int]) -> None:
+        await self._set("found", begun, found)
+
+    async def finish(self, begun: Begun, receipt: Mapping[str, Any]) -> None:
+        await self._set("receipt", begun, receipt)
+
+    async def unfinished(self) -> list[Begun]:
+        """Return the erasures without a receipt, in the order of their start."""
+        query = (
+            "SELECT number, owner, context, asked_by, begun, found FROM erasures WHERE receipt IS NULL ORDER BY number"
+        )
+        rows = await self._database.run(lambda db: db.execute(query).fetchall())
+        return [
+            Begun(number, Target(owner, context), asked_by, at, json.loads(found) if found else {})
+            for number, owner, context, asked_by, at, found in rows
+        ]
+
+    async def last(self, target: Target) -> dict[str, Any] | None:
+        """Return the newest receipt for the target."""
+        query = (
+            "SELECT receipt FROM erasures WHERE owner = ? AND context = ? AND receipt IS NOT NULL"
+            " ORDER BY number DESC LIMIT 1"
+        )
+        values = (target.owner, target.context_id)
+        row = await self._database.run(lambda db: db.execute(query, values).fetchone())
+        receipt: dict[str, Any] | None = json.loads(row[0]) if row else None
+        return receipt
+
+    async def _set(self, column: str, begun: Begun, value: Mapping[str, Any]) -> None:
+        update = f"UPDATE erasures SET {column} = ? WHERE number = ?"  # noqa: S608 - interpolates only constants
+        await self._database.run(lambda db: _execute(db, update, (json.dumps(value), begun.number)))
+
+
+def _execute(db: sqlite3.Connection, statement: str, values: tuple[object, ...]) -> None:
+    db.execute(statement, values)

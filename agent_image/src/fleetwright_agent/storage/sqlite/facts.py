@@ -1,0 +1,178 @@
+"""Facts that callers asked the agent to remember, each with its source: caller, time and task.
+
+Each owner has a file of its own, so search and ranking for one caller never touch another caller's facts. Search uses
+FTS5 and BM25 and starts with the rare words, which bounds its time. This module does not decide which facts are worth
+remembering, and it does not present any of them as an instruction.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.sqlite.engine.owner_databases import OwnerFiles
+from fleetwright_agent.storage.words import MOST, quoted, words
+
+FOLDER: Final = "knowledge"
+_PLACES: Final = 400
+"""The largest number of facts that a search ranks."""
+_COMMON: Final = 3
+"""The number of words that a fact must contain if all words of the question are frequent."""
+SCHEMA: Final = (
+    """
+CREATE TABLE facts (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT NOT NULL UNIQUE, hot INTEGER NOT NULL,
+  said_by TEXT NOT NULL, context TEXT NOT NULL, task TEXT NOT NULL, at REAL NOT NULL);
+CREATE INDEX facts_hot ON facts (at) WHERE hot = 1;
+CREATE INDEX facts_by_context ON facts (context);
+CREATE VIRTUAL TABLE words USING fts5 (
+  text, content = 'facts', content_rowid = 'n', tokenize = 'unicode61 remove_diacritics 2');
+CREATE TRIGGER fact_added AFTER INSERT ON facts BEGIN
+  INSERT INTO words (rowid, text) VALUES (new.n, new.text); END;
+CREATE TRIGGER fact_gone AFTER DELETE ON facts BEGIN
+  INSERT INTO words (words, rowid, text) VALUES ('delete', old.n, old.text); END;
+""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    n: int
+    text: str
+    hot: bool
+    """Included in every turn, not only when a search finds it."""
+    source: Source
+    at: float
+    """Seconds since the epoch."""
+
+
+class TooManyFacts(Exception):  # noqa: N818 - states a fact
+    """The owner has reached its limit of facts."""
+
+
+class Knowledge:
+    """The facts of all owners. Each call concerns one owner."""
+
+    def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
+        self._files = OwnerFiles(folder, SCHEMA)
+        self._now = now
+
+    async def remember(self, owner: str, text: str, source: Source, *, hot: bool, most: int) -> int:
+        """Store a fact and return its number. The same text again updates the existing fact.
+
+        Raises:
+            TooManyFacts: The owner has `most` other facts.
+            MemoryUnusable: Nothing is remembered.
+        """
+        row = (text, hot, source.said_by, source.context_id, source.task_id, self._now())
+        return await (await self._files.of(owner)).run(lambda db: _remember(db, row, most))
+
+    async def recall(self, owner: str, question: str, *, most: int) -> list[Fact]:
+        """Return the facts that match the question best, the best first."""
+        if not self._files.has(owner):
+            return []
+        return await (await self._files.of(owner)).read(lambda db: _recall(db, question, most))
+
+    async def hot(self, owner: str, *, characters: int) -> list[Fact]:
+        """Return the newest facts that are included in every turn, as many as fit into `characters`."""
+        if not self._files.has(owner):
+            return []
+        rows = await (await self._files.of(owner)).read(lambda db: db.execute(_HOT, (characters,)).fetchall())
+        facts: list[Fact] = []
+        for fact in map(_fact, rows):
+            characters -= len(fact.text)
+            if characters < 0:
+                break
+            facts.append(fact)
+        return facts
+
+    async def forget(self, owner: str, n: int) -> bool:
+        """Delete a fact, and return whether it existed."""
+        if not self._files.has(owner):
+            return False
+        delete = "DELETE FROM facts WHERE n = ?"
+        return await (await self._files.of(owner)).run(lambda db: db.execute(delete, (n,)).rowcount == 1)
+
+    async def facts(self, owner: str, context_id: str = "") -> list[Fact]:
+        """Return all facts, or those of one conversation, in the order of their numbers."""
+        if not self._files.has(owner):
+            return []
+        select = f"{_SELECT} WHERE :context IN ('', context) ORDER BY n"
+        rows = await (await self._files.of(owner)).read(
+            lambda db: db.execute(select, {"context": context_id}).fetchall()
+        )
+        return [_fact(row) for row in rows]
+
+    async def erase(self, owner: str, context_id: str = "") -> None:
+        """Erase the facts, and remove all traces of them from the files."""
+        await self._files.erase(owner, context_id, _erase)
+
+    async def aclose(self) -> None:
+        await self._files.aclose()
+
+
+_SELECT: Final = "SELECT n, text, hot, said_by, context, task, at FROM facts"
+_HOT: Final = f"{_SELECT} WHERE hot = 1 ORDER BY at DESC, n DESC LIMIT ?"
+_RANKED: Final = (
+    f"{_SELECT} JOIN (SELECT rowid AS found, bm25(words) AS rank FROM words WHERE words MATCH ?"  # noqa: S608 - interpolates only constants
+    " ORDER BY rank LIMIT ?) ON n = found ORDER BY rank, n DESC"
+)
+_NEWEST: Final = (
+    f"{_SELECT} JOIN (SELECT rowid AS found FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?) ON n = found"  # noqa: S608 - same
+    " ORDER BY n DESC"
+)
+
+
+def _fact(row: Sequence[object]) -> Fact:
+    n, text, hot, said_by, context, task, at = row
+    return Fact(int(str(n)), str(text), bool(hot), Source(str(said_by), str(context), str(task)), float(str(at)))
+
+
+def _remember(db: sqlite3.Connection, row: tuple[object, ...], most: int) -> int:
+    known = db.execute("SELECT n FROM facts WHERE text = ?", row[:1]).fetchone()
+    if known is not None:
+        _, *rest = row
+        db.execute("UPDATE facts SET hot=?, said_by=?, context=?, task=?, at=? WHERE n=?", (*rest, known[0]))
+        return int(known[0])
+    if db.execute("SELECT count(*) FROM facts").fetchone()[0] >= most:
+        raise TooManyFacts
+    insert = "INSERT INTO facts (text, hot, said_by, context, task, at) VALUES (?,?,?,?,?,?) RETURNING n"
+    return int(db.execute(insert, row).fetchone()[0])
+
+
+def _recall(db: sqlite3.Connection, question: str, most: int) -> list[Fact]:
+    rare, common = _told_apart(db, question)
+    if rare:
+        rows = db.execute(_RANKED, (" OR ".join(rare), most)).fetchall()
+    elif common:
+        rows = db.execute(_NEWEST, (" AND ".join(common), most)).fetchall()
+    else:
+        return []
+    return [_fact(row) for row in rows]
+
+
+def _told_apart(db: sqlite3.Connection, question: str) -> tuple[list[str], list[str]]:
+    """Return the rarest words of the question, which together occur in at most 400 facts, and the next three words.
+
+    A frequent word says little about a fact, and SQLite would read and rank every fact with it.
+    """
+    count = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+    asked = quoted(words(question)[:MOST])
+    counted = ((int(db.execute(count, (word, _PLACES + 1)).fetchone()[0]), word) for word in asked)
+    standing = sorted((places, word) for places, word in counted if places)
+    rare: list[str] = []
+    room = _PLACES
+    for places, word in standing:
+        room -= places
+        if room < 0:
+            break
+        rare.append(word)
+    return rare, [word for _, word in standing[len(rare) :]][:_COMMON]
+
+
+def _erase(db: sqlite3.Connection, context_id: str) -> None:
+    db.execute("DELETE FROM facts WHERE context = ?", (context_id,))
+    # FTS5 keeps the text of deleted rows until its segments are merged.
+    db.execute("INSERT INTO words (words) VALUES ('rebuild')")

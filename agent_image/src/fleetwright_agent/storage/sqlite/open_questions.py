@@ -1,0 +1,67 @@
+"""Unanswered questions of peers, stored so that a restart neither loses an answer nor leaves a peer waiting.
+
+This module does not know peers.
+"""
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Final
+
+from fleetwright_agent.storage.sqlite.engine.database import Database
+
+_PUT: Final = "INSERT OR REPLACE INTO questions (owner, context, peer, task, asked_in) VALUES (?,?,?,?,?)"
+_ALL: Final = "SELECT owner, context, peer, task, asked_in FROM questions"
+_TAKE: Final = (
+    "DELETE FROM questions WHERE owner=? AND context=? AND peer=? RETURNING owner, context, peer, task, asked_in"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A slot for one open question of a peer."""
+
+    owner: str
+    context_id: str
+    peer: str
+    """`<namespace>/<name>`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    place: Place
+    task_id: str
+    """The peer's task."""
+    asked_in: str
+    """The task of this agent's caller, in which the question came up."""
+
+
+class OpenQuestions:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, question: Question) -> None:
+        """Store a question; it replaces an earlier one of the same slot."""
+        place = question.place
+        row = (place.owner, place.context_id, place.peer, question.task_id, question.asked_in)
+        await self._database.run(lambda db: _put(db, row))
+
+    async def take(self, place: Place) -> Question | None:
+        """Remove and return the question of a slot."""
+        found = await self._select(_TAKE, (place.owner, place.context_id, place.peer))
+        return found[0] if found else None
+
+    async def of(self, owner: str, task_id: str) -> list[Question]:
+        """Return the questions of a task."""
+        return await self._select(f"{_ALL} WHERE owner=? AND asked_in=?", (owner, task_id))
+
+    async def all(self) -> list[Question]:
+        """Return all questions, the oldest first."""
+        return await self._select(f"{_ALL} ORDER BY rowid", ())
+
+    async def _select(self, statement: str, values: tuple[str, ...]) -> list[Question]:
+        rows = await self._database.run(lambda db: db.execute(statement, values).fetchall())
+        return [Question(Place(owner, context, peer), task, asked_in) for owner, context, peer, task, asked_in in rows]
+
+
+def _put(db: sqlite3.Connection, row: tuple[str, ...]) -> None:
+    db.execute(_PUT, row)

@@ -1,0 +1,61 @@
+"""Counts and erases the data of an owner, or of one conversation, in the database of conversations.
+
+Cost sums stay without the owner's name, because the agent's budgets need them. This module does not touch other files.
+"""
+
+import asyncio
+import importlib
+import sqlite3
+from collections.abc import Collection
+from typing import Final
+
+from fleetwright_agent.storage.sqlite.conversations import sessions, threads
+from fleetwright_agent.storage.sqlite.engine.database import Database
+from fleetwright_agent.storage.sqlite.erasures import Target
+from fleetwright_agent.storage.sqlite.usage_store import disown
+
+_FORGET_QUESTIONS: Final = "DELETE FROM questions WHERE owner = :owner AND :context IN ('', context)"
+_HEARSAY: Final = "fleetwright_agent.storage.sqlite.conversations.prior_session_scrub"
+
+
+async def counted(database: Database, target: Target) -> dict[str, int]:
+    values = threads.below(_name(target))
+
+    def read(db: sqlite3.Connection) -> dict[str, int]:
+        found = {
+            "conversations": f"SELECT count(*) FROM checkpoints WHERE {threads.BELOW}",  # noqa: S608 - interpolates only constants
+            "messages": f"SELECT count(*) FROM messages WHERE {threads.BELOW}",  # noqa: S608 - interpolates only constants
+        }
+        counts = {store: int(db.execute(query, values).fetchone()[0]) for store, query in found.items()}
+        query = "SELECT count(*) FROM sessions WHERE owner = ? AND ? IN ('', context)"
+        counts["sessions"] = int(db.execute(query, (target.owner, target.context_id)).fetchone()[0])
+        if not target.context_id:
+            query = "SELECT count(*) FROM ledger WHERE caller = ?"
+            counts["costs"] = int(db.execute(query, (target.owner,)).fetchone()[0])
+        return counts
+
+    return await database.run(read)
+
+
+async def erase(database: Database, target: Target, *, tasks: Collection[str]) -> None:
+    """Erase the target's data. `tasks` holds the identifiers of the target's tasks."""
+    # Imported late, because it imports LangGraph.
+    hearsay = await asyncio.to_thread(importlib.import_module, _HEARSAY)
+
+    def write(db: sqlite3.Connection) -> None:
+        if target.context_id:
+            threads.delete_conversation(db, target.owner, target.context_id)
+            hearsay.forget_hearsay(db, target.owner)
+        else:
+            threads.delete_owner(db, target.owner)
+            disown(db, target.owner)
+        sessions.erase(db, target.owner, target.context_id)
+        db.execute(_FORGET_QUESTIONS, {"owner": target.owner, "context": target.context_id})
+        db.executemany("DELETE FROM spent WHERE owner = ? AND task = ?", [(target.owner, task) for task in tasks])
+
+    await database.run(write)
+    database.taken_out()
+
+
+def _name(target: Target) -> str:
+    return threads.conversation(target.owner, target.context_id) if target.context_id else target.owner

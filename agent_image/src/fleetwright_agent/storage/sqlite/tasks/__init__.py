@@ -1,0 +1,1 @@
+"""The task log and the push outbox in one SQLite file."""

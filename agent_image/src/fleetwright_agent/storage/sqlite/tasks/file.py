@@ -1,0 +1,184 @@
+"""Opening of the task log's SQLite file: durable settings, schema migrations, and the handling of damage.
+
+A file from a newer version is rejected. A damaged file is renamed and kept as evidence, and never silently replaced.
+While the evidence exists, the log does not open, so that a lost history cannot look like an empty one.
+"""
+
+import sqlite3
+import time
+from pathlib import Path
+
+from a2a.types.a2a_pb2 import Task
+from google.protobuf.message import DecodeError
+
+from fleetwright_agent.protocol.interrupts import pause_of
+from fleetwright_agent.storage.sqlite.tasks import push_statements as push
+from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
+from fleetwright_agent.storage.sqlite.tasks.statements import INDEX_WAITING, TAKE_UP
+from fleetwright_agent.storage.task_log import LogUnusable
+
+TASKS = """
+CREATE TABLE tasks (
+  n INTEGER PRIMARY KEY,
+  owner TEXT NOT NULL,
+  id TEXT NOT NULL,
+  context_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  busy INTEGER NOT NULL,
+  updated_ns INTEGER NOT NULL,
+  snapshot_seq INTEGER NOT NULL,
+  snapshot BLOB NOT NULL,
+  UNIQUE (owner, id)
+);
+CREATE INDEX tasks_by_time ON tasks (owner, updated_ns, id);
+CREATE INDEX tasks_busy ON tasks (n) WHERE busy = 1;
+CREATE TABLE events (
+  n INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  at_ns INTEGER NOT NULL,
+  payload BLOB NOT NULL,
+  PRIMARY KEY (n, seq)
+) WITHOUT ROWID;
+CREATE TABLE claims (
+  owner TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  n INTEGER NOT NULL,
+  PRIMARY KEY (owner, message_id, digest)
+) WITHOUT ROWID;
+CREATE INDEX claims_by_task ON claims (n);
+"""
+_NUMBERS = """
+CREATE TABLE numbers (last INTEGER NOT NULL);
+INSERT INTO numbers SELECT coalesce(max(n), 0) FROM tasks;
+"""
+"""Other tables refer to a task by its number, so the number of a deleted task is never reused."""
+_EXPIRY = """
+ALTER TABLE tasks ADD COLUMN expires_ns INTEGER;
+UPDATE tasks SET expires_ns = expires_of(snapshot);
+CREATE INDEX tasks_by_expiry ON tasks (expires_ns) WHERE expires_ns IS NOT NULL;
+DROP INDEX IF EXISTS paused_by_time;
+"""
+"""The time until which a task may wait, as a column, so that the search for expired tasks loads no snapshots."""
+_TAKEN_UP = "ALTER TABLE tasks ADD COLUMN taken_up INTEGER NOT NULL DEFAULT 0;"
+"""The number of processes in a row that have worked on the task, so that a task cannot crash them without end."""
+_BEGAN = """
+ALTER TABLE tasks ADD COLUMN began_ns INTEGER;
+ALTER TABLE numbers ADD COLUMN alive_ns INTEGER NOT NULL DEFAULT 0;
+"""
+"""The start of the work, and the last sign of life of a process, so that a time limit holds across restarts."""
+_KEPT_BY_THE_FILE = """
+CREATE TRIGGER task_numbered AFTER INSERT ON tasks BEGIN UPDATE numbers SET last = new.n; END;
+CREATE TRIGGER task_rests AFTER UPDATE OF busy ON tasks WHEN new.busy = 0 BEGIN
+  DELETE FROM events WHERE n = new.n;
+END;
+"""
+"""The snapshot of a task at rest contains its events, so they are deleted. A trigger does it within the statement that
+puts the task to rest. For each separate statement, the writer would wait for the interpreter lock of the event loop."""
+_SCHEMAS = (
+    TASKS,
+    push.SCHEMA,
+    _NUMBERS,
+    _EXPIRY,
+    INDEX_WAITING,
+    _TAKEN_UP,
+    _BEGAN,
+    damaged.SCHEMA,
+    push.ONE_CONTENT,
+    _KEPT_BY_THE_FILE,
+)
+"""The migrations, by version: what each version adds to the previous one."""
+_VERSION = len(_SCHEMAS)
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_EVIDENCE = ".damaged-"
+
+
+def open_writer(path: Path, *, now_ns: int) -> sqlite3.Connection:
+    """Open the only connection that writes.
+
+    Raises:
+        LogUnusable: The text contains the reason and the remedy.
+    """
+    evidence = sorted(path.parent.glob(f"{path.name}{_EVIDENCE}*"))
+    if evidence:
+        raise LogUnusable(_evidence_text(evidence[0]))
+    try:
+        connection = _connect(path)
+        _prepare(connection, now_ns)
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
+        raise LogUnusable(_evidence_text(_keep_aside(path))) from error
+    return connection
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether the error means that the file is damaged."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Open a connection that only reads. Raises: LogUnusable."""
+    try:
+        connection = _connect(path)
+        connection.execute("PRAGMA query_only = 1")
+    except sqlite3.Error as error:
+        raise LogUnusable(f"the task log {path.name} cannot be opened: {error}") from error
+    return connection
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Each connection is used by one thread at a time, but not by the thread that opens it.
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+
+
+def _prepare(connection: sqlite3.Connection, now_ns: int) -> None:
+    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if verdict != "ok":
+        connection.close()
+        damage = sqlite3.DatabaseError(verdict)
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damage
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > _VERSION:
+        connection.close()
+        raise LogUnusable(
+            f"the task log was written by a newer version of the runtime (schema {version}, this one knows {_VERSION});"
+            " go back to that version or start with an empty memory"
+        )
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.create_function("expires_of", 1, _expires_of, deterministic=True)
+    if missing := "".join(_SCHEMAS[version:]):
+        connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {_VERSION}; COMMIT;")
+    # Before any task is resumed, so that the next process knows of this attempt even if this process crashes.
+    for statement in push.FORGET_ORPHANS:
+        connection.execute(statement)
+    connection.execute(TAKE_UP, {"now": now_ns})
+
+
+def _expires_of(snapshot: bytes) -> int | None:
+    try:
+        pause = pause_of(Task.FromString(snapshot))
+    except DecodeError:
+        return None  # Reading the task reports the damage.
+    return None if pause is None else pause.expires_ns
+
+
+def _keep_aside(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    kept = path.with_name(f"{path.name}{_EVIDENCE}{stamp}")
+    for suffix in ("-wal", "-shm", ""):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(kept.with_name(kept.name + suffix))
+    return kept
+
+
+def _evidence_text(kept: Path) -> str:
+    return (
+        f"the task log is damaged and was kept as {kept.name} in the memory volume;"
+        " repair and rename it, or move it away to accept an empty history; the agent then continues by itself"
+    )

@@ -1,0 +1,69 @@
+"""Conversion of rows of the task log to tasks, also if their data is unreadable.
+
+SQLite checks its pages, but not the data in them. An unreadable row becomes a failed task, built from the other columns
+of the row. This module does not write to the log.
+"""
+
+import sqlite3
+from typing import Final, NamedTuple
+
+from a2a.types.a2a_pb2 import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from google.protobuf.message import DecodeError
+
+from fleetwright_agent.protocol.task_builder import replay
+from fleetwright_agent.protocol.task_events import Event, fold
+from fleetwright_agent.protocol.termination_reasons import UNREADABLE, ending
+from fleetwright_agent.storage.sqlite.tasks import statements as sql
+from fleetwright_agent.storage.task_log import Stored
+
+KINDS: Final[dict[str, type[Event]]] = {
+    "message": Message,
+    "status": TaskStatusUpdateEvent,
+    "artifact": TaskArtifactUpdateEvent,
+}
+
+
+class Row(NamedTuple):
+    """A row of the table `tasks`, as the statements select it."""
+
+    n: int
+    owner: str
+    task_id: str
+    context_id: str
+    busy: int
+    taken_up: int
+    began_ns: int | None
+    snapshot_seq: int
+    updated_ns: int
+    snapshot: bytes
+
+
+def stored(connection: sqlite3.Connection, row: Row) -> Stored:
+    """Return the task of a row, with the events after its snapshot applied."""
+    later = connection.execute(sql.EVENTS_AFTER, (row.n, row.snapshot_seq)).fetchall()
+    task = _task(row, later)
+    return Stored(
+        n=row.n,
+        owner=row.owner,
+        seq=later[-1][0] if later else row.snapshot_seq,
+        busy=bool(row.busy),
+        updated_ns=row.updated_ns,
+        taken_up=row.taken_up,
+        began_ns=row.began_ns,
+        task=_lost(row) if task is None else task,
+        lost=task is None,
+    )
+
+
+def _task(row: Row, later: list[tuple[int, str, bytes]]) -> Task | None:
+    try:
+        task = replay(Task.FromString(row.snapshot), (KINDS[kind].FromString(payload) for _, kind, payload in later))
+    except (DecodeError, KeyError):
+        return None
+    return task if task.id == row.task_id else None
+
+
+def _lost(row: Row) -> Task:
+    task = Task(id=row.task_id, context_id=row.context_id)
+    fold(task, ending(task, UNREADABLE, at_ns=row.updated_ns))
+    return task

@@ -1,0 +1,107 @@
+"""The statements of the SQLite task log. Values from callers are always bound, never written into a statement."""
+
+# ruff: noqa: S608 - statements are built from constants of this file and the numbers of an enumeration
+
+from collections.abc import Collection
+
+from a2a.types.a2a_pb2 import TaskState
+
+from fleetwright_agent.protocol.task_events import INTERRUPTED, TERMINAL
+from fleetwright_agent.storage.task_log import Query
+
+INSERT_TASK = (
+    "INSERT INTO tasks (n, owner, id, context_id, seq, state, busy, updated_ns, snapshot_seq, snapshot)"
+    " SELECT last + 1, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM numbers"
+)
+INSERT_CLAIM = "INSERT INTO claims (owner, message_id, digest, n) VALUES (?, ?, ?, ?)"
+INSERT_EVENT = (
+    "INSERT INTO events (n, seq, kind, at_ns, payload) SELECT :n, :seq, :kind, :at, :payload"
+    " WHERE EXISTS (SELECT 1 FROM tasks WHERE n = :n AND busy = 1)"
+)
+SHOW_STATE = "UPDATE tasks SET state = ?, updated_ns = ? WHERE n = ? AND busy = 1"
+_TELLS_WHETHER_AWAITED = "RETURNING EXISTS (SELECT 1 FROM push_configs WHERE push_configs.n = tasks.n)"
+"""Returns whether the task has push registrations. It is part of the update, because each separate statement takes the
+interpreter lock from the event loop."""
+REST_TASK = (
+    "UPDATE tasks SET seq = ?, state = ?, busy = 0, updated_ns = ?, snapshot_seq = ?, snapshot = ?,"
+    f" expires_ns = ? WHERE n = ? AND busy = 1 {_TELLS_WHETHER_AWAITED}"
+)
+LOSE_TASK = (
+    "UPDATE tasks SET state = ?, snapshot = ?, expires_ns = NULL"
+    f" WHERE n = ? AND seq = ? AND busy = 0 {_TELLS_WHETHER_AWAITED}"
+)
+FIND_CLAIM = (
+    "SELECT tasks.id FROM claims JOIN tasks USING (n)"
+    " WHERE claims.owner = ? AND claims.message_id = ? AND claims.digest = ?"
+)
+FIND_REUSE = "SELECT 1 FROM claims WHERE owner = ? AND message_id = ? AND digest <> ? LIMIT 1"
+_ROW = "SELECT n, owner, id, context_id, busy, taken_up, began_ns, snapshot_seq, updated_ns, snapshot FROM tasks"
+TAKE_UP = (
+    "UPDATE tasks SET taken_up = taken_up + 1, began_ns = began_ns"
+    " + max(0, :now - max(began_ns, updated_ns, (SELECT alive_ns FROM numbers)))"
+    " WHERE busy = 1 AND began_ns IS NOT NULL"
+)
+"""Counts this process for every busy task that a process has worked on; a task without work cannot have crashed one.
+
+The start of the work is shifted by the downtime: the time since the last sign of life of the process or the task.
+"""
+LIVE = "UPDATE numbers SET alive_ns = ?"
+BEGIN_TASK = "UPDATE tasks SET began_ns = ? WHERE n = ? AND busy = 1 AND began_ns IS NULL"
+LEAVE_TASK = "UPDATE tasks SET taken_up = 0 WHERE n = ?"
+FIND_STATE = "SELECT state FROM tasks WHERE n = ?"
+FIND_TASK = f"{_ROW} WHERE owner = ? AND id = ?"
+BUSY_TASKS = "SELECT owner, id FROM tasks WHERE busy = 1 ORDER BY n"
+EXPIRED_TASKS = "SELECT owner, id FROM tasks WHERE busy = 0 AND expires_ns <= ?"
+EVENTS_AFTER = "SELECT seq, kind, payload FROM events WHERE n = ? AND seq > ? ORDER BY seq"
+FORGET_TASK = (
+    "DELETE FROM claims WHERE n = ?",
+    "DELETE FROM events WHERE n = ?",
+    "DELETE FROM tasks WHERE n = ?",
+)
+
+
+def _states(states: Collection[TaskState]) -> str:
+    return ", ".join(str(int(state)) for state in sorted(states))
+
+
+ENDED = _states(TERMINAL)
+ENDED_TASKS = f"SELECT n FROM tasks WHERE busy = 0 AND updated_ns < ? AND state IN ({ENDED})"
+
+_INTERRUPTED = _states(INTERRUPTED)
+_WAITING = f"busy = 0 AND state IN ({_INTERRUPTED})"
+INDEX_WAITING = f"CREATE INDEX tasks_waiting ON tasks (owner) WHERE {_WAITING};"
+FIND_CLAIM_AND_COUNT_WAITING = f"SELECT ({FIND_CLAIM}), (SELECT count(*) FROM tasks WHERE owner = ? AND {_WAITING})"
+_OF = "owner = :owner AND :context IN ('', context_id)"
+KEYS_OF = f"SELECT owner, id FROM tasks WHERE {_OF} ORDER BY n"
+NUMBERS_OF = f"SELECT n FROM tasks WHERE {_OF}"
+HELD = f"SELECT DISTINCT owner, context_id FROM tasks WHERE busy = 1 OR ({_WAITING})"
+WAKE_TASK = f"UPDATE tasks SET busy = 1, taken_up = 0, began_ns = NULL WHERE n = ? AND seq = ? AND {_WAITING}"
+
+
+def filters(query: Query) -> tuple[str, dict[str, object]]:
+    conditions = ["owner = :owner"]
+    if query.context_id:
+        conditions.append("context_id = :context_id")
+    if query.state:
+        conditions.append("state = :state")
+    if query.since_ns:
+        conditions.append("updated_ns >= :since")
+    values: dict[str, object] = {
+        "owner": query.owner,
+        "context_id": query.context_id,
+        "state": int(query.state),
+        "since": query.since_ns,
+        "limit": query.size + 1,
+        "after_ns": query.after.updated_ns if query.after else 0,
+        "after_id": query.after.task_id if query.after else "",
+    }
+    return " AND ".join(conditions), values
+
+
+def count(where: str) -> str:
+    return f"SELECT count(*) FROM tasks WHERE {where}"
+
+
+def select_page(where: str, *, after: bool) -> str:
+    position = " AND (updated_ns, id) < (:after_ns, :after_id)" if after else ""
+    return f"{_ROW} WHERE {where}{position} ORDER BY updated_ns DESC, id DESC LIMIT :limit"

@@ -1,0 +1,289 @@
+"""The task log in one SQLite file on the memory volume: one writer, one reader, write-ahead log, full sync.
+
+Records without a waiter are buffered for a moment and share a group commit. An answer to a task, and the end of an
+interrupted one, write the buffered records of that task first. When a task comes to rest, its buffered records are
+dropped, because its snapshot contains them. So most records of a short task are never written. Operations on many
+tasks flush the whole buffer first.
+"""
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from a2a.types.a2a_pb2 import Task, TaskArtifactUpdateEvent
+
+from fleetwright_agent.storage.sqlite.tasks import erasure
+from fleetwright_agent.storage.sqlite.tasks import push_statements as push
+from fleetwright_agent.storage.sqlite.tasks import statements as sql
+from fleetwright_agent.storage.sqlite.tasks import transitions as tasks
+from fleetwright_agent.storage.sqlite.tasks import unreadable as damaged
+from fleetwright_agent.storage.sqlite.tasks.file import open_reader, open_writer
+from fleetwright_agent.storage.sqlite.tasks.push_store import SqlitePushStore
+from fleetwright_agent.storage.sqlite.tasks.reader import Reader
+from fleetwright_agent.storage.sqlite.tasks.rows import Row
+from fleetwright_agent.storage.sqlite.tasks.rows import stored as stored_in
+from fleetwright_agent.storage.sqlite.tasks.writer import Writer
+from fleetwright_agent.storage.task_log import (
+    Accepted,
+    Claim,
+    Forgotten,
+    Key,
+    Known,
+    LogUnusable,
+    NotResting,
+    Page,
+    Position,
+    Query,
+    Record,
+    Stored,
+    TooManyWait,
+)
+
+_logger = logging.getLogger(__name__)
+T = TypeVar("T")
+_TEXT_SECONDS = 0.1
+_STATE_SECONDS = 0.02
+"""How long records are buffered. A short task needs no commit between its acceptance and its end."""
+
+_FEW: Final = 8
+"""The largest batch of records that counts as short work. Many streams produce more in a tenth of a second."""
+_SMALL: Final = 64 * 1024
+"""The largest task, in bytes, whose write counts as short work (some tens of microseconds)."""
+
+
+class SqliteTaskLog:
+    def __init__(
+        self, path: Path, *, lost: Callable[[], None] = lambda: None, now_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        """Args: `lost` is called once for each task that turns out to be unreadable."""
+        self._path = path
+        self._now_ns = now_ns
+        self._lost = lost
+        self._writer: Writer | None = None
+        self._reader: Reader | None = None
+        self._gathered: list[tuple[int, Record]] = []
+        self._begun: list[tuple[int, int]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._unusable: str | None = "the task log is not open yet"
+        self.damaged = 0
+        self._under_way: asyncio.Future[None] | None = None
+        """The last write without a waiter."""
+        self.pushes = SqlitePushStore(commit=self._submit, read=self._read)
+
+    @property
+    def problem(self) -> str | None:
+        threads = (self._writer, self._reader)
+        return self._unusable or next((each.problem for each in threads if each and each.problem), None)
+
+    async def open(self) -> None:
+        if self._writer is not None:
+            return
+        try:
+            connection = await asyncio.to_thread(open_writer, self._path, now_ns=self._now_ns())
+            reader = await asyncio.to_thread(open_reader, self._path)
+        except LogUnusable as error:
+            self._unusable = str(error)
+            raise
+        self._writer, self._reader, self._unusable = Writer(connection), Reader(reader), None
+        self.damaged = await self._read(damaged.kept)
+
+    async def known(self, claim: Claim) -> Known | None:
+        return await self._read(partial(tasks.claimed, claim=claim))
+
+    async def is_reused(self, claim: Claim) -> bool:
+        name = (claim.owner, claim.message_id, claim.digest)
+        return await self._read(lambda connection: connection.execute(sql.FIND_REUSE, name).fetchone() is not None)
+
+    async def accept(
+        self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
+    ) -> Accepted | Known | TooManyWait:
+        work = partial(tasks.accept, claim=claim, task=task, at_ns=at_ns, most_waiting=most_waiting, also=also)
+        return await self._submit_of(task, work)
+
+    async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
+        self._write(*self._taken(stored.n))
+        work = partial(tasks.resume, claim=claim, stored=stored, records=records)
+        return await self._submit_of(stored.task, work)
+
+    def began(self, n: int, at_ns: int, *, again: bool) -> None:
+        self._begun.append((at_ns, n))
+        if again:
+            self._flush()
+        else:
+            self._soon(_STATE_SECONDS)
+
+    def alive(self, at_ns: int) -> None:
+        self._post(sql.LIVE, (at_ns,))
+
+    def _post(self, statement: str, values: tuple[int, ...]) -> None:
+        if self._writer is not None:
+            self._writer.post(lambda connection: tasks.done(connection, statement, values))
+
+    def append(self, n: int, record: Record) -> None:
+        self._gathered.append((n, record))
+        self._soon(_TEXT_SECONDS if isinstance(record.event, TaskArtifactUpdateEvent) else _STATE_SECONDS)
+
+    def _soon(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is not None and self._timer.when() <= loop.time() + seconds:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(seconds, self._flush)
+
+    def leave(self, n: int) -> None:
+        self._flush()
+        self._post(sql.LEAVE_TASK, (n,))
+
+    async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
+        self._taken(n)  # The snapshot contains the buffered records.
+        await self._submit_of(task, partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
+
+    async def end(self, stored: Stored, record: Record, task: Task) -> bool:
+        self._write(*self._taken(stored.n))
+        return await self._submit_of(task, partial(tasks.end, stored=stored, record=record, task=task))
+
+    async def find(self, owner: str, task_id: str) -> Stored | None:
+        def work(connection: sqlite3.Connection) -> Stored | None:
+            row = connection.execute(sql.FIND_TASK, (owner, task_id)).fetchone()
+            return None if row is None else stored_in(connection, Row(*row))
+
+        stored = await self._read(work)
+        if stored is not None and stored.lost:
+            await self._lose(stored)
+        return stored
+
+    async def page(self, query: Query) -> Page:
+        # A caller that saw a state must find the task by it, so buffered states are written first. If they cannot be
+        # written, the page shows what is on disk.
+        self._flush()
+        if self._under_way is not None and not self._under_way.done():
+            await asyncio.wait({self._under_way})
+        where, values = sql.filters(query)
+
+        def work(connection: sqlite3.Connection) -> Page:
+            total = connection.execute(sql.count(where), values).fetchone()[0]
+            # Lazily, one row at a time: rows that do not fit on the page are not loaded.
+            with closing(connection.execute(sql.select_page(where, after=query.after is not None), values)) as rows:
+                read = map(Row._make, rows)
+                found = ((Position(row.updated_ns, row.task_id), stored_in(connection, row)) for row in read)
+                return Page.of(found, size=query.size, total=total)
+
+        page = await self._read(work)
+        for each in page.tasks:
+            if each.lost:
+                await self._lose(each)
+        return page
+
+    async def _lose(self, stored: Stored) -> None:
+        lost, self.damaged = await self._commit(partial(damaged.lose, stored=stored, now_ns=self._now_ns()))
+        if lost:
+            _logger.error("a task in the log cannot be read", extra={"task": stored.task.id, "number": stored.n})
+            self._lost()
+
+    async def busy(self) -> tuple[Key, ...]:
+        return await self._keys(sql.BUSY_TASKS)
+
+    async def expired(self, now_ns: int) -> tuple[Key, ...]:
+        return await self._keys(sql.EXPIRED_TASKS, now_ns)
+
+    async def _keys(self, select: str, *values: int) -> tuple[Key, ...]:
+        return await self._read(lambda connection: tuple(Key(*row) for row in connection.execute(select, values)))
+
+    async def sweep(self, before_ns: int) -> int:
+        now_ns = self._now_ns()
+
+        def work(connection: sqlite3.Connection) -> tuple[int, int]:
+            numbers = connection.execute(sql.ENDED_TASKS, (before_ns,)).fetchall()
+            erasure.forget(connection, numbers)
+            connection.execute(push.FORGET_DEAD, (before_ns,))
+            return len(numbers), damaged.forget(connection, now_ns=now_ns)
+
+        forgotten, self.damaged = await self._commit(work)
+        return forgotten
+
+    async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
+        # On the writer's connection, so that tasks whose acceptance is queued are included.
+        return await self._commit(lambda connection: erasure.keys(connection, owner, context_id))
+
+    async def held(self) -> frozenset[tuple[str, str]]:
+        return await self._read(erasure.held)
+
+    async def counted(self, owner: str, context_id: str = "") -> Forgotten:
+        return await self._read(lambda connection: erasure.counted(connection, owner, context_id))
+
+    async def forget(self, owner: str, context_id: str = "") -> None:
+        await self._commit(lambda connection: erasure.forget_of(connection, owner, context_id))
+
+    async def scrub(self) -> None:
+        if self._writer is None:
+            raise LogUnusable(self._unusable or "the task log is closed")
+        self._flush()
+        await self._writer.alone(erasure.scrub)
+
+    async def aclose(self) -> None:
+        self._flush()
+        if self._writer is not None:
+            await self._writer.aclose()
+            self._writer = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._unusable = "the task log is closed"
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        gathered, self._gathered = self._gathered, []
+        begun, self._begun = self._begun, []
+        self._write(gathered, begun)
+
+    def _taken(self, n: int) -> tuple[list[tuple[int, Record]], list[tuple[int, int]]]:
+        """Remove and return the buffered data of one task: its records, and its start time."""
+        gathered = [each for each in self._gathered if each[0] == n]
+        begun = [each for each in self._begun if each[1] == n]
+        if gathered:
+            self._gathered = [each for each in self._gathered if each[0] != n]
+        if begun:
+            self._begun = [each for each in self._begun if each[1] != n]
+        return gathered, begun
+
+    def _write(self, gathered: list[tuple[int, Record]], begun: list[tuple[int, int]]) -> None:
+        if not (gathered or begun) or self._writer is None:
+            return
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany(sql.BEGIN_TASK, begun)
+            for n, record in gathered:
+                tasks.append(connection, n, record)
+
+        self._under_way = self._writer.post(work, short=len(gathered) <= _FEW)
+
+    async def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run the work after the buffer has been flushed."""
+        self._flush()
+        return await self._submit(work)
+
+    async def _submit(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._writer is None:
+            raise LogUnusable(self._unusable or "the task log is closed")
+        return await self._writer.submit(work)
+
+    async def _submit_of(self, task: Task, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run work whose duration depends on the size of the task."""
+        if self._writer is None:
+            raise LogUnusable(self._unusable or "the task log is closed")
+        is_short = task.ByteSize() <= _SMALL
+        return await (self._writer.submit_short(work) if is_short else self._writer.submit(work))
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._reader is None:
+            raise LogUnusable(self._unusable or "the task log is closed")
+        return await self._reader.submit(work)

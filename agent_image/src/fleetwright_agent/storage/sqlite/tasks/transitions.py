@@ -1,0 +1,100 @@
+"""The changes to a task's rows: accept, resume, append, rest and end a task, and look up claims.
+
+All are functions of a connection: the log decides in which thread and transaction they run.
+"""
+
+import sqlite3
+
+from a2a.types.a2a_pb2 import Task, TaskStatusUpdateEvent
+
+from fleetwright_agent.storage.sqlite.tasks import statements as sql
+from fleetwright_agent.storage.sqlite.tasks.push_store import post_rest
+from fleetwright_agent.storage.sqlite.tasks.rows import KINDS
+from fleetwright_agent.storage.task_log import Accepted, AtRest, Claim, Known, NotResting, Record, Stored, TooManyWait
+
+
+def accept(
+    connection: sqlite3.Connection,
+    claim: Claim,
+    task: Task,
+    *,
+    at_ns: int,
+    most_waiting: int | None,
+    also: Claim | None,
+) -> Accepted | Known | TooManyWait:
+    asked = (claim.owner, claim.message_id, claim.digest, claim.owner)
+    known, waiting = connection.execute(sql.FIND_CLAIM_AND_COUNT_WAITING, asked).fetchone()
+    if known is not None:
+        return Known(known)
+    if most_waiting is not None and waiting >= most_waiting:
+        return TooManyWait()
+    snapshot = task.SerializeToString()
+    row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
+    n = connection.execute(sql.INSERT_TASK, row).lastrowid
+    assert n is not None  # noqa: S101 - SQLite numbers every inserted row; the assertion is for the type checker
+    for each in (claim, also):
+        if each is not None:
+            connection.execute(sql.INSERT_CLAIM, (each.owner, each.message_id, each.digest, n))
+    # The snapshot is the first event.
+    return Accepted(n)
+
+
+def resume(
+    connection: sqlite3.Connection, claim: Claim, stored: Stored, records: tuple[Record, ...]
+) -> Accepted | Known | NotResting:
+    if known := claimed(connection, claim):
+        return known
+    if not _wake(connection, stored):
+        return NotResting()
+    connection.execute(sql.INSERT_CLAIM, (claim.owner, claim.message_id, claim.digest, stored.n))
+    for record in records:
+        append(connection, stored.n, record)
+    return Accepted(stored.n)
+
+
+def end(connection: sqlite3.Connection, stored: Stored, record: Record, task: Task) -> bool:
+    if not _wake(connection, stored):
+        return False
+    rest(connection, n=stored.n, records=(record,), task=task)
+    return True
+
+
+def append(connection: sqlite3.Connection, n: int, record: Record) -> None:
+    """Append an event to a task; the only way to do so. The statement itself skips a task that is not busy."""
+    event = record.event
+    kind = next(word for word, of in KINDS.items() if isinstance(event, of))
+    payload = event.SerializeToString()
+    row = {"n": n, "seq": record.seq, "kind": kind, "at": record.at_ns, "payload": payload}
+    connection.execute(sql.INSERT_EVENT, row)
+    if isinstance(event, TaskStatusUpdateEvent):
+        connection.execute(sql.SHOW_STATE, (event.status.state, record.at_ns, n))
+
+
+def rest(
+    connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task, expires_ns: int | None = None
+) -> None:
+    """Put a task to rest with a snapshot that includes all events, so that the events are not read again.
+
+    Raises:
+        AtRest: The task is at rest already.
+    """
+    last, snapshot = records[-1], task.SerializeToString()
+    row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, expires_ns, n)
+    rested = connection.execute(sql.REST_TASK, row).fetchall()
+    if not rested:
+        raise AtRest(f"task number {n} is at rest already")
+    if rested[0][0]:
+        post_rest(connection, n, at_ns=last.at_ns, snapshot=snapshot)
+
+
+def done(connection: sqlite3.Connection, statement: str, values: tuple[int, ...]) -> None:
+    connection.execute(statement, values)
+
+
+def _wake(connection: sqlite3.Connection, stored: Stored) -> bool:
+    return connection.execute(sql.WAKE_TASK, (stored.n, stored.seq)).rowcount == 1
+
+
+def claimed(connection: sqlite3.Connection, claim: Claim) -> Known | None:
+    row = connection.execute(sql.FIND_CLAIM, (claim.owner, claim.message_id, claim.digest)).fetchone()
+    return None if row is None else Known(row[0])

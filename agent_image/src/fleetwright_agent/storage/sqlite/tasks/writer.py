@@ -1,0 +1,92 @@
+"""The single writer of the task log: short work runs in the event loop, the rest in a thread.
+
+This module does not know the tables.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fleetwright_agent.storage.sqlite.engine.transaction import Job, Kind
+from fleetwright_agent.storage.sqlite.engine.writer import Committer
+from fleetwright_agent.storage.task_log import LogUnusable
+
+_logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Writer(Committer):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__("task-log-writer")
+        self._connection = connection
+        self._failure: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the last commit failed in whole or in part, as text for people; None after one has succeeded."""
+        if self._is_gone:
+            return "the writer of the task log has stopped; restart the agent, and see its log"
+        return self._failure
+
+    async def submit(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run work in a transaction, and return its result after the commit.
+
+        Raises:
+            LogUnusable: The work is not on disk.
+        """
+        return await self._put(work, Kind.AWAITED)
+
+    async def submit_short(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run short work in a transaction, and return its result after the commit.
+
+        Raises:
+            LogUnusable: The work is not on disk.
+        """
+        return await self._put(work, Kind.SHORT)
+
+    async def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run work that SQLite does not allow in a transaction, and return its result.
+
+        Raises:
+            LogUnusable: The work failed; earlier commits are unaffected.
+        """
+        return await self._put(work, Kind.ALONE)
+
+    async def _put(self, work: Callable[[sqlite3.Connection], T], kind: Kind) -> T:
+        if self._is_gone:
+            raise LogUnusable(self.problem)
+        return await self._begin(work, kind)
+
+    def post(self, work: Callable[[sqlite3.Connection], None], *, short: bool = True) -> "asyncio.Future[None]":
+        """Write without a waiter. A failure of the file shows in `problem`, and any other failure is logged."""
+        done = self._begin(work, Kind.SHORT if short else Kind.AWAITED)
+        done.add_done_callback(_lost)
+        return done
+
+    async def aclose(self) -> None:
+        await self._end()
+
+    def _open(self) -> sqlite3.Connection:
+        raise LogUnusable("the task log is closed")
+
+    def _unusable(self, error: Exception) -> Exception:
+        unusable = _Unwritable(f"the task log cannot be written: {error}")
+        unusable.__cause__ = error
+        return unusable
+
+    def _ended(self, jobs: list[Job[Any]]) -> None:
+        if jobs:
+            self._failure = next((str(job.error) for job in jobs if isinstance(job.error, _Unwritable)), None)
+        super()._ended(jobs)
+
+
+class _Unwritable(LogUnusable):
+    """The file cannot be written, as opposed to an error in the work itself."""
+
+
+def _lost(done: "asyncio.Future[None]") -> None:
+    error = None if done.cancelled() else done.exception()
+    if error is not None and not isinstance(error, LogUnusable):
+        _logger.error("a background write to the task log failed", exc_info=error)

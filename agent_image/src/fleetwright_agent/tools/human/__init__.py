@@ -1,0 +1,1 @@
+"""Tools that ask the caller, and approval of tool calls by the caller."""

@@ -1,0 +1,223 @@
+"""The HTTP transport of an MCP session: it records whether a request reached the server, and how a connection ended.
+
+The MCP client hides both: an HTTP error ends the whole session silently, and after a truncated response stream the
+caller waits. Both decide whether a tool may be called again. Headers come from mounted files that are read for every
+request, so a rotated credential needs no new connection. Messages contain no addresses and no credentials.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from enum import Enum
+from http import HTTPStatus
+from typing import cast
+
+import httpx
+
+from fleetwright_agent.config.layout import Layout
+from fleetwright_agent.config.tools import McpServer, Transport
+from fleetwright_agent.security.addresses import Network
+from fleetwright_agent.security.bounded_responses import BoundedTransport, TooLarge
+from fleetwright_agent.security.egress import EgressPolicy, UnusableUrl
+from fleetwright_agent.security.pinned_http import DeniedAddress, PinnedTransport
+
+CALL_SECONDS = 300.0
+MOST_BYTES = 8 * 1024 * 1024
+"""The limit in bytes for one answer, or one event of an endless stream, as received."""
+_FLOODED = "sends more than this agent reads"
+_CONNECT_SECONDS = 10.0
+_ANSWER_GRACE_SECONDS = 1.0
+# The client resumes a truncated stream if the server numbers its events: twice, after a second each.
+_RESUME_GRACE_SECONDS = 2 * (_CONNECT_SECONDS + 1.0)
+# With these statuses, the server or a proxy before it rejected the request unprocessed.
+_TURNED_AWAY = frozenset({400, 401, 403, 404, 405, 406, 413, 415, 429})
+
+
+class Arrival(Enum):
+    """The knowledge about an unanswered request: whether the server may have processed it."""
+
+    NONE = "it never reached the server"
+    TURNED_AWAY = "the server is there and did not take it in"
+    UNKNOWN = "it may have been carried out"
+
+
+class McpUnreachable(Exception):  # noqa: N818 - reads as the state of the server
+    """The server cannot be used; the message describes the symptom, without addresses."""
+
+    def __init__(self, message: str, *, arrival: Arrival = Arrival.UNKNOWN) -> None:
+        super().__init__(message)
+        self.arrival = arrival
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """The HTTP transport of one session. Call `expect` before a request is sent, and `forget` afterwards."""
+
+    def __init__(
+        self, inner: httpx.AsyncBaseTransport, *, headers: Callable[[], Mapping[str, str]], answers_in_body: bool
+    ) -> None:
+        """Args: `answers_in_body` if only the response to a request can carry its answer."""
+        self._inner = inner
+        self._headers = headers
+        self._answers_in_body = answers_in_body
+        self._expected: dict[int, asyncio.Future[None]] = {}
+        self.trouble = ""
+        """The latest failure."""
+
+    def expect(self, identity: int) -> asyncio.Future[None]:
+        """Return a future that only ever fails, with McpUnreachable."""
+        self._expected[identity] = asyncio.get_running_loop().create_future()
+        return self._expected[identity]
+
+    def forget(self, identity: int) -> None:
+        self._expected.pop(identity).cancel()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        identity = _identity(request)
+        try:
+            request.headers.update(self._headers())
+            response = await self._inner.handle_async_request(request)
+        except McpUnreachable as error:
+            self._fail(identity, str(error), arrival=Arrival.NONE)
+            raise
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            self._fail(identity, _words(error), arrival=Arrival.NONE)
+            raise
+        except httpx.HTTPError as error:
+            self._fail(identity, _words(error), arrival=Arrival.UNKNOWN)
+            raise
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
+            turned_away = response.status_code in _TURNED_AWAY
+            arrival = Arrival.TURNED_AWAY if turned_away else Arrival.UNKNOWN
+            self._fail(identity, _refusal(response), arrival=arrival)
+        elif response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
+            self.trouble = "redirects to another address: name that one"
+        else:
+            response.stream = _Body(
+                cast("httpx.AsyncByteStream", response.stream),
+                ended=lambda more: self._ended(identity, more),
+                flooded=lambda: self._fail(identity, _FLOODED, arrival=Arrival.UNKNOWN),
+            )
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    def _ended(self, identity: int | None, resumable: bool) -> None:
+        """Fail the request after a grace period, because the session may still be delivering the answer."""
+        if identity is None or not self._answers_in_body:
+            return
+        grace = _RESUME_GRACE_SECONDS if resumable else _ANSWER_GRACE_SECONDS
+        words = "ended the connection before it answered"
+        asyncio.get_running_loop().call_later(grace, lambda: self._fail(identity, words, arrival=Arrival.UNKNOWN))
+
+    def _fail(self, identity: int | None, words: str, *, arrival: Arrival) -> None:
+        expected = self._expected.get(identity) if identity is not None else None
+        if expected is None and identity is not None:
+            return  # it was already answered
+        self.trouble = words
+        if expected is not None and not expected.done():
+            expected.set_exception(McpUnreachable(words, arrival=arrival))
+
+
+class _Body(httpx.AsyncByteStream):
+    """A response stream that reports its end, whether its events were numbered, and whether it was too large."""
+
+    def __init__(
+        self, inner: httpx.AsyncByteStream, *, ended: Callable[[bool], None], flooded: Callable[[], None]
+    ) -> None:
+        self._inner = inner
+        self._ended = ended
+        self._flooded = flooded
+        self._numbered = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._inner:
+                self._numbered = self._numbered or chunk.startswith(b"id:") or b"\nid:" in chunk
+                yield chunk
+        except TooLarge:
+            self._flooded()
+            raise
+
+    async def aclose(self) -> None:
+        self._ended(self._numbered)
+        await self._inner.aclose()
+
+
+def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = ()) -> Wire:
+    """Return the transport; it ignores environment variables and connects only to the declared host.
+
+    Raises:
+        McpUnreachable: The address or the CA that was named cannot be used.
+    """
+    try:
+        policy = EgressPolicy.declared([server.url], denied=denied)
+    except UnusableUrl as error:
+        raise McpUnreachable(f"has an address that cannot be called: {error}", arrival=Arrival.NONE) from None
+    pinned = PinnedTransport(policy, verify=_trust(server, layout))
+    inner = BoundedTransport(pinned, document=MOST_BYTES, stream=MOST_BYTES, event=MOST_BYTES)
+    in_body = server.transport is Transport.STREAMABLE_HTTP
+    return Wire(inner, headers=lambda: header_values(server, layout), answers_in_body=in_body)
+
+
+def http_client(wire: Wire) -> httpx.AsyncClient:
+    timeout = httpx.Timeout(CALL_SECONDS, connect=_CONNECT_SECONDS)
+    return httpx.AsyncClient(transport=wire, trust_env=False, timeout=timeout)
+
+
+def header_values(server: McpServer, layout: Layout) -> dict[str, str]:
+    """Raises: McpUnreachable: a file cannot be read, or its content is not valid in a header."""
+    values = {}
+    for header in server.headers:
+        try:
+            value = layout.secret(header.value_file).read_text().strip()
+        except (OSError, ValueError):
+            raise McpUnreachable(f"lacks its header {header.name}: {header.value_file} cannot be read") from None
+        if not value.isascii() or not value.isprintable():
+            raise McpUnreachable(f"lacks its header {header.name}: {header.value_file} is no single line of ASCII")
+        values[header.name] = value
+    return values
+
+
+def _trust(server: McpServer, layout: Layout) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if server.ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=layout.secret(server.ca_file))
+        except (OSError, ValueError):
+            raise McpUnreachable(
+                f"cannot be trusted: {server.ca_file} holds no certificate", arrival=Arrival.NONE
+            ) from None
+    return context
+
+
+def _identity(request: httpx.Request) -> int | None:
+    """Return the id of the JSON-RPC request, or `None` if it is not a request."""
+    if request.method != "POST":
+        return None
+    message = json.loads(request.content)
+    identity = message.get("id") if "method" in message else None
+    return identity if isinstance(identity, int) else None
+
+
+def _refusal(response: httpx.Response) -> str:
+    code = response.status_code
+    phrase = HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else ""
+    hint = ": check the headers that it wants" if code in {401, 403} else ""
+    return f"answers {code} {phrase}".rstrip() + hint
+
+
+def _words(error: httpx.HTTPError) -> str:
+    if isinstance(error, DeniedAddress):
+        return "leads to an address that agents may not reach"
+    if isinstance(error, TooLarge):
+        return "compresses its answers, though it was asked not to"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"shows a certificate that is not trusted: {cause.verify_message}"
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, httpx.TimeoutException):
+        return "did not answer in time"
+    return "cannot be reached" if isinstance(error, httpx.ConnectError) else "broke the connection"

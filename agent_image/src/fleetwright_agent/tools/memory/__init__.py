@@ -1,0 +1,1 @@
+"""Tools that store, search and delete facts of the caller."""

@@ -1,0 +1,100 @@
+"""Follows a peer's task until it ends or pauses, also across a restart of the peer, which resumes the task.
+
+The message is never sent again, because the peer may have received it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+import httpx
+from a2a.client import Client, ClientCallContext
+from a2a.client.errors import A2AClientError
+from a2a.types import CancelTaskRequest, GetTaskRequest, SendMessageRequest, StreamResponse, Task, TaskState
+
+from fleetwright_agent.security.bounded_responses import TooLarge
+from fleetwright_agent.security.pinned_http import DeniedAddress
+from fleetwright_agent.tools.peers.response import Heard
+
+ENDED: Final = {TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_CANCELED, TaskState.TASK_STATE_REJECTED}
+_OVER: Final = {*ENDED, TaskState.TASK_STATE_COMPLETED}
+_GOES_ON: Final = {TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
+_LOOK_SECONDS: Final = 1.0
+_AWAY_SECONDS: Final = 90.0
+"""How long a peer may be unreachable, for example while its pod is replaced."""
+_GIVE_UP_SECONDS: Final = 2.0
+
+
+async def follow(
+    client: Client,
+    request: SendMessageRequest,
+    context: ClientCallContext,
+    *,
+    look: float = _LOOK_SECONDS,
+    away: float = _AWAY_SECONDS,
+) -> Heard:
+    """Send the request and follow its task; a task whose result no caller will read is cancelled.
+
+    Args: `look` is the polling interval after the stream ended, and `away` how long a peer may be unreachable; in
+    seconds.
+    """
+    heard = Heard(request.message.task_id)
+    ended = False
+    try:
+        await _listen(client, request, context, heard)
+        while heard.task_id and heard.state in _GOES_ON:
+            await asyncio.sleep(look)
+            heard.take(StreamResponse(task=await _found(client, context, heard.task_id, look=look, away=away)))
+        ended = True
+    finally:
+        if heard.task_id and heard.state not in _OVER and not (ended and asks(heard)):
+            await cancel(client, context, heard.task_id)
+    return heard
+
+
+def asks(heard: Heard) -> bool:
+    """Return whether the peer waits for an answer that an agent may give."""
+    return heard.state == TaskState.TASK_STATE_INPUT_REQUIRED and not heard.wants_approval
+
+
+async def cancel(client: Client, context: ClientCallContext, task_id: str) -> None:
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_GIVE_UP_SECONDS):
+            await client.cancel_task(CancelTaskRequest(id=task_id), context=context)
+
+
+async def _listen(client: Client, request: SendMessageRequest, context: ClientCallContext, heard: Heard) -> None:
+    """Read the stream to its end, which may come before the end of the task."""
+    try:
+        async for event in client.send_message(request, context=context):
+            heard.take(event)
+    except (httpx.HTTPError, A2AClientError) as error:
+        if not (heard.task_id and heard.state in _GOES_ON and _is_away(error)):
+            raise
+
+
+async def _found(client: Client, context: ClientCallContext, task_id: str, *, look: float, away: float) -> Task:
+    """Raises: httpx.HTTPError, A2AClientError, A2AError: the task does not exist, or the agent is not reachable."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + away
+    while True:
+        try:
+            return await client.get_task(GetTaskRequest(id=task_id, history_length=0), context=context)
+        except (httpx.HTTPError, A2AClientError) as error:
+            if not _is_away(error) or loop.time() >= until:
+                raise
+        await asyncio.sleep(look)
+
+
+def _is_away(error: BaseException) -> bool:
+    """Return whether the connection failed, rather than the peer's answer."""
+    causes = list(_causes(error))
+    refused = any(isinstance(each, TooLarge | DeniedAddress) for each in causes)
+    return not refused and any(isinstance(each, httpx.NetworkError | httpx.RemoteProtocolError) for each in causes)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__

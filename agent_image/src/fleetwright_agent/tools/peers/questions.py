@@ -1,0 +1,70 @@
+"""The open questions of peers: at most one for each peer in a conversation.
+
+A question stays open as long as the turn that it belongs to, also across restarts. A question that can no longer be
+answered is closed, and the peer is notified. The number of open questions is bounded. This module does not know any
+protocol.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions, Place, Question
+
+_MOST: Final = 1000
+
+
+class Questions:
+    def __init__(
+        self,
+        kept: OpenQuestions,
+        give_up: Callable[[Question], Awaitable[None]],
+        *,
+        outlived: bool = True,
+        most: int = _MOST,
+    ) -> None:
+        """Args: `give_up` notifies the peer, if possible; `outlived` tells whether questions survive a restart."""
+        self._outlived = outlived
+        self._kept = kept
+        self._give_up = give_up
+        self._most = most
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def put(self, question: Question) -> None:
+        """Store a question, replacing an earlier one of its slot. Above the limit, the oldest question is closed."""
+        await self.end(question.place, answered=question.task_id)
+        await self._kept.put(question)
+        others = [each for each in await self._kept.all() if each.place != question.place]
+        if len(others) >= self._most:
+            await self.end(others[0].place)
+
+    async def end(self, place: Place, *, answered: str = "") -> None:
+        """Close the question of a slot; unless it was answered, the peer is notified."""
+        former = await self._kept.take(place)
+        if former is not None and former.task_id != answered:
+            self._beside(self._give_up(former))
+
+    def over(self, owner: str, task_id: str) -> None:
+        """Close the questions of a task that will not continue. Runs in the background; the caller does not wait."""
+        self._beside(self._end_all(owner, task_id))
+
+    async def aclose(self) -> None:
+        """Stop. Stored questions stay open for the next process if they survive a restart."""
+        if not self._outlived:
+            with suppress(MemoryUnusable):
+                for question in await self._kept.all():
+                    await self.end(question.place)
+        while self._leaving:
+            await asyncio.gather(*self._leaving)
+
+    async def _end_all(self, owner: str, task_id: str) -> None:
+        with suppress(MemoryUnusable):  # Readiness reports the failure; maintenance closes these questions later.
+            for question in await self._kept.of(owner, task_id):
+                await self.end(question.place)
+
+    def _beside(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)

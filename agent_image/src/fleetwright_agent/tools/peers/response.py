@@ -1,0 +1,111 @@
+"""The state, text and costs that a peer reports in one task, within fixed bounds.
+
+A peer is not trusted with this agent's memory: a long answer is truncated. More artifacts than the limit are an error.
+"""
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from a2a.types import Artifact, Message, Part, StreamResponse, Task, TaskState, TaskStatus
+
+from fleetwright_agent.protocol.extension_codec import read
+from fleetwright_agent.protocol.extensions import ASK, COST, HITL
+from fleetwright_agent.protocol.frames import AskKind
+
+MOST_CHARACTERS: Final = 50_000
+_MOST_ARTIFACTS: Final = 64
+_SENTENCE: Final = 4000
+_MOST_COST: Final = 1_000_000
+_REPLY: Final = "message"
+"""The artifact id for the text of a message that was the whole answer."""
+
+
+class TooMuchSaid(Exception):  # noqa: N818 - states what the peer did, and reads so where it is raised
+    """The peer sent more artifacts than the limit."""
+
+
+class Heard:
+    def __init__(self, task_id: str = "") -> None:
+        self.task_id = task_id
+        self.state = TaskState.TASK_STATE_UNSPECIFIED
+        self.sentence = ""
+        """The text of the newest status."""
+        self.wants_approval = False
+        """The peer waits for the approval of a person, which an agent cannot give."""
+        self._texts: dict[str, str] = {}
+        self._costs: dict[str, Decimal] = {}
+        self._last_cost: Decimal | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts.values())[:MOST_CHARACTERS]
+
+    @property
+    def costs(self) -> list[Decimal]:
+        """The costs of all artifacts that have one, and the cost of the status."""
+        last = () if self._last_cost is None else (self._last_cost,)
+        return [*self._costs.values(), *last]
+
+    def take(self, event: StreamResponse) -> None:
+        """Raises: TooMuchSaid."""
+        kind = event.WhichOneof("payload")
+        if kind == "task":
+            self._begin(event.task)
+        elif kind == "message":
+            self.state = TaskState.TASK_STATE_COMPLETED
+            self._hear(Artifact(artifact_id=_REPLY, parts=event.message.parts), append=False)
+        elif kind == "status_update":
+            self.task_id = event.status_update.task_id
+            self._rest(event.status_update.status)
+        elif kind == "artifact_update":
+            self.task_id = event.artifact_update.task_id
+            self._hear(event.artifact_update.artifact, append=event.artifact_update.append)
+
+    def _begin(self, task: Task) -> None:
+        self.task_id = task.id
+        self._texts.clear()
+        self._costs.clear()
+        self._rest(task.status)
+        for artifact in task.artifacts:
+            self._hear(artifact, append=False)
+
+    def _rest(self, status: TaskStatus) -> None:
+        self.state = status.state
+        self.sentence = "".join(_texts(status.message.parts))[:_SENTENCE]
+        self.wants_approval = wants_approval(status)
+        self._last_cost = _cost(status.message)
+
+    def _hear(self, artifact: Artifact, *, append: bool) -> None:
+        name = artifact.artifact_id
+        if name not in self._texts and len(self._texts) == _MOST_ARTIFACTS:
+            raise TooMuchSaid
+        before = self._texts.get(name, "") if append else ""
+        if len(before) < MOST_CHARACTERS:
+            before = (before + "".join(_texts(artifact.parts)))[:MOST_CHARACTERS]
+        self._texts[name] = before
+        if (cost := _cost(artifact)) is not None:
+            self._costs[name] = cost
+        elif not append:
+            self._costs.pop(name, None)
+
+
+def wants_approval(status: TaskStatus) -> bool:
+    """Recognize an approval by the metadata of Fleetwright agents, and by A2A's state for credentials."""
+    if status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
+        return status.state == TaskState.TASK_STATE_AUTH_REQUIRED
+    asked = (read(status.message, ASK) or {}, read(status.message, HITL) or {})
+    return any(each.get("kind") == AskKind.APPROVAL for each in asked)
+
+
+def _texts(parts: Iterable[Part]) -> Iterator[str]:
+    return (part.text for part in parts if part.text)
+
+
+def _cost(source: Artifact | Message) -> Decimal | None:
+    """Return the reported cost. A peer may report any number; an implausible one is ignored."""
+    try:
+        value = Decimal(str((read(source, COST) or {}).get("costUsd")))
+    except InvalidOperation:
+        return None
+    return value if value.is_finite() and 0 <= value <= _MOST_COST else None

@@ -1,0 +1,1 @@
+"""The tool that searches for tools, and its ranking."""

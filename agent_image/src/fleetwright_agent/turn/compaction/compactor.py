@@ -1,0 +1,321 @@
+"""Makes a new view of a conversation: truncated results, or a summary in place of its older part. Stores nothing.
+
+A new view is rejected if it loses a pin, the active request, or one half of a call and its result. It is also rejected
+if it saves too little.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, SystemMessage
+
+from fleetwright_agent.config.compaction import Compaction, PinKind
+from fleetwright_agent.config.model import Model
+from fleetwright_agent.turn.compaction import pins
+from fleetwright_agent.turn.compaction.economics import cheapest_trigger, rates, summary_payback
+from fleetwright_agent.turn.compaction.extraction_cache import Reading
+from fleetwright_agent.turn.compaction.ledger import merged
+from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
+from fleetwright_agent.turn.compaction.pairs import active_request
+from fleetwright_agent.turn.compaction.policy import choose_cut, effective_room, room
+from fleetwright_agent.turn.compaction.prompt import Prompt
+from fleetwright_agent.turn.compaction.pruning import FORCED_OVER, Batch, Shape, oversized
+from fleetwright_agent.turn.compaction.selection import Weighed, weighed
+from fleetwright_agent.turn.compaction.summariser import Ask, Material, Summariser, SummaryFailed
+from fleetwright_agent.turn.compaction.summary import Composed, compose
+from fleetwright_agent.turn.compaction.validate import wrong
+from fleetwright_agent.turn.compaction.view import View, position
+
+_RATIO: Final = 4
+"""A summary grows by at most a quarter of the messages that it replaces."""
+_EXPECTED_RATIO: Final = 10
+"""Published summaries of agent conversations have about a tenth of the size of the replaced messages."""
+_CHARACTERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    view: View
+    method: str
+    before: int
+    """Estimated tokens of the prompt before the compaction."""
+    after: int
+    rewritten: int
+    """Tokens that the provider must read uncached in the next call."""
+    pins_missing: int = 0
+    payback: float | None = None
+    """Model calls until the compaction has paid for itself."""
+    cheapest: int | None = None
+    """The trigger, in tokens, with the lowest cost for a conversation like this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """The inputs of a summary, apart from the model's own text."""
+
+    held: list[pins.Pin]
+    pinned: pins.Pinned
+    known: Weighed
+    """The ledger with the new entries, before the model's own notes."""
+    characters: int
+    """The maximum length of the summary."""
+
+
+class Maker:
+    def __init__(self, policy: Compaction, model: Model, read_skill: pins.ReadSkill) -> None:
+        self._policy = policy
+        self._read_skill = read_skill
+        self._rates = rates(model.price)
+        self._model = model
+        self._summariser = Summariser(policy, model)
+
+    @property
+    def _window(self) -> int:
+        """Maximum tokens of a prompt; it shrinks if a provider reports a smaller window on an overflow."""
+        return room(self._model)
+
+    def cut(self, prompt: Prompt, *, refused: int | None = None) -> int | None:
+        """Return the number of stored messages that a summary would replace.
+
+        Args:
+            prompt: The current prompt.
+            refused: The prompt size that a provider has refused; the answering model has less room than that.
+        """
+        known = effective_room(self._policy, self._window)
+        fitting = known if refused is None else min(known, refused)
+        index = choose_cut(prompt.stored[prompt.cut :], self._policy, room=fitting)
+        return None if index is None else prompt.cut + index
+
+    def expected_payback(self, prompt: Prompt, leaving: int, *, warm: bool) -> float:
+        """Return the number of model calls after which a summary made now would have paid for itself.
+
+        The new summary is expected to grow by a tenth of what it replaces, up to its cap.
+
+        Args:
+            prompt: The current prompt.
+            leaving: The tokens of the messages that the summary would replace.
+            warm: True if the provider still caches the prompt.
+        """
+        earlier = estimate_text(prompt.view.summary) if prompt.view else 0
+        summary = min(self._policy.summary.max_tokens, earlier + leaving // _EXPECTED_RATIO)
+        kept = max(0, prompt.estimated - prompt.declared - leaving - earlier)
+        return summary_payback(self._rates, leaving=leaving + earlier, summary=summary, kept=kept, warm=warm)
+
+    def pruned(self, prompt: Prompt, batch: Batch) -> Made:
+        view = replace(
+            prompt.view or View(),
+            newest=prompt.stored[-1].id or "",
+            pruned={**(prompt.view.pruned if prompt.view else {}), **self._shapes(batch.ids)},
+        )
+        before, after = prompt.estimated, prompt.under(view).estimated
+        return Made(view, "prune", before, after, batch.after, payback=batch.payback)
+
+    async def summarised(
+        self,
+        prompt: Prompt,
+        ask: Ask,
+        *,
+        reading: Reading,
+        chat: Any,
+        own: Any = None,
+        cold: bool,
+        refused: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Made:
+        """Return a view with a summary.
+
+        Args:
+            prompt: The current prompt.
+            ask: Calls a model.
+            reading: The cache of extracted messages; the rest is extracted while the model writes.
+            chat: The model that continues the conversation.
+            own: The agent's own model, if `chat` is a different one; it creates the client of the summary model.
+            cold: True if the prompt is no longer in the provider's cache.
+            refused: The prompt size that the provider has just refused; any shorter view is then accepted.
+            settings: The prompt-cache arguments of the conversation's own calls, so that the provider finds the prefix.
+
+        Raises:
+            SummaryFailed: No better view was found; the old one stays.
+        """
+        until = self.cut(prompt)
+        if refused is not None and self._leaves_little(prompt, until, refused):
+            with suppress(SummaryFailed):
+                return self._cut_results(prompt, refused)
+            until = self.cut(prompt, refused=refused)
+        if until is None:
+            raise SummaryFailed("nothing_to_cut")
+        material = self._material(prompt, until, chat=chat, cold=cold, refused=refused)
+        material = replace(material, own=own, settings=settings or {})
+        gathering = asyncio.create_task(asyncio.to_thread(self._gathered, prompt, until, reading))
+        try:
+            method, written = await self._summariser.write(material, ask)
+        finally:
+            gathered = await gathering
+        gathered = await asyncio.to_thread(self._with_proposed, prompt, until, written.rules, gathered)
+        shown = [each for pin in gathered.pinned.rules for each in pins.statements(pin)]
+        summary = partial(compose, written, gathered.known, used=reading.words, beside=shown)
+        made = await asyncio.to_thread(self._made, prompt, material, until, method, summary, gathered)
+        reading.forget(prompt.stored[prompt.cut : until])
+        return made
+
+    def _gathered(self, prompt: Prompt, until: int, reading: Reading) -> _Gathered:
+        reading.read(prompt.stored, behind=prompt.cut)
+        old, kinds = prompt.view or View(), self._policy.pin.kinds
+        leaving = prompt.stored[prompt.cut : until]
+        held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
+        fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
+        # Compute the cached estimate in this thread, while the model writes; the later check of the view needs it.
+        _ = prompt.estimated
+        return _Gathered(
+            held=held,
+            pinned=self._pinned(held),
+            known=weighed(merged(old.ledger, reading.found(leaving)), reading.words),
+            characters=_CHARACTERS * min(self._policy.summary.max_tokens, fair),
+        )
+
+    def _made(
+        self,
+        prompt: Prompt,
+        material: Material,
+        until: int,
+        method: str,
+        summary: Callable[..., Composed],
+        gathered: _Gathered,
+    ) -> Made:
+        """Raises: SummaryFailed."""
+        refused = material.refused
+        composed = summary(characters=gathered.characters)
+        gathered = self._with_later(gathered, composed.later)
+        view = self._view(prompt, until, composed, gathered)
+        view = view if refused is None else self._fitting(prompt, view, until, refused)
+        missing = gathered.pinned.missing
+        made = self._checked(prompt, view, method, missing, min_gain=None if refused is None else 0.0)
+        return self._judged(made, material, prompt)
+
+    def _judged(self, made: Made, material: Material, prompt: Prompt) -> Made:
+        """Add the payback and the cheapest trigger, by the prices of the agent's own model."""
+        leaving = material.gone + estimate_text(material.earlier)
+        summary = estimate_text(made.view.summary)
+        kept = max(0, made.rewritten - summary)
+        warm = made.method == "summary"
+        payback = summary_payback(self._rates, leaving=leaving, summary=summary, kept=kept, warm=warm)
+        calls = sum(isinstance(message, AIMessage) for message in material.leaving)
+        cheapest = cheapest_trigger(
+            self._rates,
+            floor=prompt.declared + summary,
+            growth=material.gone / max(1, calls),
+            summary=summary,
+            kept=kept,
+        )
+        return replace(made, payback=payback, cheapest=cheapest)
+
+    def _pinned(self, held: Sequence[pins.Pin]) -> pins.Pinned:
+        return pins.pinned(held, self._policy.pin, self._read_skill, window=self._window)
+
+    def _with_proposed(self, prompt: Prompt, until: int, rules: Sequence[str], gathered: _Gathered) -> _Gathered:
+        """Return the inputs with the rules that the summariser proposes, if messages of the user contain them."""
+        found = pins.proposed(rules, prompt.stored[prompt.cut : until])
+        if not found or PinKind.POLICY not in self._policy.pin.kinds:
+            return gathered
+        known = {pin.text for pin in gathered.held}
+        new = [pin for pin in found if not any(pin.text in text for text in known)]
+        held = pins.merged(gathered.held, new, self._policy.pin.kinds)
+        return replace(gathered, held=held, pinned=self._pinned(held))
+
+    def _with_later(self, gathered: _Gathered, later: Mapping[str, str]) -> _Gathered:
+        """Return the inputs with later statements added to rules, if the summary does not contain those statements."""
+        held = [pins.with_later(pin, later) for pin in gathered.held]
+        if all(pin.later == old.later for pin, old in zip(held, gathered.held, strict=True)):
+            return gathered
+        return replace(gathered, held=held, pinned=self._pinned(held))
+
+    def repinned(self, view: View) -> tuple[View, int]:
+        """Return the view with pins read again from their sources, and the number of missing pins."""
+        found = self._pinned(view.pins)
+        if found.digest == view.digest:
+            return view, 0
+        return replace(view, pinned=found.text, digest=found.digest), found.missing
+
+    def _material(self, prompt: Prompt, until: int, *, chat: Any, cold: bool, refused: int | None) -> Material:
+        leaving, gone = prompt.leaving(until)
+        return Material(
+            chat=chat,
+            system=SystemMessage(prompt.system) if prompt.system else None,
+            tools=prompt.tools,
+            head=prompt.head,
+            earlier=prompt.view.summary if prompt.view else "",
+            leaving=leaving,
+            gone=gone,
+            tokens=estimate(prompt.head) + gone + prompt.declared,
+            cold=cold,
+            refused=refused,
+        )
+
+    def _view(self, prompt: Prompt, until: int, summary: Composed, gathered: _Gathered) -> View:
+        old = prompt.view or View()
+        staying = {message.id for message in prompt.stored[until:]}
+        shapes = {name: shape for name, shape in old.pruned.items() if name in staying}
+        request = active_request(prompt.stored)
+        newest = prompt.stored[-1].id or ""
+        taken = request is not None and request.id not in staying
+        return View(
+            cut=prompt.stored[until - 1].id or "",
+            newest=newest,
+            request=request.id or "" if request is not None and taken else "",
+            behind=newest if taken else "",
+            summary=summary.text,
+            ledger=summary.ledger,
+            pins=tuple(gathered.held),
+            pinned=gathered.pinned.text,
+            digest=gathered.pinned.digest,
+            pruned=shapes,
+        )
+
+    def _fitting(self, prompt: Prompt, view: View, until: int, refused: int) -> View:
+        """Truncate results in the tail: the longest first, and all long ones if that is not enough."""
+        enough = min(self._window, int((1 - float(self._policy.guard.min_gain)) * refused))
+        for over in (FORCED_OVER, self._policy.prune.over_chars):
+            cut = self._shapes(oversized(prompt.stored[until:], over=over))
+            view = replace(view, pruned={**cut, **view.pruned})
+            if prompt.under(view).estimated <= enough:
+                break
+        return view
+
+    def _leaves_little(self, prompt: Prompt, until: int | None, refused: int) -> bool:
+        """Return True if the messages to summarise are too small to matter, because long results fill the prompt."""
+        leaving = prompt.stored[prompt.cut : until] if until is not None else ()
+        return estimate(leaving) <= float(self._policy.guard.min_gain) * refused
+
+    def _cut_results(self, prompt: Prompt, refused: int) -> Made:
+        """Raises: SummaryFailed."""
+        old = replace(prompt.view or View(), newest=prompt.stored[-1].id or "")
+        view = self._fitting(prompt, old, prompt.cut, refused)
+        if len(view.pruned) == len(old.pruned):
+            raise SummaryFailed("nothing_to_cut")
+        return self._checked(prompt, view, "prune", 0, min_gain=0.0)
+
+    def _checked(self, prompt: Prompt, view: View, method: str, missing: int, *, min_gain: float | None) -> Made:
+        before, after = prompt.estimated, prompt.under(view).estimated
+        gain = float(self._policy.guard.min_gain) if min_gain is None else min_gain
+        reason = wrong(
+            prompt.stored, view, prior_sessions=prompt.prior_sessions, before=before, after=after, min_gain=gain
+        )
+        if reason is not None or after >= before:
+            raise SummaryFailed(reason or "no_gain")
+        unchanged = prompt.declared + estimate_text(prompt.prior_sessions)
+        return Made(view, method, before, after, max(0, after - unchanged), missing)
+
+    def _shapes(self, ids: tuple[str, ...]) -> Mapping[str, Shape]:
+        shape = (self._policy.prune.head, self._policy.prune.tail)
+        return dict.fromkeys(ids, shape)
+
+
+def tokens_since(prompt: Prompt) -> int:
+    """Prompt tokens sent since the view was made, as the provider counted them."""
+    since = prompt.stored[position(prompt.stored, prompt.view.newest) if prompt.view else 0 :]
+    answers = (message for message in since if isinstance(message, AIMessage))
+    return sum(answer.usage_metadata["input_tokens"] for answer in answers if answer.usage_metadata)

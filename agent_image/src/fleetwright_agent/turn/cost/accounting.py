@@ -1,0 +1,328 @@
+"""Cost accounting of an agent: every model call is admitted, counted and recorded here.
+
+Budgets are checked before a call, against the most that the call can cost. The amount stays reserved until the call
+ends, so that concurrent calls cannot overspend together. This module does not decide how a turn without budget ends.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from fleetwright_agent.config.budgets import Budget
+from fleetwright_agent.config.model import OtherModel, Price
+from fleetwright_agent.protocol.frames import Purpose, TurnRequest, Usage
+from fleetwright_agent.storage.open_model_calls import OpenCalls
+from fleetwright_agent.storage.sqlite.usage_store import Entry, Ledger, Line
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.cost.budgets import Spent, Window, cheaper, exceeded, too_small, window
+from fleetwright_agent.turn.cost.prices import cost_usd
+from fleetwright_agent.turn.cost.task_usage import body_of, usage_from
+
+if TYPE_CHECKING:
+    # For type checking only: the status page imports this module before the first task has loaded LangChain.
+    from langchain_core.messages import AIMessage
+
+_log = logging.getLogger(__name__)
+_MOST_CALLERS: Final = 50
+_OTHERS: Final = "(others)"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The model, price and purpose that a call is charged under."""
+
+    model: str
+    price: Price | None
+    purpose: Purpose
+
+
+class OverBudget(Exception):  # noqa: N818 - the name states the condition
+    """The call does not fit in this budget before its window ends."""
+
+    def __init__(self, full: Window, *, alone: bool = False) -> None:
+        """Args: `alone` is True if the call would not fit even into an unspent budget."""
+        super().__init__(full.name)
+        self.full = full
+        self.alone = alone
+
+
+class Books:
+    def __init__(
+        self,
+        budgets: Sequence[Budget],
+        ledger: Ledger,
+        metrics: Metrics,
+        *,
+        open_calls: OpenCalls | None = None,
+        now: Callable[[], float],
+    ) -> None:
+        """Args:
+        open_calls: Records calls before they are made; without it, interrupted calls are not charged.
+        now: Seconds since the epoch.
+        """
+        self._calls = open_calls
+        self._charging: set[str] = set()
+        """Recorded calls whose cost is being written to disk."""
+        self._budgets = tuple(budgets)
+        self._ledger = ledger
+        self._metrics = metrics
+        self._now = now
+        self._windows: dict[Budget, Window] = {}
+        self._running = Spent()
+        self._least: Spent | None = None
+        """The smallest amount that a call of this process has reserved."""
+        self._turning = asyncio.Lock()
+        self._callers: set[str] = set()
+
+    @property
+    def has_budgets(self) -> bool:
+        return bool(self._budgets)
+
+    async def cheaper(self) -> OtherModel | None:
+        """The cheaper model that a budget currently requires; None if no budget does."""
+        return cheaper(await self._current(), running=self._running)
+
+    @asynccontextmanager
+    async def reserved(self, price: Price | None, *, tokens_in: int, tokens_out: int) -> AsyncIterator[None]:
+        """Reserve the most that a call can cost, until the call has ended.
+
+        Raises:
+            OverBudget: The call does not fit into a budget.
+        """
+        windows = await self._current()
+        # Writing tokens to the provider's cache may cost more than plain input.
+        dear = partial(cost_usd, price, input_tokens=tokens_in, output_tokens=tokens_out)
+        usd = max(dear() or Decimal(0), dear(cache_write_tokens=tokens_in) or Decimal(0))
+        most = Spent(usd, tokens_in + tokens_out)
+        if full := exceeded(windows, running=self._running, call=most):
+            raise OverBudget(full, alone=too_small(full.budget, most))
+        self._least = most if self._least is None else self._least.least(most)
+        for each in windows:
+            each.refused = False
+        self._running += most
+        try:
+            yield
+        finally:
+            self._running -= most
+
+    @contextmanager
+    def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> Iterator[str]:
+        """Record a call until it has ended; if the process dies meanwhile, the next process charges an estimate.
+
+        Args: `tokens_in` is the size of the prompt; the estimate includes no output tokens.
+
+        Returns: The id of the call, for `charge`.
+        """
+        call = uuid4().hex
+        cost = cost_usd(account.price, input_tokens=tokens_in, output_tokens=0)
+        estimate = Usage(account.model, tokens_in, 0, cost_usd=cost, purpose=account.purpose, estimated=True)
+        if self._calls is None:
+            yield ""
+            return
+        self._calls.begin(call, {"owner": turn.owner, "task": turn.task_id, "usage": body_of(estimate)})
+        try:
+            yield call
+        finally:
+            if call not in self._charging:
+                self._end(call)
+
+    async def charge_interrupted(self) -> None:
+        """Charge, once each, the estimates of calls that the end of an earlier process interrupted.
+
+        Raises:
+            MemoryUnusable: The ledger cannot be read.
+        """
+        interrupted = 0
+        try:
+            left = self._calls.left() if self._calls else {}
+        except OSError as error:
+            _log.error("the records of interrupted model calls cannot be read: %s", error)
+            return
+        for call, about in left.items():
+            owner, task_id = about["owner"], about["task"]
+            # The earlier process may have ended after it stored the cost.
+            if await self._ledger.has_charged(owner, task_id, call):
+                self._end(call)
+            elif usage := _readable(about["usage"]):
+                self._put(usage, owner, task_id, call=call)
+                interrupted += 1
+            else:
+                self._end(call)
+        if interrupted:
+            _log.warning(
+                "model calls were interrupted by the end of the last process; estimates are charged",
+                extra={"calls": interrupted},
+            )
+
+    def charge(
+        self, message: "AIMessage", account: Account, turn: TurnRequest, *, estimated: bool = False, call: str = ""
+    ) -> Usage:
+        """Charge the tokens and cost of one reply to the ledger and the metrics, and return the same usage as a frame.
+
+        Args: `call` is the id of a recorded call; `estimated` is True if the provider reported no usage.
+        """
+        used = replace(usage_of(message, account), estimated=estimated)
+        self._put(used, turn.owner, turn.task_id, call=call)
+        return used
+
+    def _put(self, used: Usage, owner: str, task_id: str, *, call: str = "") -> None:
+        writing = self._ledger.put(
+            Entry(
+                model=used.model,
+                purpose=used.purpose.value,
+                caller=owner,
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+                cache_read_tokens=used.cache_read_tokens,
+                cache_write_tokens=used.cache_write_tokens,
+                usd=used.cost_usd,
+            ),
+            Line(owner, task_id, body_of(used), call),
+        )
+        if call:
+            self._charging.add(call)
+            writing.add_done_callback(partial(self._charged, call))
+        count(used, self._metrics)
+        if used.cost_usd is not None:
+            self._metrics.caller_cost_usd.labels(self._label(owner)).inc(float(used.cost_usd))
+        spent = Spent(used.cost_usd or Decimal(0), used.input_tokens + used.output_tokens)
+        for each in self._windows.values():
+            each.spent += spent
+            self._tell(each)
+
+    def _charged(self, call: str, writing: "asyncio.Future[None]") -> None:
+        """End the record of a call whose cost is on disk. After a failed write, the next process needs the record."""
+        self._charging.discard(call)
+        if not writing.cancelled() and writing.exception() is None:
+            self._end(call)
+
+    def _end(self, call: str) -> None:
+        if self._calls is not None:
+            self._calls.end(call)
+
+    async def aclose(self) -> None:
+        if self._calls is not None:
+            self._calls.aclose()
+
+    async def look(self) -> None:
+        """Open the current budget windows, so that the remaining budget is visible before the first call.
+
+        Raises:
+            MemoryUnusable: The ledger cannot be read.
+        """
+        await self._current()
+
+    def report(self) -> list[dict[str, Any]]:
+        """The budgets for the status page; empty before the windows are opened."""
+        now = datetime.fromtimestamp(self._now(), UTC)
+        return [_reported(each, self._least) for each in self._windows.values() if each.ends > now]
+
+    async def _current(self) -> list[Window]:
+        """The current budget windows. Each is read from the ledger when this process first uses it."""
+        if not self._budgets:
+            return []
+        async with self._turning:
+            now = datetime.fromtimestamp(self._now(), UTC)
+            for budget in self._budgets:
+                begins, ends = window(budget.period, now)
+                known = self._windows.get(budget)
+                if known is None or known.begins != begins:
+                    await self._open(budget, Window(budget, begins, ends))
+            return list(self._windows.values())
+
+    async def _open(self, budget: Budget, opened: Window) -> None:
+        # Register the window before the read: charges made meanwhile are added to it, and the read does not see them.
+        self._windows[budget] = opened
+        try:
+            former = await self._ledger.since(opened.begins.timestamp())
+        except BaseException:
+            del self._windows[budget]
+            raise
+        opened.spent += Spent(former.usd, former.input_tokens + former.output_tokens)
+        self._tell(opened)
+
+    def _tell(self, each: Window) -> None:
+        budget = each.budget
+        if budget.usd is not None:
+            left = max(Decimal(0), budget.usd - each.spent.usd)
+            self._metrics.budget_remaining_usd.labels(budget.period.value).set(float(left))
+        if budget.tokens is not None:
+            left_tokens = max(0, budget.tokens - each.spent.tokens)
+            self._metrics.budget_remaining_tokens.labels(budget.period.value).set(left_tokens)
+        if not each.warned and each.has_used(budget.warn_at, Spent()):
+            each.warned = True
+            _log.warning("budget nearly used up", extra={"budget": each.name, "resets": each.ends.isoformat()})
+
+    def _label(self, owner: str) -> str:
+        if owner not in self._callers and len(self._callers) >= _MOST_CALLERS:
+            return _OTHERS
+        self._callers.add(owner)
+        return owner
+
+
+def _reported(each: Window, least: Spent | None) -> dict[str, Any]:
+    """Args: `least` is the smallest call so far; if even that does not fit, the budget counts as exceeded."""
+    budget = each.budget
+    limits = {
+        **({"usd": str(budget.usd), "spentUsd": str(round(each.spent.usd, 6))} if budget.usd is not None else {}),
+        **({"tokens": budget.tokens, "spentTokens": each.spent.tokens} if budget.tokens is not None else {}),
+    }
+    full = each.has_used(Decimal(1), Spent()) or (least is not None and not each.fits(least))
+    state = {"exceeded": full or each.refused, "low": each.warned}
+    return {"period": budget.period.value, **limits, **state, "resetsAt": moment(each.ends)}
+
+
+def _readable(recorded: Any) -> Usage | None:
+    """Return the usage of a recorded call; None if another version of the runtime wrote it in another format."""
+    try:
+        return usage_from(recorded)
+    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+        _log.error("an interrupted model call is not charged, because its record cannot be read: %s", error)
+        return None
+
+
+def moment(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def usage_of(message: "AIMessage", account: Account) -> Usage:
+    usage = message.usage_metadata
+    if not usage:
+        # Without usage there is no cost: an unreported cost must not appear as zero.
+        return Usage(account.model, 0, 0, purpose=account.purpose)
+    details = usage.get("input_token_details") or {}
+    read, written = details.get("cache_read", 0) or 0, details.get("cache_creation", 0) or 0
+    tokens_in, tokens_out = usage["input_tokens"], usage["output_tokens"]
+    cost = cost_usd(
+        account.price,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+    )
+    return Usage(account.model, tokens_in, tokens_out, read, written, cost, account.purpose)
+
+
+def count(used: Usage, metrics: Metrics) -> None:
+    metrics.llm_tokens.labels(used.model, "input").inc(used.input_tokens)
+    metrics.llm_tokens.labels(used.model, "output").inc(used.output_tokens)
+    metrics.llm_cache_tokens.labels(used.model, "read").inc(used.cache_read_tokens)
+    if used.estimated:
+        metrics.llm_estimated_calls.labels(used.model).inc()
+    metrics.llm_cache_tokens.labels(used.model, "write").inc(used.cache_write_tokens)
+    if used.cost_usd is None:
+        metrics.llm_unpriced_calls.labels(used.model).inc()
+    else:
+        metrics.llm_cost_usd.labels(used.model).inc(float(used.cost_usd))
+    if used.purpose is Purpose.SUMMARY:
+        metrics.compaction_llm_tokens.labels("input", "false").inc(used.input_tokens - used.cache_read_tokens)
+        metrics.compaction_llm_tokens.labels("input", "true").inc(used.cache_read_tokens)
+        metrics.compaction_llm_tokens.labels("output", "false").inc(used.output_tokens)
+        metrics.compaction_cost_usd.inc(float(used.cost_usd or Decimal(0)))

@@ -1,0 +1,61 @@
+"""Learns skills from sub-agents: a task that one completed with tools becomes a skill of the caller it worked for.
+
+The skill is in the index as soon as it is learned. The caller receives it as an artifact at the end of the task. Tasks
+of callers that are not remembered are skipped, and a storage failure never discards the answer of a turn.
+"""
+
+import logging
+from collections.abc import Callable
+
+from fleetwright_agent.config.memory import LearnedSkillMemory
+from fleetwright_agent.memory.skill_drafts import drafted
+from fleetwright_agent.protocol.frames import Frame, Learned, TurnRequest
+from fleetwright_agent.storage.learned_skill import skill_v1
+from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+from fleetwright_agent.storage.sqlite.learned_skills import LearnedSkills
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.approval_policy import is_remembered
+from fleetwright_agent.turn.delegation.listener import FinishedTask
+
+_log = logging.getLogger(__name__)
+
+
+class Learning:
+    """Receives finished sub-agent tasks, and stores the skills that they taught."""
+
+    def __init__(
+        self, skills: LearnedSkills, policy: LearnedSkillMemory, *, redact: Callable[[str], str], metrics: Metrics
+    ) -> None:
+        """Args: `redact` removes secrets from text that is reused in prompts."""
+        self._skills = skills
+        self._policy = policy
+        self._redact = redact
+        self._metrics = metrics
+
+    async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:  # noqa: ARG002 - `learned` reports it
+        if not (task.tools and is_remembered(task.request) and self._may_learn_from(task.sub_agent)):
+            return
+        turn = task.request
+        draft = drafted(task.sub_agent, self._redact(task.task), task.tools)
+        source = Source(turn.owner, turn.context_id, turn.task_id)
+        try:
+            new = await self._skills.learn(turn.owner, draft, source, most=self._policy.max_skills_per_caller)
+        except MemoryUnusable as error:
+            _log.warning("a skill could not be learned: %s", error)
+            return
+        self._metrics.skills_learned.labels("new" if new else "again").inc()
+
+    async def learned(self, request: TurnRequest) -> list[Learned]:
+        """The skills learned in this task, read from the store, so that a restart during the task loses none."""
+        if not is_remembered(request):
+            return []
+        try:
+            found = await self._skills.skills(request.owner, context_id=request.context_id, task_id=request.task_id)
+        except MemoryUnusable as error:
+            _log.warning("the learned skills of a task cannot be read: %s", error)
+            return []
+        return [Learned(skill_v1(skill)) for skill in found]
+
+    def _may_learn_from(self, sub_agent: str) -> bool:
+        return not self._policy.sub_agents or sub_agent in self._policy.sub_agents

@@ -1,0 +1,1 @@
+"""Middleware of model calls, one concern in a module."""

@@ -1,0 +1,58 @@
+"""Handles a turn without budget: the turn fails with a typed error, or waits for its caller."""
+
+from typing import Any
+
+from langgraph.types import interrupt
+
+from fleetwright_agent.config.budgets import Exceeded
+from fleetwright_agent.protocol.frames import AskKind, TurnFailed
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.approval_policy import is_client
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.cost.accounting import OverBudget, moment
+from fleetwright_agent.turn.cost.budgets import Window
+
+REASON = "budget_exceeded"
+
+
+def refuse(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
+    """Fail the turn, or let it wait; return only after a waiting caller has replied.
+
+    Raises:
+        TurnFailed: The turn ends here.
+        GraphInterrupt: The turn waits, as for any other question.
+    """
+    full = over.full
+    full.refused = True
+    metrics.budget_rejections.labels(full.budget.period.value).inc()
+    # Calling agents are not asked, because they do not read questions. Sub-agents cannot ask; their agent asks itself.
+    waits = full.budget.on_exceeded is Exceeded.PAUSE and context.attended and is_client(context.request.owner)
+    if waits and not over.alone:
+        interrupt(_pause(full))
+        return
+    sentence = _too_large(full) if over.alone else _sentence(full)
+    raise TurnFailed(REASON, sentence, details=details(full), refused=context.fresh and context.called is None)
+
+
+def _pause(full: Window) -> dict[str, Any]:
+    question = f"{_sentence(full)} Say anything after that, and this task goes on where it stopped."
+    payload = {"question": question, **details(full)}
+    return {"kind": AskKind.QUESTION.value, "prompt": question, "payload": payload, "tool": ""}
+
+
+def _too_large(full: Window) -> str:
+    return (
+        f"One call of the model could use more than the whole budget of this agent, {full.name}."
+        " Waiting does not help: send less in a new conversation, or have the budget raised."
+    )
+
+
+def _sentence(full: Window) -> str:
+    return f"The budget of this agent, {full.name}, is used up; there is room again at {moment(full.ends)}."
+
+
+def details(full: Window) -> dict[str, Any]:
+    budget = full.budget
+    limits = {"usd": str(budget.usd)} if budget.usd is not None else {}
+    tokens = {"tokens": budget.tokens} if budget.tokens is not None else {}
+    return {"budget": {"period": budget.period.value, **limits, **tokens, "resetsAt": moment(full.ends)}}

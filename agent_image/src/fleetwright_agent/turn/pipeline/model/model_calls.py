@@ -1,0 +1,289 @@
+"""The innermost link of a model call: retries transient failures, charges usage, and classifies errors.
+
+Each call is charged to the model that was called, at that model's price.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from langchain.agents.middleware import ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages.ai import UsageMetadata
+
+from fleetwright_agent.config.model import Model
+from fleetwright_agent.protocol.frames import Purpose, Reasoning, Reset, Text, TurnFailed, Waiting
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.telemetry.tracing import UNTOLD, Tracing
+from fleetwright_agent.turn.compaction.measure import estimate, prompt_tokens
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.cost.accounting import Account, Books, OverBudget
+from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.pipeline.model.budget_limit import refuse
+from fleetwright_agent.turn.pipeline.model.chat_span import traced
+from fleetwright_agent.turn.pipeline.model.model_choice import ModelChoice
+from fleetwright_agent.turn.providers.characters import Whole
+from fleetwright_agent.turn.providers.failures import Failure, classify, provider_text, spent
+from fleetwright_agent.turn.providers.finish_reason import End, end_of
+from fleetwright_agent.turn.providers.models import Chat
+from fleetwright_agent.turn.tool_call_ids import told_apart
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
+_CHARACTERS = 4
+"""Estimated characters per token, for calls whose usage the provider does not report."""
+_LONGEST_BACKOFF = 30.0
+_WORTH_TELLING = 1.0
+"""The shortest wait, in seconds, for which the caller gets a status message."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """The length of one call's output, whether or not the caller receives it."""
+
+    characters: int = 0
+
+
+class ModelFailed(TurnFailed):
+    """A failed model call with its classification, from which an outer link can recover from an overflow."""
+
+    def __init__(self, failure: Failure, model: str = "") -> None:
+        """Args: `model` is the name of the model that was called."""
+        super().__init__(failure.reason, failure.message)
+        self.failure = failure
+        self.model = model
+
+
+class ModelCalls:
+    """Limits attempts per request, and waits between them with jittered backoff."""
+
+    def __init__(
+        self,
+        model: Model,
+        metrics: Metrics,
+        *,
+        books: Books,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        tracing: Tracing = UNTOLD,
+    ) -> None:
+        self.choice = ModelChoice(model, books)
+        self._metrics = metrics
+        self._books = books
+        self._sleep = sleep
+        self._tracing = tracing
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        context = request.runtime.context
+        if not self._books.has_budgets:
+            return await self._answered(request, call, context)
+        declared, size = _chat(request), _size(request)
+        while True:
+            chat = await self.choice.instead_of(declared, context)
+            most = chat.endpoint.max_output_tokens
+            try:
+                async with self._books.reserved(chat.endpoint.price, tokens_in=size, tokens_out=most):
+                    return await self._answered(_by(chat, request), call, context)
+            except OverBudget as over:
+                refuse(over, context, self._metrics)
+
+    async def _answered(self, request: Request, call: ModelCall, context: TurnContext) -> Reply:
+        chat = _chat(request)
+        account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.ANSWER)
+
+        async def once() -> Reply:
+            with self._books.recorded(account, context.request, tokens_in=_size(request)) as name:
+                return await self._once(request, call, context, account, name)
+
+        try:
+            reply = await self._tried(once, context, account, chat.endpoint.retries)
+        except ModelFailed as failed:
+            window = failed.failure.window
+            if window is not None and chat.endpoint.learn(window):
+                _log.warning(
+                    "the context window of the model is smaller than model.contextWindow",
+                    extra={"model": account.model, "configured": chat.endpoint.context_window, "learned": window},
+                )
+            raise
+        self.choice.answered(context.thread, chat)
+        return reply
+
+    async def aside(
+        self, prompt: Sequence[AnyMessage], *, model: Any, chat: Chat, most: int, context: TurnContext
+    ) -> AIMessage:
+        """Make a call outside the conversation, with the usual retries and charges but without frames of its text.
+
+        Args:
+            prompt: The messages to send.
+            model: The runnable to call: `chat` with its arguments bound.
+            chat: The model behind `model`.
+            most: The maximum tokens of the reply.
+            context: The context of the turn.
+        """
+        account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.SUMMARY)
+        size = partial(estimate, prompt)
+
+        async def once() -> AIMessage:
+            with self._books.recorded(account, context.request, tokens_in=size()) as name:
+                try:
+                    reply: AIMessage = await traced(
+                        lambda: model.ainvoke(list(prompt)), self._tracing, chat, context, answer=_itself
+                    )
+                except asyncio.CancelledError:
+                    self._charge_estimate(size(), account, context, 0, name)
+                    raise
+                self._metrics.llm_calls.labels(account.model, "ok").inc()
+                self._charge(reply, size, account, context, name)
+                return reply
+
+        try:
+            async with self._books.reserved(account.price, tokens_in=size(), tokens_out=most):
+                return await self._tried(once, context, account, chat.endpoint.retries)
+        except OverBudget:
+            raise ModelFailed(_OVER_BUDGET) from None
+
+    async def _tried(self, once: Callable[[], Awaitable[T]], context: TurnContext, account: Account, retries: int) -> T:
+        for attempt in range(1, retries + 2):
+            if context.failure is not None:
+                raise context.failure
+            try:
+                return await once()
+            except Exception as error:
+                failure = classify(error)
+                if failure is None:
+                    raise
+                self._metrics.llm_calls.labels(account.model, failure.reason).inc()
+                if (message := spent(error)) is not None:
+                    context.emit(self._books.charge(message, account, context.request))
+                wait = backoff(attempt, failure.retry_after)
+                impatient = context.patience is not None and wait > context.patience
+                again = failure.transient and attempt <= retries and not impatient
+                _tell_failed(account.model, failure, error, attempt=attempt, wait=wait if again else None)
+                if not again:
+                    raise ModelFailed(failure, account.model) from error
+                if context.spoken and account.purpose is Purpose.ANSWER:
+                    context.emit(Reset(failure.reason))
+                    context.spoken = False
+                if wait >= _WORTH_TELLING and not context.silent:
+                    context.emit(Waiting(failure.message, wait))
+                await self._sleep(wait)
+        raise AssertionError("the loop returns or raises")
+
+    async def _once(
+        self, request: Request, call: ModelCall, context: TurnContext, account: Account, name: str
+    ) -> Reply:
+        """Args: `name` is the id under which the call is recorded."""
+        started = time.perf_counter()
+        spoken_before = context.spoken
+        context.spoken = False
+
+        heard = _Heard()
+
+        def said(text: str) -> None:
+            heard.characters += len(text)
+            if context.silent:
+                return
+            if not context.spoken:
+                self._metrics.llm_first_token.labels(account.model).observe(time.perf_counter() - started)
+                if spoken_before:
+                    context.emit(Text("\n\n"))
+            context.spoken = True
+            context.emit(Text(text))
+
+        whole = Whole()
+
+        def thought(text: str) -> None:
+            heard.characters += len(text)
+            if not context.silent:
+                context.emit(Reasoning(whole(text)))
+
+        speaking: Any = _chat(request).heard(said, thought)
+        try:
+            reply = await call(request.override(model=speaking))
+        except BaseException as broken:
+            # The provider has read the prompt and charges for it, even if the caller stops listening.
+            cut = heard.characters or isinstance(broken, asyncio.CancelledError)
+            if cut and spent(broken) is None:
+                self._charge_estimate(_size(request), account, context, heard.characters, name)
+            raise
+        self._metrics.llm_latency.labels(account.model).observe(time.perf_counter() - started)
+        self._metrics.llm_calls.labels(account.model, "ok").inc()
+        message = answer_of(reply)
+        if message is None:
+            return reply
+        told_apart(message, request.state["messages"])
+        if end_of(message.response_metadata) is End.LIMIT:
+            self._metrics.llm_cut_answers.labels(account.model).inc()
+        self._charge(message, partial(_size, request), account, context, name)
+        return reply
+
+    def _charge(
+        self, reply: AIMessage, size: Callable[[], int], account: Account, context: TurnContext, name: str
+    ) -> None:
+        """Args: `size` returns the tokens of the prompt, for a provider that reports no usage."""
+        if not reply.usage_metadata and self._books.has_budgets:
+            self._charge_estimate(size(), account, context, len(reply.text), name)
+        else:
+            context.emit(self._books.charge(reply, account, context.request, call=name))
+
+    def _charge_estimate(
+        self, tokens_in: int, account: Account, context: TurnContext, characters: int, name: str
+    ) -> None:
+        """Charge an estimate for a call whose usage the provider did not report."""
+        tokens_out = -(-characters // _CHARACTERS)
+        usage = UsageMetadata(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
+        message = AIMessage("", usage_metadata=usage)
+        context.emit(self._books.charge(message, account, context.request, estimated=True, call=name))
+
+
+def _tell_failed(model: str, failure: Failure, error: Exception, *, attempt: int, wait: float | None) -> None:
+    """Log a failed call with the provider's own text. Args: `wait` is the delay before the retry, None without one."""
+    about = {"model": model, "reason": failure.reason, "attempt": attempt, "provider": provider_text(error)}
+    if wait is None:
+        _log.warning("a model call failed", extra=about)
+    else:
+        _log.warning("a model call failed and is retried", extra={**about, "waitSeconds": round(wait, 1)})
+
+
+def _itself(reply: AIMessage) -> AIMessage:
+    return reply
+
+
+def answer_of(reply: Reply) -> AIMessage | None:
+    response = reply if isinstance(reply, ModelResponse) else reply.model_response
+    return next((message for message in response.result if isinstance(message, AIMessage)), None)
+
+
+def backoff(attempt: int, retry_after: float | None) -> float:
+    """Seconds before the next attempt: the provider's value, or 2^n seconds up to 30, half of it random jitter."""
+    if retry_after is not None:
+        return retry_after
+    ceiling = min(_LONGEST_BACKOFF, 2.0**attempt)
+    return ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - spreads load, not for security
+
+
+def _by(chat: Chat, request: Request) -> Request:
+    """Return the same request for another model at the same address."""
+    model: Any = chat
+    if model is request.model:
+        return request
+    # It is not known whether the other model supports reasoning.
+    settings = {key: value for key, value in request.model_settings.items() if key != "reasoning_effort"}
+    return request.override(model=model, model_settings=settings)
+
+
+def _chat(request: Request) -> Chat:
+    return cast("Chat", request.model)
+
+
+def _size(request: Request) -> int:
+    system = request.system_message.text if request.system_message else ""
+    tools = [tool for tool in request.tools if isinstance(tool, dict)]
+    standing = request.runtime.context.standing
+    view = standing.view if standing else None
+    return prompt_tokens(request.messages, system=system, tools=tools, trusted_from=view.newest if view else None)

@@ -1,0 +1,42 @@
+"""Chooses between the declared model and a budget's cheaper model, and chooses the model that writes summaries.
+
+A summary is written by the model that answered last, because its provider has the prompt in its cache. This may be a
+fallback, a cheaper model or a caller's choice. This module calls no model.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from fleetwright_agent.config.model import Model
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.cost.accounting import Books
+from fleetwright_agent.turn.providers.models import Chat
+
+_MOST: Final = 1000
+"""The maximum number of conversations with a known last model; for others, the agent's own model is assumed."""
+
+
+class ModelChoice:
+    def __init__(self, own: Model, books: Books) -> None:
+        self._own = own
+        self._books = books
+        self._answered: OrderedDict[str, Chat] = OrderedDict()
+        """The last model by thread, if it was not the first declared one."""
+
+    async def instead_of(self, chat: Chat, context: TurnContext) -> Chat:
+        """Return the cheaper model that a budget requires; it replaces only models at the agent's own address."""
+        if not self._books.has_budgets or context.stands_in or chat.endpoint.base_url != self._own.base_url:
+            return chat
+        cheaper = await self._books.cheaper()
+        return chat.other(cheaper) if cheaper and cheaper.name != chat.endpoint.name else chat
+
+    def answered(self, thread: str, chat: Chat) -> None:
+        self._answered[thread] = chat
+        self._answered.move_to_end(thread)
+        if len(self._answered) > _MOST:
+            self._answered.popitem(last=False)
+
+    async def beside(self, own: Chat, context: TurnContext, *, cold: bool) -> Chat:
+        """Return the model for a summary: the last one that answered, unless its provider's cache has expired."""
+        last = None if cold else self._answered.get(context.thread)
+        return last or await self.instead_of(own, context)

@@ -1,0 +1,90 @@
+"""Falls back to the next declared model if one fails, and reports that to the caller, the log and a metric.
+
+A failed model moves to the end of the order for 30 seconds, so that its retries do not delay each call. If all models
+have failed recently, all are tried. Two failures do not fall back. A prompt that is too long is left to compaction, and
+a request that was refused as invalid would be refused by other models too. No model is tried twice for one call.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from fleetwright_agent.protocol.extensions import MODEL
+from fleetwright_agent.protocol.frames import Fallback, Reset
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
+from fleetwright_agent.turn.providers.models import Chat, portable
+
+_REST_SECONDS: Final = 30.0
+_PATIENCE_SECONDS: Final = 5.0
+"""The longest retry delay of a call while another model is available."""
+_log = logging.getLogger(__name__)
+
+
+class ModelFallback:
+    def __init__(
+        self,
+        chats: Sequence[Chat],
+        metrics: Metrics,
+        *,
+        chosen: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Args: `chats` starts with the agent's own model; `chosen` is True if a caller may name the first model."""
+        self._chosen = chosen
+        self._chats = tuple(chats)
+        self._metrics = metrics
+        self._monotonic = monotonic
+        self._rested = [0.0] * len(self._chats)
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        context: TurnContext = request.runtime.context
+        wanted = chosen(context) if self._chosen else ""
+        order = self._order(wanted)
+        first: ModelFailed | None = None
+        for place, index in enumerate(order):
+            context.patience = _PATIENCE_SECONDS if place + 1 < len(order) else None
+            context.stands_in = index > 0 and self._chats[index].endpoint.name != wanted
+            try:
+                return await call(_to(self._chats[index], request))
+            except ModelFailed as failed:
+                first = first or failed
+                if not failed.failure.elsewhere:
+                    raise
+                self._rested[index] = self._monotonic() + _REST_SECONDS
+                if place + 1 == len(order):
+                    raise first from failed
+                gone = failed.model or self._chats[index].endpoint.name
+                self._tell(context, gone, self._chats[order[place + 1]].endpoint.name, failed.failure.reason)
+        raise AssertionError("the loop returns or raises")
+
+    def _order(self, first: str) -> list[int]:
+        """The order of attempts: the chosen model, then the declared order, with recently failed models last."""
+        now = self._monotonic()
+
+        def place(index: int) -> tuple[bool, bool, int]:
+            return self._rested[index] > now, self._chats[index].endpoint.name != first, index
+
+        return sorted(range(len(self._chats)), key=place)
+
+    def _tell(self, context: TurnContext, gone: str, comes: str, reason: str) -> None:
+        self._metrics.model_fallbacks.labels(gone, comes, reason).inc()
+        _log.warning("another model takes over", extra={"model": gone, "fallback": comes, "reason": reason})
+        if context.spoken:
+            context.emit(Reset(reason))
+            context.spoken = False
+        if not context.silent:
+            context.emit(Fallback(gone, comes, reason))
+
+
+def chosen(context: TurnContext) -> str:
+    """The model name that the caller chose; empty for a sub-agent, which uses its declared models."""
+    return "" if context.request.sub_agent else str(context.request.metadata.get(MODEL, ""))
+
+
+def _to(chat: Chat, request: Request) -> Request:
+    model: Any = chat
+    return request.override(model=model, messages=portable(request.messages, chat.endpoint.provider))

@@ -1,0 +1,43 @@
+"""Repairs and resends a prompt that the provider refused as invalid.
+
+The first repair normalises the messages; the second one removes the last tool results. Repairs are not stored.
+"""
+
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
+from fleetwright_agent.turn.pipeline.model.prompt_repair import cleaned, withheld
+from fleetwright_agent.turn.providers.failures import REFUSED
+
+
+class Mending:
+    def __init__(self, most: int, metrics: Metrics) -> None:
+        """Args: `most` is the maximum number of repairs."""
+        self._mends = (cleaned, withheld)[:most]
+        self._metrics = metrics
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        try:
+            return await call(request)
+        except ModelFailed as refused:
+            if refused.failure.reason != REFUSED:
+                raise
+            return await self._mended(request, call, refused)
+
+    async def _mended(self, request: Request, call: ModelCall, refused: ModelFailed) -> Reply:
+        sent = list(request.messages)
+        for mend in self._mends:
+            mended = mend(sent)
+            if mended == sent:
+                continue
+            sent = mended
+            try:
+                reply = await call(request.override(messages=sent))
+            except ModelFailed as again:
+                if again.failure.reason != REFUSED:
+                    raise
+            else:
+                self._metrics.mended_requests.labels("answered").inc()
+                return reply
+        self._metrics.mended_requests.labels("refused").inc()
+        raise refused

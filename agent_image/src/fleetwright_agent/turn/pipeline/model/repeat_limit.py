@@ -1,0 +1,45 @@
+"""Ends a turn that repeats one tool call with the same result.
+
+Calls are counted in the conversation, so restarts and pauses do not reset the count. At half of the limit, the model
+receives one note about the repetition, which is sent but not stored.
+"""
+
+from langchain_core.messages import HumanMessage
+
+from fleetwright_agent.protocol.frames import TurnFailed
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.rounds import Repeat, most_repeated
+
+
+class RepeatsLink:
+    """Placed inside compaction, so that the note is not compacted."""
+
+    def __init__(self, most_repeats: int, metrics: Metrics) -> None:
+        self._most_repeats = most_repeats
+        self._metrics = metrics
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        repeat = most_repeated(request.state["messages"])
+        if repeat is None:
+            return await call(request)
+        if repeat.times >= self._most_repeats:
+            self._metrics.repeated_calls.labels("ended").inc()
+            raise _ended(repeat)
+        told_at = (self._most_repeats + 1) // 2
+        if repeat.before < told_at <= repeat.times:
+            self._metrics.repeated_calls.labels("nudged").inc()
+            request = request.override(messages=[*request.messages, _note(repeat)])
+        return await call(request)
+
+
+def _note(repeat: Repeat) -> HumanMessage:
+    return HumanMessage(
+        f"Note: {repeat.tool} was called {repeat.times} times with the same arguments and gave the same result. "
+        "Do not repeat that call: answer with what you have, or try something else."
+    )
+
+
+def _ended(repeat: Repeat) -> TurnFailed:
+    text = f"The agent repeated one tool call {repeat.times} times with the same result and was stopped."
+    return TurnFailed("repeated_tool_call", text, details={"repeated": {"tool": repeat.tool, "times": repeat.times}})

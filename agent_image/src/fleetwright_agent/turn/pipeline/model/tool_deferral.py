@@ -1,0 +1,43 @@
+"""Declares only a few of many tools to the model, plus those that it has searched for or called.
+
+Every tool of the turn stays callable. Found tools follow the permanent ones in the order in which they were found, so
+that the provider's cache of the earlier declarations stays valid.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from fleetwright_agent.config.tools import ToolSearch
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.tools.search.tool import NAME, listed, withheld
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
+
+
+class DeferralLink:
+    """Placed outside equipment, which declares the remaining tools, and so outside compaction, which measures them."""
+
+    def __init__(self, policy: ToolSearch, metrics: Metrics) -> None:
+        self._policy = policy
+        self._metrics = metrics
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        context: TurnContext = request.runtime.context
+        hidden = withheld(context.tools, self._policy)
+        shown = found(request.state["messages"])
+        context.withheld, context.found = hidden, tuple(name for name in shown if name in hidden - {NAME})
+        self._metrics.tool_schemas_withheld.inc(len(hidden - {NAME, *context.found}))
+        return await call(request)
+
+
+def found(messages: Sequence[AnyMessage]) -> list[str]:
+    """The names that were found or called in the conversation, without duplicates, in order of first occurrence."""
+    return list(dict.fromkeys(name for message in messages for name in _named(message)))
+
+
+def _named(message: AnyMessage) -> Iterator[str]:
+    if isinstance(message, AIMessage):
+        yield from (call["name"] for call in message.tool_calls)
+    elif isinstance(message, ToolMessage) and message.name == NAME and message.status == "success":
+        yield from listed(message.text)

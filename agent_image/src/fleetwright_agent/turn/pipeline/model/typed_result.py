@@ -1,0 +1,100 @@
+"""Turns the final answer of a turn into data of a declared schema, if the caller requested it.
+
+After the answer, the model must submit the same content by a call of `submit_<skill>`. It gets one correction if the
+data does not match. Nothing of this is stored in the conversation, and after a second mismatch only the text remains.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jsonschema
+import referencing
+from langchain.agents.middleware import ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from fleetwright_agent.config.server import TypedResult
+from fleetwright_agent.protocol.extensions import SKILL_HINT
+from fleetwright_agent.protocol.frames import Result
+from fleetwright_agent.tools.names import offered_name
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
+
+_log = logging.getLogger(__name__)
+_ATTEMPTS = 2
+# An empty registry: a schema must not make this process fetch a URL.
+_NO_SCHEMAS: referencing.Registry[Any] = referencing.Registry()
+
+
+class TypedResultLink:
+    """Placed outside the links that retry and charge, so that its extra calls pass through them too."""
+
+    def __init__(self, results: Sequence[TypedResult]) -> None:
+        self._results = {result.skill: result for result in results}
+
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        reply = await call(request)
+        context: TurnContext = request.runtime.context
+        wanted = self._results.get(str(context.request.metadata.get(SKILL_HINT, "")))
+        message = _answer(reply)
+        if wanted is not None and message is not None and message.text and not message.tool_calls:
+            await self._submit(request, call, message, wanted)
+        return reply
+
+    async def _submit(self, request: Request, call: ModelCall, answer: AIMessage, wanted: TypedResult) -> None:
+        name = offered_name(f"submit_{wanted.skill}")
+        asked = HumanMessage(f"Hand your answer in as data, by calling {name}. It says:\n{answer.text}")
+        messages: list[AnyMessage] = [*request.messages, answer, asked]
+        context: TurnContext = request.runtime.context
+        context.silent = True
+        try:
+            for _ in range(_ATTEMPTS):
+                made = _answer(await call(_forced(request, messages, name, wanted)))
+                data, wrong = _fitting(made, name, wanted)
+                if data is not None:
+                    context.emit(Result(data, wanted.media_type))
+                    return
+                messages += _told(made, wrong)
+        except ModelFailed as failed:
+            _log.warning("the request for a typed result failed: %s", failed.reason)
+        finally:
+            context.silent = False
+        _log.warning("the model returned no result that matches the schema of %s", wanted.skill)
+
+
+def _forced(request: Request, messages: Sequence[AnyMessage], name: str, wanted: TypedResult) -> Request:
+    parameters = {"type": "object", **wanted.output_schema}
+    function = {"name": name, "description": "Hand in the result.", "parameters": parameters}
+    choice = {"type": "function", "function": {"name": name}}
+    return request.override(
+        messages=list(messages), tools=[{"type": "function", "function": function}], tool_choice=choice
+    )
+
+
+def _fitting(made: AIMessage | None, name: str, wanted: TypedResult) -> tuple[Mapping[str, Any] | None, str]:
+    """Return the data, or what is wrong with it."""
+    call = next((call for call in made.tool_calls if call["name"] == name), None) if made else None
+    if call is None:
+        return None, f"call {name}"
+    try:
+        jsonschema.validate(call["args"], {"type": "object", **wanted.output_schema}, registry=_NO_SCHEMAS)
+    except jsonschema.ValidationError as error:
+        where = "/".join(str(part) for part in error.absolute_path) or "arguments"
+        return None, f"{where}: {error.message}"
+    except (jsonschema.SchemaError, referencing.exceptions.Unresolvable):
+        return None, "the schema cannot be used"
+    return call["args"], ""
+
+
+def _told(made: AIMessage | None, wrong: str) -> list[AnyMessage]:
+    """The messages that tell the model what was wrong, for its next attempt."""
+    if made is None or not made.tool_calls:
+        return [*([made] if made else []), HumanMessage(f"That was no data: {wrong}.")]
+    told = [ToolMessage(f"Error: {wrong}", tool_call_id=call["id"] or "", status="error") for call in made.tool_calls]
+    return [made, *told]
+
+
+def _answer(reply: Reply) -> AIMessage | None:
+    response = reply if isinstance(reply, ModelResponse) else reply.model_response
+    return next((message for message in response.result if isinstance(message, AIMessage)), None)

@@ -1,0 +1,17 @@
+"""Sends pictures to vision models only, and replaces them by text for other models.
+
+This link is inside the fallback, because vision differs between the models of an agent.
+"""
+
+from typing import cast
+
+from fleetwright_agent.turn.images import unseen
+from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
+from fleetwright_agent.turn.providers.models import Chat
+
+
+class Sight:
+    async def around_model(self, request: Request, call: ModelCall) -> Reply:
+        if cast("Chat", request.model).endpoint.vision:
+            return await call(request)
+        return await call(request.override(messages=unseen(request.messages)))

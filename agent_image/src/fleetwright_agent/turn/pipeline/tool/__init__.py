@@ -1,0 +1,1 @@
+"""Middleware of tool calls, one concern in a module."""

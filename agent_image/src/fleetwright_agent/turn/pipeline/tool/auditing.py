@@ -1,0 +1,64 @@
+"""Records each tool call in the audit trail. If the trail is required, no call runs without its record."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from fleetwright_agent.audit.trail import AuditFailed, AuditTrail, call_line
+from fleetwright_agent.config.enforcement import AuditMode
+from fleetwright_agent.protocol.extensions import labels_of, trace_of
+from fleetwright_agent.protocol.frames import TurnRequest
+from fleetwright_agent.storage.sqlite.tool_journal import Begun
+from fleetwright_agent.telemetry.tracing import here
+from fleetwright_agent.tools.port import ToolError
+
+_SHUT = "the audit trail of this agent cannot be written, and without it no tool may run; say so in your answer"
+
+
+class Auditor:
+    def __init__(self, trail: AuditTrail, mode: AuditMode) -> None:
+        self._trail = trail
+        self._mode = mode
+
+    async def begins(self, turn: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> None:
+        """Record the start of a call, if the audit trail is required.
+
+        Raises:
+            ToolError: The call must not run.
+        """
+        if self._mode is not AuditMode.REQUIRED:
+            return
+        try:
+            await self._trail.record("tool_call_begins", {**_who(turn, tool), **call_line(arguments, "")})
+        except AuditFailed as error:
+            raise ToolError(_SHUT) from error
+
+    async def unknown(self, turn: TurnRequest, calls: Sequence[Begun]) -> None:
+        """Record calls that a dead process had started, whose effect is unknown."""
+        for call in calls:
+            args = call_line(call.arguments, "")["args"]
+            await self._end({**_who(turn, call.tool), "args": args, "success": False, "outcome": "unknown"})
+
+    async def ended(
+        self, turn: TurnRequest, tool: str, arguments: Mapping[str, Any], *, text: str, outcome: str, seconds: float
+    ) -> None:
+        ends = {"success": outcome == "ok", "outcome": outcome, "duration_ms": round(seconds * 1000)}
+        await self._end({**_who(turn, tool), **call_line(arguments, text), **ends})
+
+    async def _end(self, about: Mapping[str, Any]) -> None:
+        if self._mode is AuditMode.OFF:
+            return
+        # The failure is counted and logged elsewhere. The call has run, so failing it now would not undo it.
+        with suppress(AuditFailed):
+            await self._trail.record("tool_call", about)
+
+
+def _who(turn: TurnRequest, tool: str) -> dict[str, str]:
+    who = {"session_id": turn.context_id, "task_id": turn.task_id, "owner": turn.owner, "tool": tool}
+    trace = (here() or trace_of(turn.metadata)).get("traceId")
+    return {
+        **who,
+        **({"trace_id": trace} if trace else {}),
+        **({"sub_agent": turn.sub_agent} if turn.sub_agent else {}),
+        **labels_of(turn.metadata),
+    }

@@ -1,0 +1,62 @@
+"""Stores the results of certain tools as facts of the caller, each with its tool as the source.
+
+This wrapper is the outermost around a tool call, so that it stores exactly what the model receives. If a fact cannot be
+stored, that is counted and logged, and the result of the call stays the same. Results for callers that are agents, and
+results that are errors, are not stored. Stored facts are data, never instructions.
+"""
+
+import logging
+from collections.abc import Callable
+
+from langchain_core.messages import ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+
+from fleetwright_agent.config.memory import KnowledgeMemory
+from fleetwright_agent.memory.fact_text import worded
+from fleetwright_agent.storage.source import Source
+from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
+from fleetwright_agent.storage.sqlite.facts import Knowledge, TooManyFacts
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.turn.approval_policy import is_remembered
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.pipeline.composite import ToolRunner
+
+_logger = logging.getLogger(__name__)
+
+
+class IngestingTools:
+    def __init__(
+        self,
+        runner: ToolRunner,
+        knowledge: Knowledge,
+        policy: KnowledgeMemory,
+        *,
+        redact: Callable[[str], str],
+        metrics: Metrics,
+    ) -> None:
+        self._runner = runner
+        self._knowledge = knowledge
+        self._policy = policy
+        self._redact = redact
+        self._count = metrics.knowledge_ingested.labels
+
+    async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
+        result = await self._runner.run_tool(request, context)
+        name, text = request.tool_call["name"], worded(result.text, self._redact)
+        if name in self._policy.ingest and result.status != "error" and text and is_remembered(context.request):
+            self._count(await self._kept(name, text, context)).inc()
+        return result
+
+    async def _kept(self, name: str, text: str, context: TurnContext) -> str:
+        """Store the result, and return the outcome for the metric. A call repeated after a restart adds no fact."""
+        turn = context.request
+        source = Source(f"tool {name} for {turn.owner}", turn.context_id, turn.task_id)
+        most = self._policy.max_facts_per_caller
+        try:
+            await self._knowledge.remember(turn.owner, text, source, hot=False, most=most)
+        except TooManyFacts:
+            return "full"
+        except MemoryUnusable:
+            _logger.exception("a tool result cannot be stored as a fact", extra={"task": turn.task_id, "tool": name})
+            return "failed"
+        return "kept"

@@ -1,0 +1,203 @@
+"""Runs one tool call with its limits, schema check, policy, approval, journal, audit, frames and metrics.
+
+The loop receives a result, or an interrupt that pauses the turn.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import interrupt
+
+from fleetwright_agent.config.server import Limits
+from fleetwright_agent.protocol.frames import AskKind, ToolEnd, ToolStart, TurnFailed
+from fleetwright_agent.security.argument_schemas import Undecided, misfit
+from fleetwright_agent.storage.sqlite.tool_journal import Begun, CallState, Entry, Journal
+from fleetwright_agent.telemetry.metrics import Metrics
+from fleetwright_agent.tools.human.approval import approved
+from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined, ToolError
+from fleetwright_agent.turn.context import TurnContext
+from fleetwright_agent.turn.pipeline.tool.auditing import Auditor
+from fleetwright_agent.turn.pipeline.tool.enforcement import Enforcement
+from fleetwright_agent.turn.pipeline.tool.skill_fence import SkillFence
+
+_log = logging.getLogger(__name__)
+
+PREVIEW: Final = 800
+_GRACE_CALLS = 10
+
+
+class ToolCalls:
+    """Turns the exceptions of tools into error results, because a raised exception would cancel parallel calls."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        metrics: Metrics,
+        journal: Journal,
+        *,
+        enforcement: Enforcement,
+        fence: SkillFence,
+        auditor: Auditor,
+    ) -> None:
+        self._limits = limits
+        self._metrics = metrics
+        self._journal = journal
+        self._enforcement = enforcement
+        self._fence = fence
+        self._auditor = auditor
+
+    async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
+        """Run a call. A resumed turn runs it from the start, so nothing before the interrupt may have side effects."""
+        call = request.tool_call
+        call_id, name = call["id"] or "", call["name"]
+        key = f"{_asker(request)}/{call_id}"
+        # A new message has no journaled calls.
+        before = None if context.fresh else await self._journal.get(context.thread, key)
+        if before is not None and before.state is CallState.DONE:
+            return _message(call_id, name, before.body["text"], ok=before.body["ok"])
+        tool = context.tool(name)
+        run = _Call(key, call_id, name, call["args"], tool)
+        wrong = self._refusal(run, context, request.state["messages"])
+        if wrong is None and tool is not None and (ask := await self._ask(run, tool, before, context.thread)):
+            run = replace(run, reply=interrupt(ask))
+            if ask["kind"] == AskKind.APPROVAL and not approved(run.reply):
+                wrong = ToolDeclined(f"{name} was not approved and has not run; do not try it again unasked")
+        return await self._run(run, wrong, context)
+
+    async def _ask(self, call: "_Call", tool: Tool, before: Entry | None, thread: str) -> dict[str, Any] | None:
+        """Return what a person must answer first. A stored ask stays valid even if the configuration has changed."""
+        if before is not None and before.state is CallState.WAITING:
+            asked: dict[str, Any] = before.body
+            return asked
+        if tool.asks is None:
+            return None
+        ask = tool.asks(call.arguments)
+        body = {"kind": ask.kind.value, "prompt": ask.prompt, "payload": dict(ask.payload), "tool": tool.name}
+        await self._journal.put(thread, call.key, CallState.WAITING, body)
+        return body
+
+    async def _run(self, call: "_Call", wrong: ToolError | None, context: TurnContext) -> ToolMessage:
+        # Models invent names, which must not become metric labels.
+        label = call.name if call.tool is not None else "(unknown)"
+        context.emit(ToolStart(call.identity, call.name, json.dumps(call.arguments)[:PREVIEW]))
+        started = time.perf_counter()
+        outcome = "ok"
+        try:
+            text = await self._result(call, wrong, context)
+        except ToolError as error:
+            text, outcome = f"Error: {error}", error.outcome
+        except (asyncio.CancelledError, Exception) as error:
+            # The call may have taken effect nevertheless.
+            await self._audited(call, context, started, outcome=_how(error))
+            raise
+        ok = outcome == "ok"
+        # Audit before the journal: a call with a journaled result is not run, and so not audited, again.
+        seconds = await self._audited(call, context, started, text=text, outcome=outcome)
+        kept = self._journal.done(context.thread, call.key, {"text": text, "ok": ok}) if call.once else None
+        self._metrics.tool_latency.labels(label).observe(seconds)
+        self._metrics.tool_calls.labels(label, outcome).inc()
+        context.emit(ToolEnd(call.identity, call.name, ok, text[:PREVIEW], len(text), kept=kept))
+        return _message(call.identity, call.name, text, ok=ok, seconds=seconds)
+
+    async def _audited(
+        self, call: "_Call", context: TurnContext, started: float, *, outcome: str, text: str = ""
+    ) -> float:
+        """Write the audit record, and return the duration in seconds."""
+        seconds = time.perf_counter() - started
+        await self._auditor.ended(
+            context.request, call.name, call.arguments, text=text, outcome=outcome, seconds=seconds
+        )
+        return seconds
+
+    async def _result(self, call: "_Call", wrong: ToolError | None, context: TurnContext) -> str:
+        if wrong is not None or call.tool is None:
+            raise wrong or ToolError(f"there is no tool {call.name!r}")
+        # Audit before the call counts against its limits: a call that the audit trail blocks uses no quota.
+        await self._auditor.begins(context.request, call.name, call.arguments)
+        if blocked := await self._enforcement.admit(call.name):
+            raise blocked
+        if call.once:
+            await self._journal.begin(context.thread, call.key, Begun(call.name, call.arguments))
+        else:
+            await self._journal.settled(context.thread)
+        try:
+            return await call.tool.run(
+                ToolCall(call.arguments, context.request, context.emit, call.reply, call.key, call.identity)
+            )
+        except (ToolError, TurnFailed):
+            raise
+        except Exception:
+            _log.exception("tool %s failed", call.name)
+            raise ToolError("the tool broke; go on without it") from None
+
+    def _refusal(self, call: "_Call", context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
+        context.tally.tool_calls += 1
+        made, limit = context.tally.tool_calls, self._limits.max_tool_calls
+        if made > limit:
+            if made > limit + _GRACE_CALLS:
+                context.failure = TurnFailed(
+                    "tool_call_limit", f"The agent kept calling tools after its limit of {limit} calls."
+                )
+            return ToolError(f"the limit of {limit} tool calls is reached; answer with what you have")
+        if blocked := self._enforcement.refusal(call.name, call.arguments):
+            return blocked
+        if call.tool is None:
+            known = ", ".join(sorted(context.tools)) or "none"
+            return ToolError(f"there is no tool {call.name!r}; the tools are: {known}")
+        if shut := self._fence.refusal(call.name, messages):
+            return shut
+        return _misfit(call.arguments, call.tool)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    key: str
+    """The key in the journal."""
+    identity: str
+    """The id of the call in the conversation."""
+    name: str
+    arguments: Mapping[str, Any]
+    tool: Tool | None
+    reply: Any = None
+
+    @property
+    def once(self) -> bool:
+        """True if the journal must record the call, because it must not run twice."""
+        return self.tool is not None and not self.tool.repeatable
+
+
+def _asker(request: ToolCallRequest) -> str:
+    """The id of the message with the call, because some providers restart call ids in every message."""
+    messages = request.state["messages"]
+    return next((str(message.id) for message in reversed(messages) if isinstance(message, AIMessage)), "")
+
+
+def _how(error: BaseException) -> str:
+    """The outcome of a call that was cancelled or that raises out of the turn."""
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+
+
+def _message(call_id: str, name: str, text: str, *, ok: bool, seconds: float | None = None) -> ToolMessage:
+    took = None if seconds is None else {"duration_ms": round(seconds * 1000)}
+    status = "success" if ok else "error"
+    # Artifacts are not sent to the model.
+    return ToolMessage(text, tool_call_id=call_id, name=name, status=status, artifact=took)
+
+
+def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
+    """Return an error if the arguments are invalid. Undecidable ones pass, because the server validates them too."""
+    try:
+        error = misfit(arguments, tool.parameters, patterns=False)
+    except Undecided:
+        return None
+    if error is None:
+        return None
+    where = "/".join(str(part) for part in error.absolute_path) or "arguments"
+    return ToolError(f"{where}: {error.message}")

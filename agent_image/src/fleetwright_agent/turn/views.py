@@ -1,0 +1,44 @@
+"""The stored view of each conversation: a view as a value, to and from the body that the storage keeps."""
+
+from collections.abc import Callable, Sequence
+
+from langchain_core.messages import AnyMessage
+
+from fleetwright_agent.storage.sqlite.conversations.views import ViewStore
+from fleetwright_agent.turn.compaction.view import Standing, dumped, loaded
+
+
+class Views:
+    def __init__(self, store: ViewStore) -> None:
+        self._store = store
+
+    def watch(self, forget: Callable[[], None]) -> None:
+        """Call `forget` when messages were deleted that a reader may have cached."""
+        self._store.watch(forget)
+
+    async def get(self, thread: str) -> Standing:
+        body = await self._store.get(thread)
+        if body is None:
+            return Standing()
+        view = loaded(body["view"]) if body["view"] else None
+        return Standing(view, body["failures"], body.get("retryAt", 0))
+
+    async def put(self, thread: str, standing: Standing, *, at: float, archives: bool = False) -> None:
+        """Store the view.
+
+        Args:
+            archives: The view has a new cut; the archive keeps what the cut took from now on.
+        """
+        view = dumped(standing.view) if standing.view else None
+        body = {"view": view, "failures": standing.failures, "retryAt": standing.retry_at}
+        cut = standing.view.cut if standing.view and archives else None
+        await self._store.put(thread, body, at=at, cut=cut)
+
+    async def failing(self, *, at_least: int) -> int:
+        """Return how many conversations have had that many failed compactions since the last success."""
+        return await self._store.failing(at_least=at_least)
+
+    async def archived(self, thread: str) -> Sequence[AnyMessage]:
+        """Return the messages that the view replaces, and those that it shows in part."""
+        view = (await self.get(thread)).view
+        return () if view is None else await self._store.archived(thread, cut=view.cut, pruned=view.pruned)
