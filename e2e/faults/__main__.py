@@ -11,7 +11,7 @@ from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.run_folder import run_folder
 from e2e.faults.cases import Findings
-from e2e.faults.crew import Place
+from e2e.faults.operator_group import Place
 from e2e.faults.sweep import sweep
 
 _CONTROLLERS = (

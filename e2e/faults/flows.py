@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.plane.client import Client, Object
+from e2e.control_plane.client import Client, Object
 
-from fleetwright_operator import names
+from fleetwright_operator.api import names
 
 Act = Callable[[Client, str], Awaitable[None]]
 

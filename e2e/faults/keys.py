@@ -11,16 +11,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from e2e.control_plane.client import Object
+from e2e.control_plane.installation import install_release, make_namespace
+from e2e.control_plane.normalised_state import NormalisedState, Reader
 from e2e.faults import flows
 from e2e.faults.cases import Findings, Verdict, sampled
-from e2e.faults.crew import Crew, Place, Scene, scene_of
+from e2e.faults.operator_group import OperatorGroup, Place, Scene, scene_of
 from e2e.faults.plan import ERRORS, KILLS, Case
 from e2e.faults.reference import difference, settled
-from e2e.plane.client import Object
-from e2e.plane.essence import Essence, Reader
-from e2e.plane.installation import install_release, make_namespace
 
-from fleetwright_operator import names
+from fleetwright_operator.api import names
 from fleetwright_operator.settings import Settings
 
 _STEP = "card keys are due"
@@ -36,12 +36,12 @@ async def keys_swept(place: Place, name: str, environment: Mapping[str, str], *,
         await make_namespace(scene.client, space)
         await scene.client.apply(flows.agent("poet", space))
         installation = await install_release(scene.client, f"system-{name}")
-        async with Crew(scene, name, installation, environment) as crew:
+        async with OperatorGroup(scene, name, installation, environment) as operators:
             ring = _Ring(scene, space, installation.namespace)
             usual = await _usual(ring)
             cases = [(where, case) for where, points in usual.points.items() for case in points]
             for where, case in sampled(cases, every=every):
-                scene.findings.verdicts.append(await _judged(ring, crew, usual, where, case))
+                scene.findings.verdicts.append(await _judged(ring, operators, usual, where, case))
         return scene.findings
 
 
@@ -49,7 +49,7 @@ async def keys_swept(place: Place, name: str, environment: Mapping[str, str], *,
 class _Usual:
     """A rotation without faults."""
 
-    essence: Essence
+    state: NormalisedState
     points: Mapping[str, list[Case]]
     """By namespace: every fault of every write."""
     writes: int
@@ -65,8 +65,8 @@ class _Ring:
         self._reader = Reader()
 
     async def rests(self) -> bool:
-        objects = self.scene.mirror.objects(self.space)
-        return await self.scene.mirror.until(
+        objects = self.scene.cache.objects(self.space)
+        return await self.scene.cache.until(
             self.space, lambda: bool(objects) and not settled(objects.values()), seconds=_SECONDS
         )
 
@@ -80,7 +80,7 @@ class _Ring:
         await self.scene.client.merge("Secret", self.system, _NAME, {"data": data})
         return {key["kid"] for key in keys}
 
-    async def turned(self, before: set[str], wanted: Essence | None = None) -> str:
+    async def turned(self, before: set[str], wanted: NormalisedState | None = None) -> str:
         """Empty once a new key and the one before it sign, and all is as `wanted`; else what is amiss."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _SECONDS
@@ -90,11 +90,11 @@ class _Ring:
             await asyncio.sleep(0.1)
         return ""
 
-    def essence(self) -> Essence:
-        return self._reader.read(self.scene.mirror.objects(self.space).values(), namespace=self.space)
+    def state(self) -> NormalisedState:
+        return self._reader.read(self.scene.cache.objects(self.space).values(), namespace=self.space)
 
-    async def _problem(self, before: set[str], wanted: Essence | None) -> str:
-        objects = self.scene.mirror.objects(self.space)
+    async def _problem(self, before: set[str], wanted: NormalisedState | None) -> str:
+        objects = self.scene.cache.objects(self.space)
         if unrest := settled(objects.values()):
             return unrest
         signs = set(objects["Agent", "poet"]["status"]["card"]["signedBy"])
@@ -103,7 +103,7 @@ class _Ring:
         published = await self.scene.client.find("ConfigMap", self.system, _NAME)
         if signs != _ids(published):
             return f"{signs} sign, and {_ids(published)} are published"
-        found = self.essence()
+        found = self.state()
         return "" if wanted is None or found == wanted else difference(wanted, found)
 
 
@@ -135,16 +135,16 @@ async def _usual(ring: _Ring) -> _Usual:
         ]
         for place, counted in common.items()
     }
-    return _Usual(ring.essence(), points, max(sum(map(Counter.total, turn.values())) for turn in seen))
+    return _Usual(ring.state(), points, max(sum(map(Counter.total, turn.values())) for turn in seen))
 
 
-async def _judged(ring: _Ring, crew: Crew, usual: _Usual, where: str, case: Case) -> Verdict:
+async def _judged(ring: _Ring, operators: OperatorGroup, usual: _Usual, where: str, case: Case) -> Verdict:
     plan = ring.scene.plan
     for place in (ring.system, ring.space):
         plan.begin(place, [case] if place == where else ())
     before = await ring.age()
-    killed = await crew.kill_where_due({where: [case]}) if case.fault in KILLS else 0
-    problem = await ring.turned(before, usual.essence)
+    killed = await operators.kill_where_due({where: [case]}) if case.fault in KILLS else 0
+    problem = await ring.turned(before, usual.state)
     writes = plan.total_writes(ring.system) + plan.total_writes(ring.space)
     if not problem and killed and writes > (1 + killed) * usual.writes:
         problem = f"{writes} writes, and {usual.writes} without {killed} kills"

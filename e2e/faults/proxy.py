@@ -18,8 +18,8 @@ from typing import Any, Self
 
 import aiohttp
 from aiohttp import web
+from e2e.control_plane.normalised_state import bare_name
 from e2e.faults.plan import ANSWERS, KILLS, Fault, Plan
-from e2e.plane.essence import bare_name
 
 _OBJECT = re.compile(r"^/(?:api/v1|apis/[^/]+/[^/]+)(?:/namespaces/(?P<space>[^/]+))?/(?P<rest>.+)$")
 _WRITES = {"POST", "PUT", "PATCH", "DELETE"}

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import zip_longest
 
+from e2e.control_plane.client import Client, Object
+from e2e.control_plane.normalised_state import NormalisedState, Reader
+from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults.flows import PREPARE, STEPS, Step
 from e2e.faults.plan import Plan, Point
-from e2e.plane.client import Client, Object
-from e2e.plane.essence import Essence, Reader
-from e2e.plane.mirror import Mirror
 
-from fleetwright_operator import names
+from fleetwright_operator.api import names
 
 _SECONDS = 300.0
 _QUIET_SECONDS = 1.0
@@ -26,8 +26,8 @@ _OWN = {names.AGENT, names.SKILL, names.MCP_SERVER}
 @dataclass(frozen=True)
 class StepReference:
     step: Step
-    essence: Essence
-    loose_essence: Essence
+    state: NormalisedState
+    loose_state: NormalisedState
     """However often things were edited, but for what rolls out."""
     writes: tuple[Point, ...]
     events: tuple[Point, ...]
@@ -49,15 +49,15 @@ def loose_reader() -> Reader:
     return Reader(generations=("Deployment",))
 
 
-async def record(client: Client, mirror: Mirror, plan: Plan, spaces: Sequence[str]) -> References:
+async def record(client: Client, watch_cache: WatchCache, plan: Plan, spaces: Sequence[str]) -> References:
     """Takes every space through every step at once."""
     recorded = []
     for step in (PREPARE, *STEPS):
         for space in spaces:
             plan.begin(space)
         await asyncio.gather(*(step.act(client, space) for space in spaces))
-        await asyncio.gather(*(_settle(mirror, plan, space, step) for space in spaces))
-        recorded.append(_reference(mirror, plan, spaces, step))
+        await asyncio.gather(*(_settle(watch_cache, plan, space, step) for space in spaces))
+        recorded.append(_reference(watch_cache, plan, spaces, step))
     return References(recorded[0], tuple(recorded[1:]))
 
 
@@ -79,18 +79,18 @@ def settled(objects: Iterable[Object]) -> str:
     return ""
 
 
-async def _settle(mirror: Mirror, plan: Plan, space: str, step: Step) -> None:
+async def _settle(watch_cache: WatchCache, plan: Plan, space: str, step: Step) -> None:
     """Returns when the space is at rest and stays so for a while."""
 
     def rests() -> bool:
-        return not settled(mirror.objects(space).values())
+        return not settled(watch_cache.objects(space).values())
 
     async with asyncio.timeout(_SECONDS):
         before = None
         while True:
-            if not await mirror.until(space, rests, seconds=_SECONDS):
-                raise TimeoutError(f"{step.name}: {settled(mirror.objects(space).values())}")
-            versions = {key: body["metadata"]["resourceVersion"] for key, body in mirror.objects(space).items()}
+            if not await watch_cache.until(space, rests, seconds=_SECONDS):
+                raise TimeoutError(f"{step.name}: {settled(watch_cache.objects(space).values())}")
+            versions = {key: body["metadata"]["resourceVersion"] for key, body in watch_cache.objects(space).items()}
             now = (versions, plan.total_writes(space))
             if now == before:
                 return
@@ -98,23 +98,23 @@ async def _settle(mirror: Mirror, plan: Plan, space: str, step: Step) -> None:
             await asyncio.sleep(_QUIET_SECONDS)
 
 
-def _reference(mirror: Mirror, plan: Plan, spaces: Sequence[str], step: Step) -> StepReference:
+def _reference(watch_cache: WatchCache, plan: Plan, spaces: Sequence[str], step: Step) -> StepReference:
     reader, loose = Reader(), loose_reader()
-    first, *others = (reader.read(mirror.objects(space).values(), namespace=space) for space in spaces)
+    first, *others = (reader.read(watch_cache.objects(space).values(), namespace=space) for space in spaces)
     for other in others:
         if other != first:
             raise Disagreement(f"{step.name}:\n{difference(first, other)}")
     return StepReference(
         step=step,
-        essence=first,
-        loose_essence=loose.read(mirror.objects(spaces[0]).values(), namespace=spaces[0]),
+        state=first,
+        loose_state=loose.read(watch_cache.objects(spaces[0]).values(), namespace=spaces[0]),
         writes=_points([plan.writes[space] for space in spaces]),
         events=_points([plan.events[space] for space in spaces]),
         most_writes=max(plan.total_writes(space) for space in spaces),
     )
 
 
-def difference(wanted: Essence, found: Essence, *, lines: int = 12) -> str:
+def difference(wanted: NormalisedState, found: NormalisedState, *, lines: int = 12) -> str:
     """The surroundings of the first line that differs; a whole comparison would take seconds."""
     one, other = wanted.text.splitlines(), found.text.splitlines()
     pairs = zip_longest(one, other)

@@ -1,10 +1,10 @@
 """Inject every fault at every point of every step, in parallel namespaces, and compare with the reference.
 
 A namespace is one chain: it goes through the steps one after the other, with the faults of one write for each object
-in each. A chain may go on because each step ended where the reference's did. Chains are dealt out to crews, each an
-operator behind a proxy, watched by a process of its own. A kill ends an operator, so kills are collected: the proxy
-holds each write that is to meet one until the crew's operator stands at all of them, or can come to no more; then it is
-killed once and another takes its place.
+in each. A chain may go on because each step ended where the reference's did. Chains are distributed over operator
+groups. A group is an operator behind a proxy, with a process that controls it. A kill ends the operator, so kills are
+collected: the proxy blocks each write that a kill must meet, until the operator is blocked at all of them or makes no
+more progress. Then the operator is killed once, and another one starts.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from functools import partial
 from typing import Any
 
 from e2e.cluster.control_plane import ControlPlane
+from e2e.control_plane.client import Client
+from e2e.control_plane.installation import install_crds, install_release, make_namespace
+from e2e.control_plane.kubelet import Kubelet
+from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults.cases import Chain, Findings, Steps, chains, errors, kills, last_step, losses, sampled
-from e2e.faults.crew import Crew, Place, scene_of
-from e2e.faults.judge import Judge
 from e2e.faults.keys import keys_swept
+from e2e.faults.operator_group import OperatorGroup, Place, scene_of
 from e2e.faults.reference import References, record
-from e2e.plane.client import Client
-from e2e.plane.installation import install_crds, install_release, make_namespace
-from e2e.plane.kubelet import Kubelet
-from e2e.plane.mirror import Mirror
+from e2e.faults.verifier import Verifier
 
 _REFERENCES = 3
 _PROCESSES = 5
@@ -71,7 +71,7 @@ async def sweep(plane: ControlPlane, place: Place, *, share: float = 1.0) -> Fin
         await install_crds(client)
         # The garbage collector learns of new kinds when it starts, and otherwise every 30 seconds.
         await asyncio.to_thread(plane.restart_controllers)
-        async with Mirror(client, kinds=("Pod",)) as pods:
+        async with WatchCache(client, kinds=("Pod",)) as pods:
             Kubelet(client, pods)
             return await _dealt(place, every=max(1, round(1 / share)))
 
@@ -120,8 +120,8 @@ async def _reference(place: Place) -> References:
     async with scene_of(place, "ref") as scene:
         installation = await install_release(scene.client, "system-ref")
         await asyncio.gather(*(make_namespace(scene.client, space) for space in spaces))
-        async with Crew(scene, "ref", installation, _ERRORS):
-            references = await record(scene.client, scene.mirror, scene.plan, spaces)
+        async with OperatorGroup(scene, "ref", installation, _ERRORS):
+            references = await record(scene.client, scene.cache, scene.plan, spaces)
     writes = sum(len(reference.writes) for reference in references.steps)
     print(f"reference: {len(references.steps)} steps of {writes} writes", flush=True)
     return references
@@ -137,21 +137,21 @@ async def _disturbed(order: Order) -> Findings:
     confined = [chain.space for chain in going] if order.confined else []
     environment = {**order.environment, "FLEETWRIGHT_NAMESPACES": ",".join(confined)}
     async with scene_of(order.place, order.name) as scene:
-        judge = Judge(scene, order.references, strict=order.strict)
+        verifier = Verifier(scene, order.references, strict=order.strict)
         await asyncio.gather(*(make_namespace(scene.client, space) for space in confined))
         installation = await install_release(scene.client, f"system-{order.name}", namespaces=confined)
 
         async def walk(chain: Chain) -> None:
             async with gate:
-                well = await judge.prepared(chain)
+                well = await verifier.prepared(chain)
                 for place in range(last_step(chain.steps) + 1):
                     if well:
-                        await judge.act(chain, place)
-                        well = await judge.judged(chain, place)
+                        await verifier.act(chain, place)
+                        well = await verifier.judged(chain, place)
 
-        async with Crew(scene, order.name, installation, environment):
+        async with OperatorGroup(scene, order.name, installation, environment):
             await asyncio.gather(*map(walk, going))
-            await judge.look_again()
+            await verifier.look_again()
         return scene.findings
 
 
@@ -159,14 +159,14 @@ async def _killed(order: Order) -> Findings:
     """Kills: all namespaces take a step together."""
     going = chains(order.name, order.steps)
     async with scene_of(order.place, order.name) as scene:
-        judge = Judge(scene, order.references)
+        verifier = Verifier(scene, order.references)
         installation = await install_release(scene.client, f"system-{order.name}")
-        async with Crew(scene, order.name, installation, order.environment) as crew:
-            well = await asyncio.gather(*(judge.prepared(chain) for chain in going))
+        async with OperatorGroup(scene, order.name, installation, order.environment) as operators:
+            well = await asyncio.gather(*(verifier.prepared(chain) for chain in going))
             for place in range(last_step(order.steps) + 1):
                 going = [chain for chain, good in zip(going, well, strict=True) if good]
-                await asyncio.gather(*(judge.act(chain, place) for chain in going))
-                killed = await crew.kill_where_due({chain.space: chain.steps[place] for chain in going})
-                well = await asyncio.gather(*(judge.judged(chain, place, killed=killed) for chain in going))
-            await judge.look_again()
+                await asyncio.gather(*(verifier.act(chain, place) for chain in going))
+                killed = await operators.kill_where_due({chain.space: chain.steps[place] for chain in going})
+                well = await asyncio.gather(*(verifier.judged(chain, place, killed=killed) for chain in going))
+            await verifier.look_again()
         return scene.findings

@@ -141,7 +141,7 @@ def test_a_private_repository_opens_by_a_secret_that_the_agent_itself_never_sees
     fleet.apply(skill("oath", **repository.at(0, path="oath", private="git")))
     fleet.until(lambda: says(fleet, "skill/oath", "Secret 'git', which does not exist"), "the Secret is missed")
     fleet.apply(secret("git", token="another"))
-    fleet.until(lambda: says(fleet, "skill/oath", "asks for other credentials; check the Secret"), "it is refused")
+    fleet.until(lambda: says(fleet, "skill/oath", "requires authentication; check the Secret"), "it is refused")
     fleet.apply(secret("git", token=PASSWORD), agent("knight", skills=[{"name": "oath"}]))
     fleet.ready("skill/oath", "agent/knight")
     assert "Say it on oath." in file(fleet, "knight", "oath/SKILL.md")
@@ -239,4 +239,4 @@ def test_a_deleted_skill_leaves_its_agent_the_files_also_in_a_new_pod_until_it_c
 
 def gone(fleet: Fleet, name: str, revision: str) -> bool:
     _, reason, message = fleet.condition(f"agent/{name}", "ReferencesResolved")
-    return reason == "SkillNotFound" and f"revision {revision} goes on serving" in message
+    return reason == "SkillNotFound" and f"revision {revision} keeps serving" in message

@@ -11,12 +11,12 @@ from e2e.cluster import binaries
 from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.run_folder import run_folder
-from e2e.plane.client import Client
-from e2e.plane.installation import install_crds, install_release
-from e2e.plane.mirror import Mirror
-from e2e.plane.process import OperatorProcess
-from e2e.walk.ground import Ground
+from e2e.control_plane.client import Client
+from e2e.control_plane.installation import install_crds, install_release
+from e2e.control_plane.process import OperatorProcess
+from e2e.control_plane.watch_cache import WatchCache
 from e2e.walk.learning import learn
+from e2e.walk.walk_context import WalkContext
 from e2e.walk.walks import walk_properties, walk_randomly
 
 _CONTROLLERS = (
@@ -43,25 +43,25 @@ def main() -> int:
         run_folder("fleetwright-walk-") as folder,
         ControlPlane(folder / "plane", controllers=_CONTROLLERS, audited=True, roomy=True) as plane,
     ):
-        ground, complaints = asyncio.run(_walk(plane, folder, arguments))
+        context, complaints = asyncio.run(_walk(plane, folder, arguments))
         operator = ":fleetwright-operator"
         complaints += [f"no right to {each.request}" for each in plane.refusals() if each.account.endswith(operator)]
-    for line in (*ground.problems, *complaints):
+    for line in (*context.problems, *complaints):
         print(f"\n{line}")
-    for line in ground.held:
+    for line in context.held:
         print(f"  held, and said so: {line}")
-    for line in ground.uncovered:
+    for line in context.uncovered:
         print(f"  no value for {line}")
-    taken = sum(len(edits) for edits in ground.edits.values())
-    print(f"{taken} values for {len({edit.path for edits in ground.edits.values() for edit in edits})} properties")
+    taken = sum(len(edits) for edits in context.edits.values())
+    print(f"{taken} values for {len({edit.path for edits in context.edits.values() for edit in edits})} properties")
     seconds = time.monotonic() - started
-    wrong = len(ground.problems) + len(complaints)
-    print(f"{ground.walked} edits walked, {ground.refused} refused, {wrong} left a trace, seed {arguments.seed}, "
+    wrong = len(context.problems) + len(complaints)
+    print(f"{context.walked} edits walked, {context.refused} refused, {wrong} left a trace, seed {arguments.seed}, "
           f"{seconds:.0f} s")  # fmt: skip
-    return int(bool(wrong) or bool(ground.uncovered) or not ground.walked)
+    return int(bool(wrong) or bool(context.uncovered) or not context.walked)
 
 
-async def _walk(plane: ControlPlane, folder: Path, arguments: argparse.Namespace) -> tuple[Ground, list[str]]:
+async def _walk(plane: ControlPlane, folder: Path, arguments: argparse.Namespace) -> tuple[WalkContext, list[str]]:
     async with Client(plane.server, plane.token, plane.ca) as client:
         await install_crds(client)
         installation = await install_release(client, "fleetwright-system")
@@ -69,16 +69,16 @@ async def _walk(plane: ControlPlane, folder: Path, arguments: argparse.Namespace
         process = OperatorProcess(
             folder / "operator", installation, server=plane.server, ca=plane.ca, environment=environment
         )
-        async with Mirror(client) as mirror:
-            ground = Ground(client, mirror)
+        async with WatchCache(client) as watch_cache:
+            context = WalkContext(client, watch_cache)
             await process.started()
             try:
-                await learn(ground)
-                await walk_properties(ground, every=arguments.every, seed=arguments.seed)
-                await walk_randomly(ground, seed=arguments.seed, walks=arguments.walks)
+                await learn(context)
+                await walk_properties(context, every=arguments.every, seed=arguments.seed)
+                await walk_randomly(context, seed=arguments.seed, walks=arguments.walks)
             finally:
                 process.kill_if_alive()
-            return ground, process.complaints()
+            return context, process.complaints()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 from e2e.cluster.paths import CHECKOUT
+from e2e.control_plane.client import Object
 from e2e.faults import flows
-from e2e.plane.client import Object
 
 Spec = dict[str, Any]
 NAMES = {"Agent": "poet", "Skill": "haiku", "McpServer": "tools"}
@@ -36,7 +36,7 @@ BASES: Mapping[str, tuple[Spec, ...]] = {
 """Whole specs, to which a random walk may jump as well."""
 
 
-def furniture(space: str, *, without: str) -> list[Object]:
+def fixtures(space: str, *, without: str) -> list[Object]:
     """Return the objects that specs refer to, without the object of the kind under test."""
     spare = flows.key(space, "two")
     bodies = (

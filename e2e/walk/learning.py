@@ -5,29 +5,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from e2e.plane.client import Refusal, path_of
+from e2e.control_plane.client import Refusal, path_of
 from e2e.walk.bases import BASES, NAMES, Spec, schema_of
 from e2e.walk.edits import ITEM, Edit, Path, at
-from e2e.walk.ground import Ground
 from e2e.walk.schema import properties, values
+from e2e.walk.walk_context import WalkContext
 
 _AT_ONCE = 12
 _OPENINGS = 3
 """As many ways to make each of the things around a property are tried."""
 
 
-async def learn(ground: Ground) -> None:
+async def learn(context: WalkContext) -> None:
     """Fills in the edits of every base, and what no value was found for."""
-    space = await ground.space()
+    space = await context.space()
     gate = asyncio.Semaphore(_AT_ONCE)
     for kind, bases in BASES.items():
         whole, taken = list(properties(schema_of(kind))), set[Path]()
         for place, base in enumerate(bases):
             due = [found for found in whole if _is_due(found[0], base, bases, taken)]
-            known = [edit for edit in ground.edits.get((kind, 0), ()) if _is_alike(edit.path, base, bases[0])]
-            ground.edits[kind, place] = known + await _Asking(ground, gate, space, kind, base).accepted(due)
-            taken |= {edit.path for edit in ground.edits[kind, place]}
-        ground.uncovered += [
+            known = [edit for edit in context.edits.get((kind, 0), ()) if _is_alike(edit.path, base, bases[0])]
+            context.edits[kind, place] = known + await _Asking(context, gate, space, kind, base).accepted(due)
+            taken |= {edit.path for edit in context.edits[kind, place]}
+        context.uncovered += [
             f"{kind}.{'.'.join(path)}"
             for path, _ in whole
             if not any(edited[: len(path)] == path for edited in taken)
@@ -50,8 +50,8 @@ def _is_alike(path: Path, base: Spec, first: Spec) -> bool:
 
 
 class _Asking:
-    def __init__(self, ground: Ground, gate: asyncio.Semaphore, space: str, kind: str, base: Spec) -> None:
-        self._ground = ground
+    def __init__(self, context: WalkContext, gate: asyncio.Semaphore, space: str, kind: str, base: Spec) -> None:
+        self._context = context
         self._gate = gate
         self._kind = kind
         self._space = space
@@ -82,7 +82,7 @@ class _Asking:
         try:
             async with self._gate:
                 path = path_of(self._kind, self._space) + "?dryRun=All&fieldValidation=Strict"
-                await self._ground.client.request("POST", path, body)
+                await self._context.client.request("POST", path, body)
         except Refusal as refusal:
             if refusal.status not in {400, 422}:
                 raise

@@ -8,11 +8,11 @@ so, and reverting the edit must heal the object.
 import copy
 
 import yaml
+from e2e.control_plane.client import Object, Refusal
+from e2e.control_plane.normalised_state import NormalisedState, Reader
 from e2e.faults.reference import difference
-from e2e.plane.client import Object, Refusal
-from e2e.plane.essence import Essence, Reader
 from e2e.walk.bases import NAMES, Spec
-from e2e.walk.ground import Ground
+from e2e.walk.walk_context import WalkContext
 
 _SECONDS = 60.0
 _HELD_SECONDS = 8.0
@@ -24,8 +24,8 @@ _BLOCKED = (("Accepted", "False"), ("ReferencesResolved", "False"))
 class Walker:
     """One object in a namespace of its own."""
 
-    def __init__(self, ground: Ground, kind: str, spec: Spec, *, label: str = "") -> None:
-        self._ground = ground
+    def __init__(self, context: WalkContext, kind: str, spec: Spec, *, label: str = "") -> None:
+        self._context = context
         self._kind = kind
         self._label = label
         self._trail: list[str] = []
@@ -34,22 +34,22 @@ class Walker:
         self.spec = copy.deepcopy(spec)
 
     async def begin(self) -> None:
-        self._space = await self._ground.space(without=self._kind)
-        await self._ground.put(self._kind, self._space, self.spec)
+        self._space = await self._context.space(without=self._kind)
+        await self._context.put(self._kind, self._space, self.spec)
 
     async def take(self, spec: Spec, what: str, *, compare: bool = True) -> bool:
         """Return True if the API server accepted the edit. In that case the outcome is checked."""
         before = self.spec
         try:
-            await self._ground.put(self._kind, self._space, spec)
+            await self._context.put(self._kind, self._space, spec)
         except Refusal as refusal:
             if refusal.status not in {400, 422}:
                 raise
-            self._ground.refused += 1
+            self._context.refused += 1
             return False
         self.spec = copy.deepcopy(spec)
         self._trail.append(what)
-        self._ground.walked += 1
+        self._context.walked += 1
         if compare and (problem := await self._unlike_fresh()):
             await self._held(before, problem)
         return True
@@ -59,20 +59,20 @@ class Walker:
         where = f"{self._kind} after {' → '.join(self._trail)} ({self._label or self._space})"
         reason = self._stopped()
         if not reason:
-            self._ground.problems.append(f"{where}: {problem}")
+            self._context.problems.append(f"{where}: {problem}")
             return
-        self._ground.held.append(f"{where}: {reason}")
+        self._context.held.append(f"{where}: {reason}")
         try:
-            await self._ground.put(self._kind, self._space, before)
+            await self._context.put(self._kind, self._space, before)
         except Refusal:
             return  # the API server does not take it back: the condition stays, and says what to do
         self.spec = copy.deepcopy(before)
         if problem := await self._unlike_fresh():
-            self._ground.problems.append(f"{where}, taken back: {problem}")
+            self._context.problems.append(f"{where}, taken back: {problem}")
 
     async def _unlike_fresh(self) -> str:
         """Empty, or how it differs."""
-        fresh = await self._ground.fresh(self._kind, self.spec)
+        fresh = await self._context.fresh(self._kind, self.spec)
 
         def alike() -> bool:
             return self._alike(fresh)
@@ -80,7 +80,7 @@ class Walker:
         def stopped() -> bool:
             return self._known(self._space) and bool(self._stopped())
 
-        until = self._ground.mirror.until
+        until = self._context.cache.until
         if await until(self._space, lambda: alike() or stopped(), seconds=_SECONDS, pause=0.1) and await until(
             self._space, alike, seconds=_HELD_SECONDS if stopped() else 0.0, pause=0.1
         ):
@@ -97,13 +97,13 @@ class Walker:
 
     def _known(self, space: str) -> bool:
         """Return True if the operator has observed the current generation of every object."""
-        own = [body for (kind, _), body in self._ground.mirror.objects(space).items() if kind in NAMES]
+        own = [body for (kind, _), body in self._context.cache.objects(space).items() if kind in NAMES]
         return all(
             body.get("status", {}).get("observedGeneration") == body["metadata"]["generation"] for body in own
         ) and any(body["kind"] == self._kind and body["spec"] == self.spec for body in own)
 
-    def _read(self, space: str) -> Essence:
-        objects = self._ground.mirror.objects(space)
+    def _read(self, space: str) -> NormalisedState:
+        objects = self._context.cache.objects(space)
         mounted = yaml.safe_dump([body["spec"] for (kind, _), body in objects.items() if kind == "Deployment"])
         stated = yaml.safe_dump([body.get("status", {}) for (kind, _), body in objects.items() if kind in NAMES])
         # Revisions of the past are what a path is made of, and so is memory, which outlives what mounted it.
@@ -117,7 +117,7 @@ class Walker:
         return [(condition["type"], condition["status"]) for condition in self._conditions(space)]
 
     def _conditions(self, space: str) -> list[Object]:
-        body = self._ground.mirror.find(self._kind, space, NAMES[self._kind]) or {}
+        body = self._context.cache.find(self._kind, space, NAMES[self._kind]) or {}
         return list(body.get("status", {}).get("conditions", ()))
 
     def _stopped(self) -> str:

@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from e2e.control_plane.client import APPLY, Client, path_of
 from e2e.faults.flows import agent
-from e2e.plane.client import APPLY, Client, path_of
 from tests.bench.recording import Write, load
 
 

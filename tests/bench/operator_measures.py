@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable
 
-from e2e.plane.process import OperatorProcess
+from e2e.control_plane.process import OperatorProcess
 from tests.bench.stage import FEW, OURS, Stage
 from tests.bench.table import Row
 
@@ -281,17 +281,17 @@ def _is_of(item: dict, prefix: str) -> bool:
 
 async def _cached(stage: Stage) -> int:
     """How many objects an operator holds now; some are made where there are too few to tell anything."""
-    present = len(stage.mirror.objects(OURS))
+    present = len(stage.cache.objects(OURS))
     if present < 500:
         operator = stage.operator("filling")
         await operator.started()
         await stage.create([f"filled-{number:05}" for number in range(500 - present)])
         await operator.stop()
-    return len(stage.mirror.objects(OURS)) * _CHILDREN
+    return len(stage.cache.objects(OURS)) * _CHILDREN
 
 
 def _some_agent(stage: Stage) -> str:
-    return next(name for kind, name in stage.mirror.objects(OURS) if kind == "Agent")
+    return next(name for kind, name in stage.cache.objects(OURS) if kind == "Agent")
 
 
 async def _at_rest(operator: OperatorProcess) -> bool:

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from e2e.cluster.control_plane import ControlPlane
+from e2e.control_plane.client import Client, path_of
+from e2e.control_plane.installation import Installation, install_crds, install_release, make_namespace
+from e2e.control_plane.process import OperatorProcess
+from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults.flows import agent
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
-from e2e.plane.client import Client, path_of
-from e2e.plane.installation import Installation, install_crds, install_release, make_namespace
-from e2e.plane.mirror import Mirror
-from e2e.plane.process import OperatorProcess
 from tests.bench.recording import NAME, SPACE, Recorder
 
 CONTROLLERS = ("--controllers=namespace-controller,serviceaccount-controller,root-ca-certificate-publisher-controller",)
@@ -55,7 +55,7 @@ class Stage:
         self.installation: Installation = await install_release(self.client, "fleetwright-system")
         for space in (OURS, BARE, FEW, SPACE):
             await make_namespace(self.client, space)
-        self.mirror = await self._stack.enter_async_context(Mirror(self.client, kinds=("Agent", "Deployment")))
+        self.cache = await self._stack.enter_async_context(WatchCache(self.client, kinds=("Agent", "Deployment")))
         await self._record()
         return self
 
@@ -87,7 +87,7 @@ class Stage:
                     done.set()
 
         wanted = set(names)
-        self.mirror.listeners.append(hear)
+        self.cache.listeners.append(hear)
         gate = asyncio.Semaphore(CONNECTIONS)
 
         async def one(name: str) -> None:
@@ -103,7 +103,7 @@ class Stage:
             tasks.append(asyncio.create_task(one(name)))
         await asyncio.gather(*tasks)
         await asyncio.wait_for(done.wait(), 3600)
-        self.mirror.listeners.remove(hear)
+        self.cache.listeners.remove(hear)
         # The status may be told of before the answer of the creation is read.
         return [max(0.0, served[name] - made[name]) for name in names], max(served.values()) - started
 
@@ -115,11 +115,11 @@ class Stage:
             if kind == "Deployment" and body["metadata"]["name"] == name and not seen.done():
                 seen.set_result(time.monotonic())
 
-        self.mirror.listeners.append(hear)
+        self.cache.listeners.append(hear)
         await self.client.request("POST", path_of("Agent", OURS), agent(name, OURS))
         created = time.monotonic()
         took = max(0.0, await asyncio.wait_for(seen, 60) - created)
-        self.mirror.listeners.remove(hear)
+        self.cache.listeners.remove(hear)
         await asyncio.sleep(max(0.0, created + pause - time.monotonic()))
         return took
 
@@ -129,10 +129,10 @@ class Stage:
         began, generation = time.monotonic(), body["metadata"]["generation"]
 
         def served() -> bool:
-            found = self.mirror.find("Agent", space, name)
+            found = self.cache.find("Agent", space, name)
             return found is not None and found["metadata"]["generation"] >= generation and is_programmed(found)
 
-        if not await self.mirror.until(space, served, seconds=120, pause=0.0):
+        if not await self.cache.until(space, served, seconds=120, pause=0.0):
             raise TimeoutError(f"{name} was never served")
         return time.monotonic() - began
 
@@ -148,7 +148,7 @@ class Stage:
         wanted = dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
 
         def served(name: str) -> bool:
-            found = self.mirror.find("Agent", OURS, name)
+            found = self.cache.find("Agent", OURS, name)
             return found is not None and found["metadata"]["generation"] >= wanted[name] and is_programmed(found)
 
         await self._until(lambda: all(map(served, names)), "edited Agents are programmed")
@@ -162,10 +162,10 @@ class Stage:
                 await self.client.delete("Agent", OURS, name)
 
         await asyncio.gather(*map(one, names))
-        await self._until(lambda: not any(self.mirror.find("Agent", OURS, name) for name in names), "Agents went")
+        await self._until(lambda: not any(self.cache.find("Agent", OURS, name) for name in names), "Agents went")
 
     async def _until(self, holds: Callable[[], bool], what: str) -> None:
-        if not await self.mirror.until(OURS, holds, seconds=3600, pause=0.1):
+        if not await self.cache.until(OURS, holds, seconds=3600, pause=0.1):
             raise TimeoutError(f"never: {what}")
 
     async def bare(self, prefix: str, agents: int, *, rate: float = 0.0, space: str = BARE, ceiling: int = 0) -> Any:
@@ -195,10 +195,10 @@ class Stage:
             created = await self.client.request("POST", path_of("Agent", SPACE), agent(NAME, SPACE))
 
             def served() -> bool:
-                found = self.mirror.find("Agent", SPACE, NAME)
+                found = self.cache.find("Agent", SPACE, NAME)
                 return found is not None and is_programmed(found)
 
-            await self.mirror.until(SPACE, served, seconds=60)
+            await self.cache.until(SPACE, served, seconds=60)
             self.gets_per_agent = proxy.requests["GET"] - before
             await process.stop()
         metadata = created["metadata"]

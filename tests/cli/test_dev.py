@@ -25,7 +25,7 @@ from fleetwright_cli.dev.layout import Ports, agent_files, read_skills, token_na
 from fleetwright_cli.dev.manifests import InvalidFleet, read_fleet
 from fleetwright_cli.dev.processes import Processes
 from fleetwright_cli.dev.provider import Provider, provider_from, substitutions, with_provider
-from fleetwright_operator.catalog import Catalog
+from fleetwright_operator.api.model_catalog import Catalog
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples/quickstart"

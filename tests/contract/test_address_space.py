@@ -5,7 +5,7 @@ import ipaddress
 import pytest
 
 from fleetwright_agent.security.addresses import is_public, local_block
-from fleetwright_operator.address_space import METADATA, holds, is_outside
+from fleetwright_operator.api.address_space import METADATA, holds, is_outside
 
 # The IPv4 and IPv6 Special-Purpose Address Registries of IANA, and whether they call the range globally reachable.
 REGISTRY = {

@@ -23,11 +23,11 @@ from fleetwright_agent.storage.sqlite.conversations.schema import SCHEMA
 from fleetwright_agent.storage.sqlite.engine.database import Database
 from fleetwright_agent.storage.sqlite.open_questions import OpenQuestions
 from fleetwright_agent.tools.peers.tool import PeerCalls
-from fleetwright_operator import names
-from fleetwright_operator.desired.config import agent_config
-from fleetwright_operator.desired.extensions import declared_extensions
-from fleetwright_operator.desired.tool_access import peer_tool
-from fleetwright_operator.endpoints import Endpoints
+from fleetwright_operator.api import names
+from fleetwright_operator.api.endpoints import Endpoints
+from fleetwright_operator.build.agent_config import agent_config
+from fleetwright_operator.build.card_extensions import declared_extensions
+from fleetwright_operator.build.config.tool_access import peer_tool
 from fleetwright_operator.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -30,7 +30,7 @@ from e2e.cluster.audit import Refusal as Refused
 from e2e.cluster.control_plane import ControlPlane, free_ports
 from e2e.cluster.kubeconfig import write as write_kubeconfig
 from e2e.cluster.progress import SILENT
-from e2e.plane.sessions import reap
+from e2e.control_plane.sessions import reap
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "fleetwright-system"

@@ -66,7 +66,7 @@ def test_a_patched_pod_is_written_once_and_without_its_patch_again(space, operat
 def test_an_exception_that_takes_a_range_whole_is_named_before_kubernetes_refuses_it(space, operator, refusal):
     block = {"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}
     space.agent("poet", network={"egress": [{"to": {"ipBlock": block}, "ports": [{"port": 25}]}]})
-    space.wait("Agent", "poet", "Accepted", "False", says="except '10.0.0.0/8' does not lie inside 10.0.0.0/8")
+    space.wait("Agent", "poet", "Accepted", "False", says="except '10.0.0.0/8' is not inside 10.0.0.0/8")
     egress = [{"to": [{"ipBlock": block}]}]
     policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "mine"}}
     with pytest.raises(refusal, match="strict subset"):
@@ -94,7 +94,7 @@ def test_a_patch_that_takes_away_what_is_ours_is_a_condition(space, operator):
 
 def test_a_patch_that_kubernetes_does_not_understand_is_a_condition_and_no_loop(space, operator):
     space.agent("poet", podTemplate={"spec": {"tolerations": [{"kee": "gpu"}]}})
-    space.wait("Agent", "poet", "Programmed", "False", says="Deployment 'poet' is refused by the API server")
+    space.wait("Agent", "poet", "Programmed", "False", says="Deployment 'poet' was rejected by the API server")
     operator.settled()
     space.agent("poet")
     space.wait("Agent", "poet", "Programmed", "True")

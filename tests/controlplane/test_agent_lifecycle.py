@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fleetwright_operator.warning_delay import SECONDS as WARNING_SECONDS
+from fleetwright_operator.manager.warning_delay import SECONDS as WARNING_SECONDS
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 DIGEST = "sha256:" + "a" * 64
@@ -66,7 +66,7 @@ def test_ready_follows_the_current_revision_and_not_the_old_pod(space, kubelet, 
     first = served["status"]["revision"]
 
     space.agent("poet", instructions="Write better.")
-    space.wait("Agent", "poet", "Ready", "False", says=f"revision {first} goes on serving")
+    space.wait("Agent", "poet", "Ready", "False", says=f"revision {first} keeps serving")
     kubelet.prove("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     kubelet.run("poet")
@@ -145,7 +145,7 @@ def test_what_was_put_beside_an_agent_is_in_its_preflight_and_ends_with_it(space
     assert pod["metadata"]["labels"].items() >= labels.items()
 
     space.admin.delete("Pod", space.name, pod["metadata"]["name"])
-    space.wait("Agent", "poet", "Programmed", "False", says="its pod was taken away; it is tried again")
+    space.wait("Agent", "poet", "Programmed", "False", says="its pod was deleted; it is tried again")
     kubelet.prove("poet")
     space.wait("Agent", "poet", "Programmed", "True")
     containers = space.get("Deployment", "poet")["spec"]["template"]["spec"]["containers"]
@@ -159,12 +159,12 @@ def test_the_next_agent_is_replaced_when_the_one_before_it_serves_again(space, k
         space.agent(name)
         pods[name] = kubelet.run(name)
         space.wait("Agent", name, "Ready", "True")
-    for name, says in (("first", "is being tried"), ("second", "waits for its turn (others being replaced: 1)")):
+    for name, says in (("first", "is being tried"), ("second", "waits for other rollouts to finish: 1")):
         space.agent(name, instructions="Write better.")
         space.wait("Agent", name, "Programmed", "False", says=says)
     kubelet.prove("first")
     space.eventually(lambda: space.find("Pod", pods["first"]) is None, "the pod that served is gone")
-    space.wait("Agent", "second", "Programmed", "False", says="waits for its turn")
+    space.wait("Agent", "second", "Programmed", "False", says="waits for other rollouts")
     kubelet.run("first")
     space.wait("Agent", "first", "Ready", "True")
     kubelet.prove("second")

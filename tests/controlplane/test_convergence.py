@@ -64,7 +64,7 @@ def test_an_edited_child_comes_back(space, operator, kind, patch):
     space.admin.merge(kind, space.name, "poet", patch)
 
     def restored() -> bool:
-        return _essence(space.get(kind, "poet")) == _essence(whole)
+        return _state(space.get(kind, "poet")) == _state(whole)
 
     space.eventually(restored, f"{kind} as before", seconds=5)
 
@@ -84,13 +84,13 @@ def test_a_child_of_any_kind_gets_the_labels_back_that_it_was_stripped_of(space,
     space.agent("poet", peers=[{"name": "helper"}], memory=goes)
     space.wait("Agent", "poet", "Programmed", "True")
     operator.settled()
-    before = {child["metadata"]["name"]: _essence(child) for child in _ours(space, kind)}
+    before = {child["metadata"]["name"]: _state(child) for child in _ours(space, kind)}
     assert before
     for name in before:
         space.admin.merge(kind, space.name, name, {"metadata": {"labels": labels}})
 
     def restored() -> bool:
-        return {child["metadata"]["name"]: _essence(child) for child in _ours(space, kind)} == before
+        return {child["metadata"]["name"]: _state(child) for child in _ours(space, kind)} == before
 
     space.eventually(restored, f"{kind} as before, the tokens too", seconds=10)
     assert space.wait("Agent", "poet", "Programmed", "True")
@@ -165,7 +165,7 @@ def test_a_workload_that_becomes_remote_gives_up_its_children(space, operator):
     assert space.get("McpServer", "tools")["status"]["url"] == "https://tools.example.com/mcp"
 
 
-def _essence(body: dict) -> dict:
+def _state(body: dict) -> dict:
     whole = copy.deepcopy(body)
     for key in ("managedFields", "resourceVersion", "generation"):
         whole["metadata"].pop(key, None)

@@ -173,7 +173,9 @@ def test_without_the_right_the_policy_that_is_missing_is_named(space, alone, ins
     install_cilium()
     alone("narrow", environment={"FLEETWRIGHT_CILIUM": "true"}, network={"cilium": False})
     space.agent("poet", model=OUTSIDE)
-    space.wait("Agent", "poet", "Programmed", "False", says="CiliumNetworkPolicy 'poet' may not be written")
+    space.wait(
+        "Agent", "poet", "Programmed", "False", says="CiliumNetworkPolicy 'poet' was forbidden by the API server"
+    )
     assert space.condition("Agent", "poet", "Programmed")["reason"] == "Forbidden"
     assert space.find("NetworkPolicy", "poet") is None
     assert space.find("Deployment", "poet") is None

@@ -73,7 +73,7 @@ def test_a_reference_that_breaks_leaves_the_running_agent_alone(space, kubelet, 
     before = space.get("Deployment", "poet")["metadata"]["resourceVersion"]
     space.admin.delete("Secret", space.name, "key")
     space.wait("Agent", "poet", "ReferencesResolved", "False", says="Secret 'key'")
-    assert "goes on serving" in space.condition("Agent", "poet", "Available")["message"]
+    assert "keeps serving" in space.condition("Agent", "poet", "Available")["message"]
     assert space.get("Deployment", "poet")["metadata"]["resourceVersion"] == before
 
 

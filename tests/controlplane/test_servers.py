@@ -33,7 +33,7 @@ def no_probes(space) -> bool:
 
 def test_what_a_server_offers_stands_in_its_status_and_its_probe_is_gone(space, operator, kubelet):
     space.apply(secret(bearer="b"), server())
-    space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being looked at")
+    space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being discovered")
     probe = kubelet.probed("weather", says=report(forecast="sha256:1"))
     space.wait("McpServer", "weather", "Ready", "True")
     status = space.get("McpServer", "weather")["status"]
@@ -76,7 +76,7 @@ def test_a_restart_asks_nothing_again_and_writes_nothing(space, operator, kubele
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to end"])
 def test_an_operator_that_was_stopped_while_a_probe_ran_hears_it_afterwards(space, operator, kubelet, how):
     space.apply(secret(bearer="b"), server())
-    space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being looked at")
+    space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being discovered")
     operator.stop(how)
     kubelet.probed("weather", says=report(forecast="sha256:1"))
     operator.start()
@@ -132,7 +132,7 @@ def test_a_changed_list_under_a_pin_holds_the_agent_and_names_the_tools(space, o
 
 def test_a_deleted_server_takes_its_probe_with_it(space, operator):
     space.apply(secret(bearer="b"), server())
-    space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being looked at")
+    space.wait("McpServer", "weather", "Available", "Unknown", says="its tools are being discovered")
     space.admin.delete("McpServer", space.name, "weather")
     space.eventually(lambda: no_probes(space), "the probe is collected", seconds=60)
 

@@ -3,11 +3,11 @@
 from collections import Counter
 
 import pytest
+from e2e.control_plane.normalised_state import NormalisedState
 from e2e.faults.cases import chains, errors, kills, sampled
 from e2e.faults.flows import PREPARE
 from e2e.faults.plan import ERRORS, KILLS, UNDONE, Case, Fault, Plan, Point
 from e2e.faults.reference import StepReference
-from e2e.plane.essence import Essence
 
 WRITES = (
     ("apply agents/poet/status", 1),
@@ -18,7 +18,7 @@ WRITES = (
 
 
 def step(writes: tuple[Point, ...] = WRITES) -> StepReference:
-    nothing = Essence([])
+    nothing = NormalisedState([])
     return StepReference(PREPARE, nothing, nothing, writes, events=(), most_writes=len(writes))
 
 

@@ -16,18 +16,18 @@ import pytest
 from e2e.cluster import binaries
 from e2e.cluster.__main__ import CANNOT_RUN
 from e2e.cluster.control_plane import ControlPlane
+from e2e.control_plane.client import Client, Refusal, path_of
+from e2e.control_plane.installation import install_crds, install_release, make_namespace
+from e2e.control_plane.kubelet import Kubelet
+from e2e.control_plane.normalised_state import NormalisedState, Reader
+from e2e.control_plane.process import OPERATOR, OperatorProcess
+from e2e.control_plane.sessions import reap
+from e2e.control_plane.watch_cache import WatchCache
 from e2e.faults import flows
 from e2e.faults.plan import Plan
 from e2e.faults.proxy import FaultProxy
-from e2e.plane.client import Client, Refusal, path_of
-from e2e.plane.essence import Essence, Reader
-from e2e.plane.installation import install_crds, install_release, make_namespace
-from e2e.plane.kubelet import Kubelet
-from e2e.plane.mirror import Mirror
-from e2e.plane.process import OPERATOR, OperatorProcess
-from e2e.plane.sessions import reap
 
-from fleetwright_operator.names import API_VERSION, FIELD_MANAGER, MANAGED_BY
+from fleetwright_operator.api.names import API_VERSION, FIELD_MANAGER, MANAGED_BY
 
 Object = dict[str, Any]
 FAST = {"FLEETWRIGHT_STALLED_SECONDS": "2", "FLEETWRIGHT_RESYNC_SECONDS": "3600"}
@@ -87,8 +87,8 @@ class Stand:
 
     async def start(self) -> None:
         self.client = await self._stack.enter_async_context(Client(self.plane.server, self.plane.token, self.plane.ca))
-        self.mirror = await self._stack.enter_async_context(Mirror(self.client, prefix=self._prefix))
-        self.kubelet = Kubelet(self.client, self.mirror)
+        self.cache = await self._stack.enter_async_context(WatchCache(self.client, prefix=self._prefix))
+        self.kubelet = Kubelet(self.client, self.cache)
 
     async def space(self) -> str:
         self._made += 1
@@ -128,21 +128,21 @@ class Stand:
 
     def condition(self, kind: str, space: str, name: str, condition: str) -> Object:
         """Of the current generation, or nothing."""
-        body = self.mirror.find(kind, space, name) or {}
+        body = self.cache.find(kind, space, name) or {}
         for found in body.get("status", {}).get("conditions", ()):
             if found["type"] == condition and found["observedGeneration"] == body["metadata"]["generation"]:
                 return dict(found)
         return {}
 
     async def until(self, space: str, holds: Any, what: str, *, seconds: float = 180) -> None:
-        assert await self.mirror.until(space, holds, seconds=seconds, pause=0.02), f"not in {seconds} s: {what}"
+        assert await self.cache.until(space, holds, seconds=seconds, pause=0.02), f"not in {seconds} s: {what}"
 
     async def programmed(self, space: str, *names: str, kind: str = "Agent", seconds: float = 180) -> None:
         def all_are() -> bool:
             return all(self.condition(kind, space, name, "Programmed").get("status") == "True" for name in names)
 
-        if not await self.mirror.until(space, all_are, seconds=seconds, pause=0.02):
-            status = [(self.mirror.find(kind, space, name) or {}).get("status") for name in names[:3]]
+        if not await self.cache.until(space, all_are, seconds=seconds, pause=0.02):
+            status = [(self.cache.find(kind, space, name) or {}).get("status") for name in names[:3]]
             pytest.fail(f"{names[:3]} are not programmed in {seconds} s: {status}")
 
     async def agent(self, space: str, name: str = "poet", **spec: Any) -> Object:
@@ -184,21 +184,21 @@ class Stand:
 
     def in_use(self, space: str) -> list[Object]:
         """The children that agents run on; what is kept of the past changes with every edit."""
-        bodies = list(self.mirror.objects(space).values())
+        bodies = list(self.cache.objects(space).values())
         mounted = json.dumps([body["spec"] for body in bodies if body["kind"] == "Deployment"])
         ours = [body for body in bodies if body["metadata"].get("labels", {}).get(MANAGED_BY) == FIELD_MANAGER]
         ours = [body for body in ours if body["kind"] != "Pod"]
         return [body for body in ours if body["kind"] != "ConfigMap" or body["metadata"]["name"] in mounted]
 
-    def essence(self, space: str) -> Essence:
-        return self._reader.read(self.mirror.objects(space).values(), namespace=space)
+    def state(self, space: str) -> NormalisedState:
+        return self._reader.read(self.cache.objects(space).values(), namespace=space)
 
     def versions(self, space: str) -> dict[tuple[str, str], str]:
-        objects = self.mirror.objects(space)
+        objects = self.cache.objects(space)
         return {key: body["metadata"]["resourceVersion"] for key, body in objects.items()}
 
     def children(self, space: str, owner: str = "poet") -> list[Object]:
-        found = self.mirror.objects(space).values()
+        found = self.cache.objects(space).values()
         return [body for body in found if body["metadata"].get("labels", {}).get("fleetwright.dev/agent") == owner]
 
     async def quiet(self, space: str, *, seconds: float = 1.5, at_most: float = 180) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
+from e2e.control_plane.client import Refusal
 from e2e.faults import flows
-from e2e.plane.client import Refusal
 
 GOOD_MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1"}
 

@@ -15,7 +15,7 @@ async def test_o15_a_secret_that_a_hundred_agents_share_is_told_of_once_each_and
     await stand.client.apply(flows.key(space, "one"))
     names = [f"poet-{number:03}" for number in range(MANY)]
     await asyncio.gather(*(stand.agent(space, name, model=flows.MODEL) for name in names))
-    pods = lambda: [body for (kind, _), body in stand.mirror.objects(space).items() if kind == "Pod"]  # noqa: E731
+    pods = lambda: [body for (kind, _), body in stand.cache.objects(space).items() if kind == "Pod"]  # noqa: E731
 
     def told() -> set[str]:
         return {body["metadata"].get("annotations", {}).get("fleetwright.dev/refresh", "") for body in pods()}
@@ -93,5 +93,5 @@ async def test_o18_a_poisoned_agent_in_a_burst_keeps_its_own_pace_and_costs_the_
 
 
 def _generations(stand, space: str) -> dict[str, int]:
-    objects = stand.mirror.objects(space).items()
+    objects = stand.cache.objects(space).items()
     return {name: body["metadata"]["generation"] for (kind, name), body in objects if kind == "Deployment"}

@@ -9,7 +9,7 @@ import pytest
 from e2e.faults import flows
 from e2e.faults.plan import Case, Fault
 
-from fleetwright_operator.names import FIELD_MANAGER, MANAGED_BY
+from fleetwright_operator.api.names import FIELD_MANAGER, MANAGED_BY
 
 GARBAGE = 60
 WRITES = 10
@@ -34,7 +34,7 @@ async def test_an_agent_that_is_deleted_at_any_write_leaves_no_orphan(stand, aga
             return
         counts[space] += 1
         if counts[space] == due[space]:
-            first_uid[space] = stand.mirror.find("Agent", space, "poet")["metadata"]["uid"]
+            first_uid[space] = stand.cache.find("Agent", space, "poet")["metadata"]["uid"]
             await stand.client.delete("Agent", space, "poet")
             if again:
                 await stand.agent(space)
@@ -44,13 +44,13 @@ async def test_an_agent_that_is_deleted_at_any_write_leaves_no_orphan(stand, aga
     await asyncio.gather(*(_struck(stand, space, first_uid) for space in spaces))
 
     def clean(space: str) -> bool:
-        found = stand.mirror.objects(space).values()
+        found = stand.cache.objects(space).values()
         owners = {
             o["uid"] for body in found for o in body["metadata"].get("ownerReferences", ()) if o["kind"] == "Agent"
         }
         if not again:
             return not owners and all(kind in {"PersistentVolumeClaim"} for kind, _ in _ours(stand, space))
-        alive = stand.mirror.find("Agent", space, "poet")
+        alive = stand.cache.find("Agent", space, "poet")
         return alive is not None and owners == {alive["metadata"]["uid"]} and first_uid[space] not in owners
 
     for space in spaces:
@@ -96,13 +96,13 @@ async def test_what_goes_and_nobody_tells_of_it_is_not_made_anew_again_and_again
 
 
 def _but_memory(stand, space: str) -> list[tuple[str, str]]:
-    objects = stand.mirror.objects(space).items()
+    objects = stand.cache.objects(space).items()
     ours = [key for key, body in objects if body["metadata"].get("labels", {}).get(MANAGED_BY) == FIELD_MANAGER]
     return [(kind, name) for kind, name in ours if kind != "PersistentVolumeClaim"]
 
 
 def _ours(stand, space: str) -> list[tuple[str, str]]:
-    objects = stand.mirror.objects(space).items()
+    objects = stand.cache.objects(space).items()
     return [key for key, body in objects if "fleetwright.dev/agent" in body["metadata"].get("labels", {})]
 
 
@@ -121,7 +121,7 @@ async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
     await stand.agent(space, skills=[{"name": "haiku"}])
     await stand.programmed(space, "poet")
     await stand.quiet(space)
-    uids = {key: body["metadata"]["uid"] for key, body in stand.mirror.objects(space).items()}
+    uids = {key: body["metadata"]["uid"] for key, body in stand.cache.objects(space).items()}
     before = stand.versions(space)
     assert await first.process.stop() == 0
 
@@ -132,7 +132,7 @@ async def test_o4_an_old_list_makes_nothing_go_and_nothing_anew(stand):
     await second.process.started()
     await stand.programmed(space, "poet")
     await stand.quiet(space)
-    assert {key: body["metadata"]["uid"] for key, body in stand.mirror.objects(space).items()} == uids
+    assert {key: body["metadata"]["uid"] for key, body in stand.cache.objects(space).items()} == uids
     assert second.proxy.requests["DELETE"] == 0
     assert stand.versions(space) == before
 
@@ -159,7 +159,7 @@ async def _client_token(stand, space: str) -> str:
 
 def _agree(stand, space: str, *, but: str) -> bool:
     """Whether the agent lists just the token that its client has, which is not that one."""
-    secrets = {name: body["data"] for (kind, name), body in stand.mirror.objects(space).items() if kind == "Secret"}
+    secrets = {name: body["data"] for (kind, name), body in stand.cache.objects(space).items() if kind == "Secret"}
     token = secrets.get("poet-client-default", {}).get("token", but)
     listed = json.loads(b64decode(secrets["poet-auth"]["callers.json"]))["callers"]
     return token != but and [each["sha256"] for each in listed] == [sha256(b64decode(token)).hexdigest()]
@@ -206,5 +206,5 @@ async def test_o10_what_is_deleted_while_no_operator_runs_is_gone_all_the_same(s
 
 
 def _ours_of(stand, space: str, agent: str) -> list[tuple[str, str]]:
-    objects = stand.mirror.objects(space).items()
+    objects = stand.cache.objects(space).items()
     return [key for key, body in objects if body["metadata"].get("labels", {}).get("fleetwright.dev/agent") == agent]

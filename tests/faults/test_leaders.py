@@ -153,7 +153,7 @@ async def _lease(stand, space: str) -> dict[str, object]:
 
 def _tokens_and_pods(stand, space: str) -> dict[str, object]:
     """The words that open, and what pods are made from."""
-    objects = stand.mirror.objects(space).items()
+    objects = stand.cache.objects(space).items()
     tokens = {name: body["data"]["token"] for (kind, name), body in objects if "token" in body.get("data", {})}
     assert tokens
     templates = {name: body["spec"]["template"] for (kind, name), body in objects if kind == "Deployment"}

@@ -14,7 +14,7 @@ from tests.bad_input.unknown import UNKNOWN_WORDS
 from tests.bad_input.whole import SKILL, changed
 
 from fleetwright_agent.config.agent import AgentConfig
-from fleetwright_operator import names
+from fleetwright_operator.api import names
 
 CRDS = Path(__file__).parents[2] / "crds"
 GOOD_MODEL = {"name": "m", "baseURL": "http://192.0.2.1/v1"}
@@ -183,8 +183,8 @@ def _is_refused(stand, space: str, kind: str, name: str, spec: object) -> bool:
     """By a condition; or by the runtime, which its preflight shows, and a pod that does not start."""
     if stand.is_told(kind, space, name):
         return True
-    revision = stand.mirror.find(kind, space, name)["status"].get("revision", "")
-    config = stand.mirror.find("ConfigMap", space, names.agent_config(name, revision))
+    revision = stand.cache.find(kind, space, name)["status"].get("revision", "")
+    config = stand.cache.find("ConfigMap", space, names.agent_config(name, revision))
     try:
         AgentConfig.model_validate_json(config["data"][names.CONFIG_KEY] if config else "{}")
     except ValidationError:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from e2e.control_plane.client import APPLY, MERGE, Refusal, path_of
+from e2e.control_plane.normalised_state import Reader
 from e2e.faults import flows
-from e2e.plane.client import APPLY, MERGE, Refusal, path_of
-from e2e.plane.essence import Reader
 
 JSON_PATCH = "application/json-patch+json"
 Object = dict[str, Any]
@@ -24,12 +24,12 @@ async def test_o8_children_without_any_record_of_their_managers_are_taken_up_aga
     await stand.agent(space)
     await stand.programmed(space, "poet")
     await stand.quiet(space)
-    before = stand.essence(space)
+    before = stand.state(space)
     writes = operator.plan.total_writes(space)
     kinds = ("ServiceAccount", "Service", "NetworkPolicy", "Deployment")
     for kind in kinds:
         await stand.client.merge(kind, space, "poet", {"metadata": {"managedFields": [{}]}})
-    await stand.until(space, lambda: stand.essence(space) == before, "as before, our fields recorded again", seconds=20)
+    await stand.until(space, lambda: stand.state(space) == before, "as before, our fields recorded again", seconds=20)
     await stand.quiet(space)
     assert operator.plan.total_writes(space) - writes <= 2 * len(kinds)
 
@@ -64,7 +64,7 @@ async def test_o8_each_field_of_each_child_that_somebody_edits_or_removes_comes_
 async def _walk(stand, space: str, child: Object) -> list[tuple[float, str]]:
     """How long each edit took to be undone that the API server let pass, and which it was."""
     kind, name = child["kind"], child["metadata"]["name"]
-    before, path, healed = _essence(child, space), f"{path_of(kind, space, name)}?fieldManager=somebody", []
+    before, path, healed = _state(child, space), f"{path_of(kind, space, name)}?fieldManager=somebody", []
     for place, value in list(_owned(child)):
         for edit in _edits(kind, place, value):
             patch = json.dumps([{**edit, "path": _pointer(place)}]).encode()
@@ -77,9 +77,9 @@ async def _walk(stand, space: str, child: Object) -> list[tuple[float, str]]:
             began = time.monotonic()
 
             def as_before(version: int = int(edited["metadata"]["resourceVersion"])) -> bool:
-                now = stand.mirror.find(kind, space, name)
+                now = stand.cache.find(kind, space, name)
                 seen = now is not None and int(now["metadata"]["resourceVersion"]) >= version
-                return seen and _essence(now, space) == before
+                return seen and _state(now, space) == before
 
             await stand.until(space, as_before, f"{kind} {name} after {patch!r}", seconds=30)
             healed.append((time.monotonic() - began, f"{kind} {name} {patch!r}"))
@@ -90,7 +90,7 @@ def _pointer(place: Place) -> str:
     return "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in place)
 
 
-def _essence(child: Object, space: str) -> Object:
+def _state(child: Object, space: str) -> Object:
     """Nothing while it is not labelled as ours."""
     parts = Reader(generations=()).parts([child], namespace=space).values()
     return {key: value for part in parts for key, value in part.items() if key != "status"}
@@ -149,13 +149,13 @@ async def test_o8_a_child_that_somebody_else_makes_in_our_place_is_named_and_lef
 
     await stand.until(space, in_conflict, "the conflict", seconds=20)
     await stand.quiet(space)
-    assert stand.mirror.find("Service", space, "poet")["spec"]["selector"] == {"app": "other"}
+    assert stand.cache.find("Service", space, "poet")["spec"]["selector"] == {"app": "other"}
     assert await operator.passes() - passes <= 20
 
     operator.proxy.first = _as_usual
     await stand.client.delete("Service", space, "poet")
     await stand.programmed(space, "poet", seconds=20)
-    assert stand.mirror.find("Service", space, "poet")["spec"]["selector"] != {"app": "other"}
+    assert stand.cache.find("Service", space, "poet")["spec"]["selector"] != {"app": "other"}
 
 
 async def _as_usual(_namespace: str, _name: str) -> None:
@@ -179,7 +179,7 @@ async def test_o14_a_field_that_another_manager_took_is_taken_back_without_a_fig
     )
 
     def ours_again() -> bool:
-        service, deployment = (stand.mirror.find(kind, space, "poet") for kind in ("Service", "Deployment"))
+        service, deployment = (stand.cache.find(kind, space, "poet") for kind in ("Service", "Deployment"))
         return service["spec"]["ports"][0]["targetPort"] == "a2a" and deployment["spec"]["replicas"] == 1
 
     await stand.until(space, ours_again, "as we want it", seconds=20)
@@ -203,8 +203,8 @@ async def test_o14_a_field_that_another_manager_took_is_taken_back_without_a_fig
     fresh = operator.plan.writes[space] - writes
     assert fresh["apply deployments/poet"] < 3
     assert fresh["apply services/poet"] < 3
-    assert stand.mirror.find("Service", space, "poet")["metadata"]["annotations"]["somebody.example.com/note"] == "kept"
-    assert stand.mirror.find("Deployment", space, "poet")["metadata"]["labels"]["team"] == "web"
+    assert stand.cache.find("Service", space, "poet")["metadata"]["annotations"]["somebody.example.com/note"] == "kept"
+    assert stand.cache.find("Deployment", space, "poet")["metadata"]["labels"]["team"] == "web"
 
 
 async def test_o14_an_agent_that_is_edited_between_applies_follows_the_last_word(stand):
@@ -215,23 +215,23 @@ async def test_o14_an_agent_that_is_edited_between_applies_follows_the_last_word
     await stand.programmed(space, "poet")
     await stand.quiet(space)
     writes = operator.plan.writes[space].copy()
-    first = stand.mirror.find("Agent", space, "poet")["status"]["revision"]
+    first = stand.cache.find("Agent", space, "poet")["status"]["revision"]
     for number in range(2):
         await _edit(stand, space, f"Help as edited {number}.")
         await stand.programmed(space, "poet")
     await stand.quiet(space)
-    revision = stand.mirror.find("Agent", space, "poet")["status"]["revision"]
+    revision = stand.cache.find("Agent", space, "poet")["status"]["revision"]
     path = path_of("Agent", space, "poet") + "?fieldManager=person"
     with pytest.raises(Refusal, match="conflict"):
         await stand.client.request("PATCH", path, flows.agent("poet", space), content=APPLY)
     await stand.quiet(space)
-    assert stand.mirror.find("Agent", space, "poet")["status"]["revision"] == revision, "a refused apply is no word"
+    assert stand.cache.find("Agent", space, "poet")["status"]["revision"] == revision, "a refused apply is no word"
     await stand.agent(space)
     await stand.programmed(space, "poet")
     await stand.quiet(space)
-    assert stand.mirror.find("Agent", space, "poet")["status"]["revision"] == first
+    assert stand.cache.find("Agent", space, "poet")["status"]["revision"] == first
     assert (operator.plan.writes[space] - writes)["apply deployments/poet"] <= 2 * 3
-    assert stand.mirror.find("Agent", space, "poet")["spec"]["instructions"] == "Help."
+    assert stand.cache.find("Agent", space, "poet")["spec"]["instructions"] == "Help."
 
 
 async def _edit(stand, space, instructions):

@@ -7,9 +7,9 @@ import urllib.request
 
 import pytest
 from e2e.cluster.processes import terminate
+from e2e.control_plane.installation import ACCOUNT
 from e2e.faults import flows
 from e2e.faults.plan import Fault
-from e2e.plane.installation import ACCOUNT
 
 OUTAGE_SECONDS = 30.0
 HALF_OPEN_SECONDS = 120.0
@@ -138,7 +138,7 @@ async def test_o6_watches_that_are_half_open_for_two_minutes_are_given_up_by_the
     await stand.agent(space, "painter")
     await stand.client.delete("Service", space, "poet")
     await stand.programmed(space, "painter", seconds=HALF_OPEN_SECONDS)
-    await stand.until(space, lambda: stand.mirror.find("Service", space, "poet"), "a lost child is missed", seconds=60)
+    await stand.until(space, lambda: stand.cache.find("Service", space, "poet"), "a lost child is missed", seconds=60)
     await asyncio.sleep(max(0.0, over - time.monotonic()))
     assert operator.proxy.requests["LIST"] - lists <= 4 * KINDS, "each kind again about once a minute"
     operator.proxy.watches.muted = False

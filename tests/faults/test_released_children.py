@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from e2e.plane.changes import announced, changes
-from e2e.plane.essence import Reader
+from e2e.control_plane.changes import announced, changes
+from e2e.control_plane.normalised_state import Reader
 
 ROOT = Path(__file__).parents[2]
 RELEASED = Path(__file__).with_name("released.yaml")

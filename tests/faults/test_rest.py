@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.plane.changes import announced, changes
-from e2e.plane.essence import bare_name
-from e2e.plane.installation import install_crds
+from e2e.control_plane.changes import announced, changes
+from e2e.control_plane.installation import install_crds
+from e2e.control_plane.normalised_state import bare_name
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,7 +96,7 @@ async def _edits(stand, space: str) -> None:
 
 def _specs(stand, space: str) -> dict:
     own = ("Agent", "Skill", "McpServer")
-    return {key: body["spec"] for key, body in stand.mirror.objects(space).items() if key[0] in own}
+    return {key: body["spec"] for key, body in stand.cache.objects(space).items() if key[0] in own}
 
 
 def _children(stand, space: str) -> dict[str, Any]:

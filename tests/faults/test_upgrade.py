@@ -13,10 +13,10 @@ import yaml
 from e2e.cluster import binaries
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.progress import SILENT
+from e2e.control_plane.client import Refusal
+from e2e.control_plane.installation import logged_in
+from e2e.control_plane.process import OperatorProcess
 from e2e.faults import flows
-from e2e.plane.client import Refusal
-from e2e.plane.installation import logged_in
-from e2e.plane.process import OperatorProcess
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = "fleetwright-system"
@@ -91,7 +91,10 @@ async def test_o16_an_upgrade_by_helm_brings_fields_and_changes_no_child(stand_o
         assert stand.versions(space) == before
         await stand.agent(space, **wanted)
         await stand.until(
-            space, lambda: NEWER in stand.mirror.find("Agent", space, "poet")["spec"], "the field is kept", seconds=20
+            space,
+            lambda: NEWER in stand.cache.find("Agent", space, "poet")["spec"],
+            "the field is kept",
+            seconds=20,
         )
         await stand.programmed(space, "poet")
 

@@ -15,13 +15,13 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from fleetwright_operator import names
-from fleetwright_operator.cluster.port import RESOURCES, Kept, Listing, Object, Resource
-from fleetwright_operator.errors import Collision, Missing, Rejected
-from fleetwright_operator.metrics import Metrics
-from fleetwright_operator.moments import moment, written
-from fleetwright_operator.program import Program
-from fleetwright_operator.relations import Key
+from fleetwright_operator.api import names
+from fleetwright_operator.encoding.timestamps import moment, written
+from fleetwright_operator.kube.errors import Collision, Missing, Rejected
+from fleetwright_operator.kube.port import RESOURCES, Kept, Listing, Object, Resource
+from fleetwright_operator.manager.manager import Program
+from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.observe.watch_index import Key
 from fleetwright_operator.settings import PodsOf, Settings
 
 GOLDEN = Path(__file__).parent / "golden"

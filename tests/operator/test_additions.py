@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.desired.additions import added_entrances, added_routes, range_problems
-from fleetwright_operator.desired.deployment import agent_deployment, agent_template
-from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.pod import container_security
-from fleetwright_operator.desired.pod_template import template_problems
+from fleetwright_operator.build.deployment import agent_deployment, agent_template
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.network.network_additions import added_entrances, added_routes, range_problems
+from fleetwright_operator.build.pod.pod_security import container_security
+from fleetwright_operator.build.pod.pod_template import template_problems
 from fleetwright_operator.settings import Settings
 
 
@@ -76,12 +76,12 @@ def test_added_callers_reach_the_a2a_port_only(objects):
 
 
 BAD_RANGES = [
-    pytest.param({"cidr": "203.0.113.7/24"}, "is no range", id="bits below the mask"),
-    pytest.param({"cidr": "example.com"}, "is no range", id="a name"),
-    pytest.param({"cidr": "10.0.0.0/8", "except": ["x"]}, "is no range", id="an exception that is none"),
-    pytest.param({"cidr": "10.0.0.0/8", "except": ["11.0.0.0/24"]}, "does not lie inside", id="an exception outside"),
-    pytest.param({"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}, "does not lie inside", id="all of it excepted"),
-    pytest.param({"cidr": "10.0.0.0/8", "except": ["::/64"]}, "does not lie inside", id="one of the other family"),
+    pytest.param({"cidr": "203.0.113.7/24"}, "is not an IP range", id="bits below the mask"),
+    pytest.param({"cidr": "example.com"}, "is not an IP range", id="a name"),
+    pytest.param({"cidr": "10.0.0.0/8", "except": ["x"]}, "is not an IP range", id="an exception that is none"),
+    pytest.param({"cidr": "10.0.0.0/8", "except": ["11.0.0.0/24"]}, "is not inside", id="an exception outside"),
+    pytest.param({"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}, "is not inside", id="all of it excepted"),
+    pytest.param({"cidr": "10.0.0.0/8", "except": ["::/64"]}, "is not inside", id="one of the other family"),
 ]
 
 
@@ -122,7 +122,7 @@ REFUSED = [
     pytest.param({"spec": {"serviceAccountName": "admin"}}, "serviceAccountName cannot be set", id="another identity"),
     pytest.param({"spec": {"restartPolicy": "Never"}}, "restartPolicy cannot be set", id="another life"),
     pytest.param(container(securityContext={"privileged": True}), "securityContext cannot be set", id="privilege"),
-    pytest.param(container(ports=[{"hostPort": 80}]), "must not take a hostPort", id="a port of the node"),
+    pytest.param(container(ports=[{"hostPort": 80}]), "must not set hostPort", id="a port of the node"),
     pytest.param(
         {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}, "hostPath is no kind", id="the node's disk"
     ),
@@ -149,7 +149,7 @@ REFUSED = [
     ),
     *(
         pytest.param(
-            container(**calls), f"[side].{place}.host would have the node call", id=f"the node's call: {place}"
+            container(**calls), f"[side].{place}.host would make the node call", id=f"the node's call: {place}"
         )
         for place, calls in {
             "livenessProbe.httpGet": {"livenessProbe": {"httpGet": ELSEWHERE}},
@@ -180,7 +180,7 @@ REFUSED = [
     *(
         pytest.param(
             {"spec": {"containers": [{"name": "agent", "volumeMounts": [{"name": "v", "mountPath": path}]}]}},
-            f"[{path}] would cover what the operator mounts",
+            f"[{path}] would cover a mount of the operator",
             id=f"a mount at {path}",
         )
         for path in (
@@ -210,23 +210,23 @@ REFUSED = [
     ),
     pytest.param(
         {"spec": {"containers": [{"name": "agent", "volumeMounts": [{"name": "v", "mountPath": "/etc"}]}]}},
-        "would cover what the operator mounts",
+        "would cover a mount of the operator",
         id="a mount above ours",
     ),
     pytest.param(
         {"spec": {"containers": [{"name": "agent", "volumeMounts": [{"name": "v", "mountPath": "/tmp/x/"}]}]}},
-        "would cover what the operator mounts",
+        "would cover a mount of the operator",
         id="a mount inside ours",
     ),
     pytest.param(
         {"spec": {"terminationGracePeriodSeconds": 1}}, "must be at least 45", id="less time than draining takes"
     ),
     pytest.param(
-        {"metadata": {"labels": {"fleetwright.dev/may-call": "x"}}}, "the operator's own", id="a label of ours"
+        {"metadata": {"labels": {"fleetwright.dev/may-call": "x"}}}, "is managed by the operator", id="a label of ours"
     ),
     pytest.param({"metadata": {"labels": ["x"]}}, "labels must be an object", id="labels that are none"),
     pytest.param({"spec": {"containers": "x"}}, "containers must be a list", id="containers that are none"),
-    pytest.param({"spec": {"containers": [{"image": "i"}]}}, "have a name of their own", id="a container without name"),
+    pytest.param({"spec": {"containers": [{"image": "i"}]}}, "have a unique name", id="a container without name"),
     pytest.param(container(env=[{"value": "x"}]), "env must be a list", id="a variable without name"),
     pytest.param({"spec": {"$patch": "delete"}}, "spec.$patch cannot be set", id="a directive"),
 ]
@@ -286,7 +286,7 @@ SERVERS = [
     ),
     pytest.param(
         {"spec": {"containers": [{"name": "server", "volumeMounts": [{"name": "v", "mountPath": "/tmp/x"}]}]}},
-        "would cover what the operator mounts",
+        "would cover a mount of the operator",
         id="a mount inside ours",
     ),
     pytest.param(
@@ -294,7 +294,9 @@ SERVERS = [
     ),
     pytest.param({"metadata": {"labels": None}}, "metadata.labels is null", id="a null"),
     pytest.param(
-        {"metadata": {"labels": {"fleetwright.dev/mcpserver": "other"}}}, "the operator's own", id="a label of ours"
+        {"metadata": {"labels": {"fleetwright.dev/mcpserver": "other"}}},
+        "is managed by the operator",
+        id="a label of ours",
     ),
     pytest.param(
         {"spec": {"terminationGracePeriodSeconds": -1}}, "Seconds must be at least 0", id="less time than none"

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from fleetwright_operator.cluster.entry import entry_of
-from fleetwright_operator.desired.addresses import (
+from fleetwright_operator.build.network.addresses import (
     Destination,
     ServiceFacts,
     UnusableAddress,
     destination,
     parse_address,
 )
+from fleetwright_operator.kube.cached_object import entry_of
 from fleetwright_operator.settings import Settings
 
 SERVICES = {

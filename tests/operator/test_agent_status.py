@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from fleetwright_operator.cluster.agent_status import AgentStatusReader
-from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.manager.agent_status_reader import AgentStatusReader
 
 SAID = {"revision": "0123456789"}
 

@@ -12,9 +12,9 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from fleetwright_operator.cluster.api import KubernetesApi
-from fleetwright_operator.cluster.port import AGENTS, CONFIG_MAPS, LEASES, SECRET_METADATA
-from fleetwright_operator.errors import ApiError, Collision, Expired, Forbidden, Missing, Rejected
+from fleetwright_operator.kube.errors import ApiError, Collision, Expired, Forbidden, Missing, Rejected
+from fleetwright_operator.kube.http_client import KubernetesApi
+from fleetwright_operator.kube.port import AGENTS, CONFIG_MAPS, LEASES, SECRET_METADATA
 
 
 @dataclass

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.cluster.api_server import ApiServer, ApiServerMoved, api_server, denying
-from fleetwright_operator.errors import Forbidden
+from fleetwright_operator.kube.errors import Forbidden
+from fleetwright_operator.manager.api_server_addresses import ApiServer, ApiServerMoved, api_server, denying
 
 
 def endpoints(*addresses, family="IPv4"):

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from fleetwright_operator.cluster.audiences import api_audiences
+from fleetwright_operator.kube.token_audiences import api_audiences
 
 
 def token(payload):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fleetwright_operator.cluster.cache import Cache
-from fleetwright_operator.cluster.entry import entry_of
-from fleetwright_operator.cluster.port import RESOURCES, SECRETS, SERVICES, Listing
-from fleetwright_operator.relations import Relations
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.kube.cached_object import entry_of
+from fleetwright_operator.kube.port import RESOURCES, SECRETS, SERVICES, Listing
+from fleetwright_operator.observe.watch_index import Relations
 from fleetwright_operator.settings import Settings
 
 POLICIES = RESOURCES["NetworkPolicy"]

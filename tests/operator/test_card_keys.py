@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from fleetwright_operator.jws import DamagedKey, new_secret, signing_key
-from fleetwright_operator.keyring import CardKey, key_set, next_change, read_ring, renewed, ring_text
-from fleetwright_operator.rotation import Rotation
+from fleetwright_operator.credentials.jws import DamagedKey, new_secret, signing_key
+from fleetwright_operator.credentials.keyring import CardKey, key_set, next_change, read_ring, renewed, ring_text
+from fleetwright_operator.credentials.rotation import Rotation
 
 ROTATION = Rotation(ttl=1000, overlap=100)
 SYSTEM, NAME = "fleetwright-system", "fleetwright-operator-card-keys"
@@ -154,7 +154,7 @@ async def test_lost_keys_are_replaced_and_the_log_says_why(poet, api, damage, ca
     assert signers(served(api)) == shown_keys(api)
     assert set(before).isdisjoint(shown_keys(api))
     (told,) = (record for record in caplog.records if record.message == "card keys changed")
-    assert told.why in {"none was there", "those that were there are damaged"}
+    assert told.why in {"there were none", "the stored keys are damaged"}
 
 
 async def test_a_key_set_that_somebody_edited_or_took_away_comes_back(poet, api):

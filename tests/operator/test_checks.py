@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.cluster.entry import Entry
+from fleetwright_operator.api import names
+from fleetwright_operator.kube.cached_object import Entry
 
 MODEL = {"name": "m", "baseURL": "https://models.example.com/v1"}
 HELPER = {"name": "helper", "description": "Helps.", "instructions": "Help."}
@@ -52,14 +52,14 @@ INVALID = [
         id="a result that is no object",
     ),
     *(
-        pytest.param({"a2a": {"publicURL": url}}, "InvalidAddress", f"a2a.publicURL {url}", id=words)
+        pytest.param({"a2a": {"publicURL": url}}, "InvalidAddress", f"spec.a2a.publicURL: {url}", id=words)
         for url, words in (
             ("http://localhost.:80/x", "a public address of the reader's own machine"),
             ("http://[::1", "a public address that is none"),
         )
     ),
     *(
-        pytest.param(spec, "UnknownWord", f"spec.{field} has {word!r}: write one of {words}", id=f"no word of {field}")
+        pytest.param(spec, "UnknownWord", f"spec.{field} has {word!r}; use one of {words}", id=f"no word of {field}")
         for spec, field, word, words in (
             ({"network": {"policy": "managed"}}, "network.policy", "managed", "Managed, None"),
             ({"a2a": {"publicCard": "minimal"}}, "a2a.publicCard", "minimal", "Full, Minimal"),
@@ -120,7 +120,7 @@ INVALID = [
         for schema, says, words in (
             (
                 {"patternProperties": {"^x": {}}},
-                "has patternProperties, whose patterns may take for ever: use propertyNames and properties",
+                "has patternProperties, whose patterns may run without end; use propertyNames and properties",
                 "a rule with patterns of names",
             ),
             (
@@ -130,7 +130,7 @@ INVALID = [
             ),
             (
                 {"properties": {"to": {"$ref": "https://schemas.example.com/iban"}}},
-                "refers to 'https://schemas.example.com/iban', which nobody fetches",
+                "refers to 'https://schemas.example.com/iban', which is not fetched",
                 "a rule that refers to elsewhere",
             ),
         )
@@ -140,17 +140,17 @@ INVALID = [
         for model, says, words in (
             (
                 {"extraBody": {"temperature": 1}},
-                "spec.model.extraBody has 'temperature': set spec.model.temperature in its place",
+                "spec.model.extraBody has 'temperature'; set spec.model.temperature instead",
                 "what every call says, of what has a field",
             ),
             (
                 {"extraBody": {"messages": []}},
-                "spec.model.extraBody has 'messages', which the agent says itself: remove it",
+                "spec.model.extraBody has 'messages', which the agent sets itself; remove it",
                 "what every call says, of what makes a turn",
             ),
             (
                 {"provider": "Google", "extraBody": {"top_k": 40}},
-                "spec.model.extraBody is for models of provider OpenAI",
+                "spec.model.extraBody needs provider OpenAI",
                 "what every call says, to a provider without a place for it",
             ),
             (
@@ -187,13 +187,13 @@ INVALID = [
     pytest.param(
         {"subAgents": [HELPER | {"tools": ["tools_add"]}], "mcpServers": [{"name": "tools"}]},
         "UnknownTool",
-        "spec.subAgents[helper].tools names 'tools_add', which is no tool of this agent",
+        "spec.subAgents[helper].tools names 'tools_add', which is not a tool of this agent",
         id="a tool of nobody for a sub-agent",
     ),
     pytest.param(
         {"subAgents": [HELPER | {"tools": ["task"]}]},
         "UnknownTool",
-        "spec.subAgents[helper].tools names 'task': a sub-agent gives work to nobody",
+        "spec.subAgents[helper].tools names 'task': a sub-agent cannot delegate",
         id="a sub-agent that would give work",
     ),
     pytest.param(
@@ -205,14 +205,14 @@ INVALID = [
     pytest.param(
         {"subAgents": [HELPER], "memory": {"skills": {"subAgents": ["clerk"]}}},
         "UnknownSubAgent",
-        "spec.memory.skills.subAgents names 'clerk', which is none of spec.subAgents",
+        "spec.memory.skills.subAgents names 'clerk', which is not in spec.subAgents",
         id="learning from a sub-agent that is none",
     ),
     pytest.param(
         {"memory": {"skills": {"curation": {"halfLife": "soon"}}}},
         "InvalidDuration",
         "spec.memory.skills.curation.halfLife",
-        id="a half-life that is no duration",
+        id="a half-life that is not a duration",
     ),
     pytest.param(
         {"subAgents": [HELPER | {"model": {"name": "tiny", "contextWindow": 100}}]},
@@ -459,7 +459,7 @@ async def test_a_service_of_a_namespace_that_is_not_watched_is_said_so(api, obje
     await world.settle()
     await world.stop()
     message = world.conditions("Agent", "poet")["ReferencesResolved"][2]
-    assert "namespace 'models' is not among those this installation looks at" in message
+    assert "namespace 'models' is not watched by this installation" in message
 
 
 async def test_what_a_running_agent_says_of_its_servers_reaches_both_statuses(world, api, objects):

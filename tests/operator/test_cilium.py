@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.errors import Forbidden
+from fleetwright_operator.kube.errors import Forbidden
 from fleetwright_operator.settings import Cilium
 
 INSIDE = {"name": "m", "baseURL": "http://10.1.2.3/v1"}
@@ -137,7 +137,7 @@ async def test_a_missing_right_is_told_with_the_policy_it_is_missing_for(api, ob
     api.fault = lambda _, what: Forbidden("no such right") if what.startswith("apply Cilium") else None
     api.put(objects.agent())
     world = await start(Cilium.ON, comes_to_rest=False)
-    wanted = ("False", "Forbidden", "CiliumNetworkPolicy 'poet' may not be written: no such right")
+    wanted = ("False", "Forbidden", "CiliumNetworkPolicy 'poet' was forbidden by the API server: no such right")
     await world.until(lambda: world.conditions("Agent", "poet").get("Programmed") == wanted)
     assert not api.has("NetworkPolicy", "poet")
 

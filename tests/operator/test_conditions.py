@@ -2,10 +2,10 @@
 
 import pytest
 
-from fleetwright_operator.conditions import Condition, condition_list, ready
-from fleetwright_operator.rollout import Health
-from fleetwright_operator.status import Outcome, custom_status
-from fleetwright_operator.violation import Violation
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.status.conditions import Condition, condition_list, ready
+from fleetwright_operator.status.status import Outcome, custom_status
+from fleetwright_operator.status.workload_health import Health
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-02-02T00:00:00Z"
 
@@ -51,12 +51,12 @@ OUTCOMES = [
         id="a spec that is not valid",
     ),
     pytest.param(
-        Outcome(resolved=[BAD, Violation("PeerNotFound", "no peer")], serving="; revision 1 goes on serving"),
+        Outcome(resolved=[BAD, Violation("PeerNotFound", "no peer")], serving="; revision 1 keeps serving"),
         {
             "Accepted": ("True", "Valid", ""),
             "ReferencesResolved": ("False", "SecretNotFound", "Secret 'key' does not exist; no peer"),
-            "Programmed": ("False", "Blocked", "blocked by ReferencesResolved; revision 1 goes on serving"),
-            "Available": ("False", "Blocked", "blocked by ReferencesResolved; revision 1 goes on serving"),
+            "Programmed": ("False", "Blocked", "blocked by ReferencesResolved; revision 1 keeps serving"),
+            "Available": ("False", "Blocked", "blocked by ReferencesResolved; revision 1 keeps serving"),
             "Ready": ("False", "SecretNotFound", "Secret 'key' does not exist; no peer"),
         },
         id="references that dangle, all named",

@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from fleetwright_operator.bearer import LEAD, Bearer, Retired, Token, next_turn, record, recorded, turned
-from fleetwright_operator.rotation import Rotation
+from fleetwright_operator.credentials.rotating_token import (
+    LEAD,
+    Bearer,
+    Retired,
+    Token,
+    next_turn,
+    record,
+    recorded,
+    turned,
+)
+from fleetwright_operator.credentials.rotation import Rotation
 
 HOUR, DAY = 3600, 24 * 3600
 ROTATION = Rotation(ttl=1000, overlap=100)
@@ -412,11 +421,17 @@ async def test_an_agent_without_clients_and_peers_has_no_credentials_to_speak_of
 
 
 BAD = [
-    pytest.param({"tokenTTL": "soon"}, "spec.auth.tokenTTL: 'soon' is no duration", id="a life that is no duration"),
-    pytest.param({"tokenTTL": "5s"}, "spec.auth.tokenTTL is 5s and must be at least 60s", id="a life too short"),
-    pytest.param({"overlap": "1000h"}, "spec.auth.overlap must not be longer than tokenTTL", id="an endless overlap"),
     pytest.param(
-        {"tokenTTL": "1h", "overlap": "2h"}, "spec.auth.overlap must not be longer than tokenTTL", id="a longer overlap"
+        {"tokenTTL": "soon"}, "spec.auth.tokenTTL: 'soon' is not a duration", id="a life that is not a duration"
+    ),
+    pytest.param({"tokenTTL": "5s"}, "spec.auth.tokenTTL is 5s and must be at least 60s", id="a life too short"),
+    pytest.param(
+        {"overlap": "1000h"}, "spec.auth.overlap must not be longer than spec.auth.tokenTTL", id="an endless overlap"
+    ),
+    pytest.param(
+        {"tokenTTL": "1h", "overlap": "2h"},
+        "spec.auth.overlap must not be longer than spec.auth.tokenTTL",
+        id="a longer overlap",
     ),
 ]
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.bearer import Bearer, Retired, Token
-from fleetwright_operator.catalog import parse_catalog
-from fleetwright_operator.desired.addresses import ServiceFacts
-from fleetwright_operator.desired.agent import AgentParts, agent_children
-from fleetwright_operator.desired.callers import Tokens
-from fleetwright_operator.desired.deployment import Snapshot
-from fleetwright_operator.desired.mcpserver import server_children
-from fleetwright_operator.desired.skill import skill_snapshot
-from fleetwright_operator.moments import moment
+from fleetwright_operator.api import names
+from fleetwright_operator.api.model_catalog import parse_catalog
+from fleetwright_operator.api.skill_document import read_skill
+from fleetwright_operator.build.agent import AgentParts, agent_children
+from fleetwright_operator.build.callers import Tokens
+from fleetwright_operator.build.deployment import Snapshot
+from fleetwright_operator.build.mcp_server import server_children
+from fleetwright_operator.build.network.addresses import ServiceFacts
+from fleetwright_operator.build.skill_snapshot import skill_snapshot
+from fleetwright_operator.credentials.rotating_token import Bearer, Retired, Token
+from fleetwright_operator.encoding.timestamps import moment
 from fleetwright_operator.settings import Cilium
-from fleetwright_operator.skill_document import read_skill
 
 FULL = {
     "description": "Writes poems.",

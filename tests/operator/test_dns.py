@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.desired.egress import dns_route, policy_rules
+from fleetwright_operator.build.network.egress import dns_route, policy_rules
 from fleetwright_operator.settings import Cilium, Settings, settings_from
 
 CACHE = {"FLEETWRIGHT_DNS_CIDRS": "169.254.20.10/32,fd00:10::a/128"}

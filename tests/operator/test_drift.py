@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from fleetwright_operator.cluster.drift import owns_all, stamped
+from fleetwright_operator.kube.drift import owns_all, stamped
 
 MANIFEST = {
     "apiVersion": "v1",

@@ -2,11 +2,11 @@
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.bearer import Bearer, Token
-from fleetwright_operator.desired.callers import Tokens, callers_document
-from fleetwright_operator.edges import allowed_peers, callers_of
-from fleetwright_operator.tokens import is_token, mint_token
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import allowed_peers, callers_of
+from fleetwright_operator.build.callers import Tokens, callers_document
+from fleetwright_operator.credentials.rotating_token import Bearer, Token
+from fleetwright_operator.credentials.tokens import is_token, mint_token
 
 CONSENT = [
     pytest.param(None, True, id="silence is consent"),

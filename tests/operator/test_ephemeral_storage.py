@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as some
 
-from fleetwright_operator.desired.agent import AgentParts, agent_children
-from fleetwright_operator.desired.ephemeral_storage import limited
-from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.mcpserver import server_children, server_probe
-from fleetwright_operator.desired.pod_template import template_problems
-from fleetwright_operator.desired.preflight import preflight
-from fleetwright_operator.desired.quantity import amount
-from fleetwright_operator.desired.skill_source import Foreign
+from fleetwright_operator.api.quantity import amount
+from fleetwright_operator.build.agent import AgentParts, agent_children
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.mcp_server import server_children, server_probe
+from fleetwright_operator.build.pod.ephemeral_storage import limited
+from fleetwright_operator.build.pod.pod_template import template_problems
+from fleetwright_operator.build.pod.skill_source import Foreign
+from fleetwright_operator.build.preflight import preflight
 from fleetwright_operator.settings import Settings
 
 KEY = "ephemeral-storage"

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from fleetwright_operator.cluster.announcing import Announcer
-from fleetwright_operator.errors import ApiError
-from fleetwright_operator.events import event_manifest, notices
+from fleetwright_operator.kube.errors import ApiError
+from fleetwright_operator.kube.event_recorder import Announcer
+from fleetwright_operator.status.events import event_manifest, notices
 
 ABOUT = {"kind": "Agent", "namespace": "shop", "name": "poet", "uid": "u"}
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 from tests.operator.conftest import MemoryApi, World, agent
 
-from fleetwright_operator import names
-from fleetwright_operator.cluster.port import RESOURCES, Object, Resource
-from fleetwright_operator.relations import OWN_KINDS
+from fleetwright_operator.api import names
+from fleetwright_operator.kube.port import RESOURCES, Object, Resource
+from fleetwright_operator.observe.watch_index import OWN_KINDS
 from fleetwright_operator.settings import Settings
 
 

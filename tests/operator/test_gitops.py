@@ -12,9 +12,9 @@ import pytest
 import yaml
 from lupa.lua51 import LuaRuntime
 
-from fleetwright_operator.rollout import Health
-from fleetwright_operator.status import Outcome, custom_status
-from fleetwright_operator.violation import Violation
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.status.status import Outcome, custom_status
+from fleetwright_operator.status.workload_health import Health
 
 ROOT = Path(__file__).parents[2]
 GITOPS = ROOT / "examples/gitops"

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.desired.agent import ways_in
-from fleetwright_operator.desired.ingress import ingress_status
+from fleetwright_operator.api import names
+from fleetwright_operator.build.agent import ways_in
+from fleetwright_operator.build.network.ingress import ingress_status
 from fleetwright_operator.settings import PodsOf, Settings
 
 DANGLING = {"skills": [{"name": "nobody-wrote-it"}]}

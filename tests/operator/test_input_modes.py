@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwright_operator.desired.card import input_modes
+from fleetwright_operator.build.card import input_modes
 
 PICTURES = ["image/gif", "image/jpeg", "image/png", "image/webp"]
 

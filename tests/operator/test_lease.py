@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from fleetwright_operator.cluster.port import LEASES
-from fleetwright_operator.errors import api_error
-from fleetwright_operator.lease import Lease, LeaseLapsed, LeaseLost
-from fleetwright_operator.vitals import Vitals
+from fleetwright_operator.kube.errors import api_error
+from fleetwright_operator.kube.port import LEASES
+from fleetwright_operator.manager.health import Vitals
+from fleetwright_operator.manager.leader_election import Lease, LeaseLapsed, LeaseLost
 
 
 class Clock:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fleetwright_operator.catalog import parse_catalog
-from fleetwright_operator.desired.egress import egress_routes
-from fleetwright_operator.desired.models import assumed, models_config, unpriced
-from fleetwright_operator.desired.references import file_references
+from fleetwright_operator.api.model_catalog import parse_catalog
+from fleetwright_operator.build.config.models import assumed, models_config, unpriced
+from fleetwright_operator.build.network.egress import egress_routes
+from fleetwright_operator.build.pod.file_references import file_references
 
 PRICE = {"inputPerMillion": "1", "outputPerMillion": "2"}
 OWN = {
@@ -109,7 +109,7 @@ async def test_an_unpriced_model_is_a_condition_until_it_has_a_price(world, api,
     await world.settle()
     status, reason, message = world.conditions("Agent", "poet")["ModelUnpriced"]
     assert (status, reason) == ("True", "PriceUnknown")
-    assert message == "'m' has no price, so only its tokens are counted: set spec.model.price"
+    assert message == "'m' has no price, so only its tokens are counted; set spec.model.price"
     body = api.find("Agent", "poet")
     api.put({**body, "spec": {**body["spec"], "model": {"name": "m", "baseURL": OWN["baseURL"], "price": PRICE}}})
     await world.settle()
@@ -178,5 +178,5 @@ async def test_an_unknown_window_is_a_condition_until_the_spec_says_it(world, ap
 )
 def test_a_dated_name_says_what_it_takes_of_its_family(model, takes):
     found = assumed({"model": {"name": "mini-2024-07-18", "baseURL": OWN["baseURL"], **model}}, FAMILIES)
-    wanted = f"spec.model: 'mini-2024-07-18' is not in the catalog and takes the {takes} of 'mini'"
+    wanted = f"spec.model: 'mini-2024-07-18' is not in the catalog and uses the {takes} of 'mini'"
     assert (found and (found.reason, found.message)) == (None if takes is None else ("FamilyAssumed", wanted))

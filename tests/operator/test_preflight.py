@@ -2,14 +2,14 @@
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.desired.agent import AgentParts, agent_children
-from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.preflight import preflight
-from fleetwright_operator.desired.probe import probe_manifests
-from fleetwright_operator.moments import written
-from fleetwright_operator.preflights import Lost, Pending, Proven, Refused, verdict
+from fleetwright_operator.api import names
+from fleetwright_operator.build.agent import AgentParts, agent_children
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.preflight import preflight
+from fleetwright_operator.build.probe import probe_manifests
+from fleetwright_operator.encoding.timestamps import written
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.rollout.preflight_result import Lost, Pending, Proven, Refused, verdict
 
 NOW = "2026-03-01T12:00:00Z"
 
@@ -63,7 +63,7 @@ async def test_the_next_revision_is_proven_and_then_takes_over(world, api, objec
     assert api.find("NetworkPolicy", "poet")["spec"] == policy, "what serves keeps its ways out"
     status, reason, message = world.conditions("Agent", "poet")["Programmed"]
     assert (status, reason) == ("False", "Preflight")
-    assert message.endswith(f"revision {serving} goes on serving")
+    assert message.endswith(f"revision {serving} keeps serving")
 
     ended(api, pod, 0)
     await world.settle()
@@ -151,7 +151,7 @@ async def test_a_program_that_ended_by_itself_is_held_and_not_started_again(worl
     told = world.conditions("Agent", "poet")["Programmed"]
     assert told[:2] == ("False", "PreflightFailed")
     assert says in told[2]
-    assert told[2].endswith(f"revision {serving} goes on serving")
+    assert told[2].endswith(f"revision {serving} keeps serving")
     assert [each["metadata"]["uid"] for each in preflights(api)] == [pod["metadata"]["uid"]]
     writes = [what for what in api.writes[before[0] :] if "Secret" not in what]
     assert sorted(writes) == [f"delete NetworkPolicy {pod['metadata']['name']}", "status Agent poet"]
@@ -197,7 +197,7 @@ async def test_a_preflight_that_the_cluster_lost_is_made_again_after_pauses_that
         await world.settle()
         status, reason, message = world.conditions("Agent", "poet")["Programmed"]
         assert (status, reason) == ("False", "Preflight")
-        assert f"lost, Evicted: disk; it is tried again at {written(since + pause)}" in message
+        assert f"failed, Evicted: disk; it is tried again at {written(since + pause)}" in message
         await world.later(pause - 1)
         assert starts(api) == count, "it pauses"
         await world.later(1)
@@ -250,7 +250,7 @@ async def test_a_preflight_that_somebody_deletes_is_made_again(world, api, objec
     await world.settle()
     api.remove("Pod", pod["metadata"]["name"])
     await world.settle()
-    assert "its pod was taken away" in world.conditions("Agent", "poet")["Programmed"][2]
+    assert "its pod was deleted" in world.conditions("Agent", "poet")["Programmed"][2]
     await world.later(10)
     (again,) = preflights(api)
     ended(api, again, 0)
@@ -462,17 +462,17 @@ VERDICTS = [
     ),
     pytest.param(
         {"phase": "Failed", "reason": "Evicted", "containerStatuses": [container(137)]},
-        Lost("its pod was lost, Evicted"),
+        Lost("its pod failed, Evicted"),
         id="the node put it out",
     ),
     pytest.param(
         {"phase": "Failed", "reason": "Terminated", "containerStatuses": [container(0)]},
-        Lost("its pod was lost, Terminated"),
+        Lost("its pod failed, Terminated"),
         id="its node was shut down and it took leave politely",
     ),
     pytest.param(
         {"phase": "Failed", "containerStatuses": [container(137, "ContainerStatusUnknown")]},
-        Lost("its node lost the container"),
+        Lost("its node lost track of the container"),
         id="nobody knows how it ended",
     ),
     pytest.param({"phase": "Failed"}, Lost("its pod failed"), id="the pod failed and nothing says why"),
@@ -501,7 +501,7 @@ VERDICTS = [
 def test_what_a_preflight_shows(facts, wanted):
     told = {"kind": "Pod", "namespace": "shop", "name": "p", "uid": "u", "resource_version": "1", "created": NOW}
     assert verdict(Entry(**told, facts=facts)) == wanted
-    assert verdict(Entry(**told, facts=facts, deleting=True)) == Lost("its pod was taken away")
+    assert verdict(Entry(**told, facts=facts, deleting=True)) == Lost("its pod was deleted")
 
 
 EQUIPPED = {

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.cluster.cache import Cache
-from fleetwright_operator.cluster.cluster import Cluster
-from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.desired.egress import dns_route
-from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.probe import Probe, probe_manifests, runtime_pod
-from fleetwright_operator.errors import api_error
-from fleetwright_operator.probes import REPORT_LIMIT, Failure, Pending, Report, parse_report, unreported
-from fleetwright_operator.probing import ask, clear
-from fleetwright_operator.relations import Relations
-from fleetwright_operator.rollout import Health
+from fleetwright_operator.api import names
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.network.egress import dns_route
+from fleetwright_operator.build.probe import Probe, probe_manifests, runtime_pod
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cluster import Cluster
+from fleetwright_operator.kube.errors import api_error
+from fleetwright_operator.observe.watch_index import Relations
+from fleetwright_operator.rollout.probe_result import REPORT_LIMIT, Failure, Pending, Report, parse_report, unreported
+from fleetwright_operator.rollout.probe_runner import ask, clear
+from fleetwright_operator.status.workload_health import Health
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ PODS = [
     ),
     pytest.param(
         {"phase": "Failed", "reason": "DeadlineExceeded"},
-        Failure("DeadlineExceeded", "the probe did not end in its time"),
+        Failure("DeadlineExceeded", "the probe did not end within its deadline"),
         id="a pod that took too long says so",
     ),
     pytest.param(
@@ -200,7 +200,7 @@ async def test_a_log_that_cannot_be_read_is_no_report_and_a_vanished_pod_is_aske
 async def test_a_pod_that_may_not_be_written_is_a_failure_in_words(api, cluster, probe):
     api.fault = lambda number, what: api_error(403, "exceeded quota") if " Pod " in what else None
     answer = await ask(cluster, probe)
-    assert answer == Failure("Forbidden", f"Pod '{probe.name}' may not be written: exceeded quota")
+    assert answer == Failure("Forbidden", f"Pod '{probe.name}' was forbidden by the API server: exceeded quota")
 
 
 async def test_no_fault_at_any_write_leaves_a_pod_without_its_policy(api, cluster, probe, owner):

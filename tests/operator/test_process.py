@@ -11,13 +11,13 @@ import pytest
 from aiohttp.test_utils import TestServer
 from prometheus_client import CollectorRegistry
 
-from fleetwright_operator import durations
-from fleetwright_operator.catalog import ModelDefaults, parse_catalog
-from fleetwright_operator.logs import JsonFormatter
-from fleetwright_operator.metrics import Metrics
-from fleetwright_operator.ops_server import ops_app, serve
+from fleetwright_operator.api import durations
+from fleetwright_operator.api.model_catalog import ModelDefaults, parse_catalog
+from fleetwright_operator.manager.health import Vitals
+from fleetwright_operator.manager.logs import JsonFormatter
+from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.manager.ops_server import ops_app, serve
 from fleetwright_operator.settings import PodsOf, settings_from
-from fleetwright_operator.vitals import Vitals
 
 
 def test_settings_come_from_the_environment(tmp_path):

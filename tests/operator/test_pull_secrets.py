@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator.desired.deployment import agent_deployment
-from fleetwright_operator.desired.manifest import owner_of
-from fleetwright_operator.desired.mcpserver import server_children, server_probe
-from fleetwright_operator.desired.preflight import preflight
-from fleetwright_operator.desired.skill_source import Foreign, skill_probe
+from fleetwright_operator.build.deployment import agent_deployment
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.mcp_server import server_children, server_probe
+from fleetwright_operator.build.pod.skill_source import Foreign, skill_probe
+from fleetwright_operator.build.preflight import preflight
 
 GIT = {"git": {"url": "https://git.example.com/haiku.git", "commit": "c" * 40}}
 IMAGE = {"image": {"reference": f"registry.example.com/haiku@sha256:{'b' * 64}", "pullSecret": {"name": "skills"}}}

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.desired.addresses import ServiceFacts
-from fleetwright_operator.desired.agent import AgentParts, agent_children
-from fleetwright_operator.desired.callers import Tokens
-from fleetwright_operator.desired.egress import egress_routes
-from fleetwright_operator.desired.push import offers_push
-from fleetwright_operator.push_keys import PushKeys, read_keys, renewed
+from fleetwright_operator.api import names
+from fleetwright_operator.build.agent import AgentParts, agent_children
+from fleetwright_operator.build.callers import Tokens
+from fleetwright_operator.build.config.push import offers_push
+from fleetwright_operator.build.network.addresses import ServiceFacts
+from fleetwright_operator.build.network.egress import egress_routes
+from fleetwright_operator.credentials.push_keys import PushKeys, read_keys, renewed
 
 NEWEST, FORMER = "n" * 43, "f" * 43
 RECEIVER = {("shop", "receiver"): ServiceFacts(selector={"app": "receiver"}, ports={8080: "http"})}

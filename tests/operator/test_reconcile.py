@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from fleetwright_operator.cluster.port import WATCHED
-from fleetwright_operator.errors import ApiError, Collision, api_error
+from fleetwright_operator.kube.errors import ApiError, Collision, api_error
+from fleetwright_operator.kube.port import WATCHED
 
 SPEC = {
     "skills": [{"name": "haiku"}],

@@ -2,8 +2,15 @@
 
 import pytest
 
-from fleetwright_operator.knowledge import degraded, drift, tools_of
-from fleetwright_operator.reports import CARD_PATIENCE, BudgetReport, Reports, Said, ServerReport, parse_report
+from fleetwright_operator.status.agent_reports import (
+    CARD_PATIENCE,
+    BudgetReport,
+    Reports,
+    Said,
+    ServerReport,
+    parse_report,
+)
+from fleetwright_operator.status.runtime_conditions import degraded, drift, tools_of
 
 DIGEST = "sha256:" + "0" * 64
 GOOD = {
@@ -66,7 +73,7 @@ SAID = [
                 7,
             ]
         },
-        Said(failed_plugins={"units": "x" * 300, "mute": "it says nothing"}),
+        Said(failed_plugins={"units": "x" * 300, "mute": "no reason given"}),
         id="plugins that are not loaded",
     ),
     pytest.param(
@@ -165,7 +172,7 @@ def test_an_agent_is_degraded_by_what_it_cannot_reach_and_by_what_is_not_offered
     short = degraded(None, both, servers=["a"])
     assert (short.reason, short.message) == (
         "ToolsMissing",
-        "McpServer 'a' does not offer what the spec allows or has approved: x, y",
+        "McpServer 'a' does not offer tools that the spec names: x, y",
     )
     large = Said(servers={"a": ServerReport(tools=1, oversized=("x", "y"))})
     found = degraded(large, [], servers=["a"])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleetwright_operator.cluster.entry import Entry
-from fleetwright_operator.rollout import deployment_health
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.status.workload_health import deployment_health
 
 UP = {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.desired.agent import AgentParts, agent_children
-from fleetwright_operator.desired.mcpserver import server_children, server_probe
-from fleetwright_operator.desired.probe import probe_manifests
-from fleetwright_operator.desired.tool_access import allowed_tools, denied_tools
-from fleetwright_operator.discovery import discovered, discovery_health, drift
-from fleetwright_operator.errors import ApiError
-from fleetwright_operator.probes import Failure, Report
-from fleetwright_operator.rollout import Health
-from fleetwright_operator.rounds import Rounds
+from fleetwright_operator.api import names
+from fleetwright_operator.build.agent import AgentParts, agent_children
+from fleetwright_operator.build.config.tool_access import allowed_tools, denied_tools
+from fleetwright_operator.build.mcp_server import server_children, server_probe
+from fleetwright_operator.build.probe import probe_manifests
+from fleetwright_operator.kube.errors import ApiError
+from fleetwright_operator.rollout.probe_result import Failure, Report
+from fleetwright_operator.rollout.probe_schedule import Rounds
+from fleetwright_operator.rollout.tool_discovery import discovered, discovery_health, drift
+from fleetwright_operator.status.workload_health import Health
 
 PIN = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
@@ -116,15 +116,15 @@ DRIFTS = [
     pytest.param(
         {"pin": PIN},
         {**report(OTHER, a="1")},
-        "the tools have another digest than toolPolicy.pin, whose list was never seen here: "
-        f"set toolPolicy.pin to {OTHER} if that is right",
+        "the digest of the tools differs from toolPolicy.pin, and the pinned list was never observed; "
+        f"set toolPolicy.pin to {OTHER} if the change is intended",
         id="another list, and the pinned one was never seen",
     ),
     pytest.param(
         {"pin": PIN},
         {**SEEN, **report(OTHER, same="1", other="9", new="4")},
-        "the tools are not those that were pinned: added new; removed gone; changed other; "
-        f"set toolPolicy.pin to {OTHER} if that is right",
+        "the tools differ from the pinned ones: added new; removed gone; changed other; "
+        f"set toolPolicy.pin to {OTHER} if the change is intended",
         id="another list, tool by tool",
     ),
 ]
@@ -144,7 +144,7 @@ def test_a_long_list_of_differences_is_told_in_part(remote):
 
 
 MANY = {f"tool-{number}": "1" for number in range(256)}
-TOO_MANY = "and at most 256 are kept: offer fewer, or divide them among several servers"
+TOO_MANY = "and at most 256 are supported; offer fewer tools, or divide them among several servers"
 ANSWERS = [
     pytest.param(Report(report(a="1")), Health(True, "Discovered", "1 tools"), id="a report"),
     pytest.param(
@@ -154,12 +154,16 @@ ANSWERS = [
     ),
     pytest.param(
         Failure("ImagePull", "no such image"),
-        Health(None, "ProbeFailed", "its tools could not be looked at: no such image"),
+        Health(None, "ProbeFailed", "its tools could not be discovered: no such image"),
         id="a probe that failed itself",
     ),
     pytest.param(
         Report({"tools": "many"}),
-        Health(None, "ProbeFailed", "its tools could not be looked at: the probe's report is of another shape"),
+        Health(
+            None,
+            "ProbeFailed",
+            "its tools could not be discovered: the probe's report does not have the expected format",
+        ),
         id="a report of another shape",
     ),
     pytest.param(Report(report(**MANY)), Health(True, "Discovered", "256 tools"), id="as many tools as are kept"),

@@ -2,8 +2,8 @@
 
 import gc
 
-from fleetwright_operator.cluster.entry import entry_of
-from fleetwright_operator.cluster.sharing import Shared, SharedDict
+from fleetwright_operator.kube.cached_object import entry_of
+from fleetwright_operator.kube.interning import Shared, SharedDict
 
 
 def test_equal_values_are_one_for_as_long_as_somebody_has_them_and_none_afterwards() -> None:

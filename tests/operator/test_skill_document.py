@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwright_operator.skill_document import InvalidSkill, key_to_path, path_to_key, read_skill
+from fleetwright_operator.api.skill_document import InvalidSkill, key_to_path, path_to_key, read_skill
 
 GOOD = "---\nname: haiku\ndescription: Writes haiku.\n---\nBody."
 
@@ -24,11 +24,11 @@ BAD = [
     pytest.param({"README.md": GOOD}, "SKILL.md is missing", id="the document is there"),
     pytest.param({"SKILL.md": "name: haiku"}, "must start with a line '---'", id="the fields are fenced"),
     pytest.param({"SKILL.md": "---\nname: [\n---\n"}, "not valid YAML", id="the fields are YAML"),
-    pytest.param({"SKILL.md": "---\n- a\n---\n"}, "stand fields", id="the fields are a mapping"),
+    pytest.param({"SKILL.md": "---\n- a\n---\n"}, "must be YAML fields", id="the fields are a mapping"),
     pytest.param({"SKILL.md": GOOD.replace("haiku\n", "Haiku\n")}, "lower-case", id="the name is lower-case"),
     pytest.param({"SKILL.md": GOOD.replace("haiku\n", "hai--ku\n")}, "single hyphens", id="hyphens are single"),
     pytest.param({"SKILL.md": GOOD.replace("haiku\n", "tanka\n")}, "must equal", id="the name is the object's"),
-    pytest.param({"SKILL.md": "---\nname: haiku\n---\n"}, "description must be a text", id="it is described"),
+    pytest.param({"SKILL.md": "---\nname: haiku\n---\n"}, "description must be a string", id="it is described"),
     pytest.param(
         {"SKILL.md": f"---\nname: haiku\ndescription: {'x' * 1025}\n---\n"}, "at most 1024", id="briefly described"
     ),
@@ -38,11 +38,13 @@ BAD = [
         id="compatibility is brief",
     ),
     pytest.param(
-        {"SKILL.md": GOOD.replace("\n---\nBody", "\nmetadata: {a: 1}\n---\nBody")}, "in quotes", id="metadata is text"
+        {"SKILL.md": GOOD.replace("\n---\nBody", "\nmetadata: {a: 1}\n---\nBody")},
+        "quote numbers",
+        id="metadata is text",
     ),
     pytest.param(
         {"SKILL.md": GOOD.replace("\n---\nBody", "\nallowed-tools: [a]\n---\nBody")},
-        "allowed-tools must be a text",
+        "allowed-tools must be a string",
         id="allowed tools are one text",
     ),
     pytest.param(with_field("metadata:\n  reviewed: 2024-02-30"), "metadata has a value", id="no date is made up"),
@@ -51,22 +53,24 @@ BAD = [
     pytest.param(with_field("license: !!float x"), "license has a value", id="a number is one"),
     pytest.param(with_field(f"license: {'9' * 5000}"), "license has a value", id="a number has an end"),
     pytest.param(with_field("extra:\n  ? {a: b}\n  : c"), "extra has a value", id="a field is called by a text"),
-    pytest.param(with_field(f"metadata: {'[' * 1500}{']' * 1500}"), "16 parts deep", id="brackets are few"),
-    pytest.param(with_field(f"metadata: {'{' * 1500}"), "16 parts deep", id="braces are few"),
-    pytest.param(with_field(f"metadata: {'[' * 20}{']' * 20}"), "16 parts deep", id="no part lies very deep"),
-    pytest.param(with_field(f"metadata:\n  {'- ' * 3000}"), "16 parts deep", id="no list lies very deep"),
-    pytest.param(with_field("a: &a {b: c}\nmetadata: {<<: *a}"), "stands for another", id="no part is used twice"),
+    pytest.param(with_field(f"metadata: {'[' * 1500}{']' * 1500}"), "16 deep", id="brackets are few"),
+    pytest.param(with_field(f"metadata: {'{' * 1500}"), "16 deep", id="braces are few"),
+    pytest.param(with_field(f"metadata: {'[' * 20}{']' * 20}"), "16 deep", id="no part lies very deep"),
+    pytest.param(with_field(f"metadata:\n  {'- ' * 3000}"), "16 deep", id="no list lies very deep"),
+    pytest.param(with_field("a: &a {b: c}\nmetadata: {<<: *a}"), "is a YAML alias", id="no part is used twice"),
     pytest.param(
-        with_field("\n".join(f"f{n}: v" for n in range(6000))), "more than 8192 letters", id="the fields have an end"
+        with_field("\n".join(f"f{n}: v" for n in range(6000))), "exceed 8192 characters", id="the fields have an end"
     ),
     pytest.param(
-        with_field('note: "a \\ud800 b"'), r"\\ud800 between the '---' lines is half a letter", id="letters are whole"
+        with_field('note: "a \\ud800 b"'),
+        r"\\ud800 between the '---' lines is half of a surrogate",
+        id="letters are whole",
     ),
     pytest.param(with_field('"\\udfff": !!bool x'), r"\\udfff between", id="those of a field's name too"),
-    pytest.param({"SKILL.md": GOOD, "../x": ""}, "no usable path", id="no path climbs"),
-    pytest.param({"SKILL.md": GOOD, "/etc/x": ""}, "no usable path", id="no path is absolute"),
-    pytest.param({"SKILL.md": GOOD, "a b": ""}, "no usable path", id="no path has spaces"),
-    pytest.param({"SKILL.md": GOOD, "a./b": ""}, "no usable path", id="no folder ends with a dot"),
+    pytest.param({"SKILL.md": GOOD, "../x": ""}, "not a valid path", id="no path climbs"),
+    pytest.param({"SKILL.md": GOOD, "/etc/x": ""}, "not a valid path", id="no path is absolute"),
+    pytest.param({"SKILL.md": GOOD, "a b": ""}, "not a valid path", id="no path has spaces"),
+    pytest.param({"SKILL.md": GOOD, "a./b": ""}, "not a valid path", id="no folder ends with a dot"),
     pytest.param({"SKILL.md": GOOD, **{f"f{n}": "" for n in range(200)}}, "at most 200 files", id="files are counted"),
 ]
 

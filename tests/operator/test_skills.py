@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fleetwright_operator.desired.permissions import permissions_status
+from fleetwright_operator.build.config.permissions import permissions_status
 
 
 async def served(world, api, *agents) -> None:
@@ -58,7 +58,7 @@ async def test_a_deleted_skill_leaves_its_agents_what_they_mount_until_they_drop
     assert holders(api, snapshot) == [("poet", False)]
     status, reason, message = world.conditions("Agent", "poet")["ReferencesResolved"]
     assert (status, reason) == ("False", "SkillNotFound")
-    assert f"revision {revision} goes on serving with the files that it had" in message
+    assert f"revision {revision} keeps serving with the old files" in message
     assert api.find("Deployment", "poet")["metadata"]["resourceVersion"] == before
 
     api.put(objects.agent("poet"))
@@ -231,16 +231,16 @@ def test_a_skill_widens_what_its_agent_allows_and_nothing_that_is_denied(objects
 
 PROBLEMS = [
     pytest.param(
-        {"tools": ["refund"]}, "spec.permissions.tools[0] 'refund' must be written <server>/<tool>", id="a tool"
+        {"tools": ["refund"]}, "spec.permissions.tools[0] 'refund' must have the form <server>/<tool>", id="a tool"
     ),
     pytest.param(
         {"egress": [{"ipBlock": {"cidr": "10.0.0.0/33"}, "ports": [1]}]},
-        "spec.permissions.egress[0].ipBlock.cidr '10.0.0.0/33' is no range",
+        "spec.permissions.egress[0].ipBlock.cidr '10.0.0.0/33' is not an IP range",
         id="a range",
     ),
     pytest.param(
         {"egress": [{"host": "169.254.169.254", "ports": [80]}]},
-        "spec.permissions.egress[0].host: 169.254.169.254 is an address of the node or its cloud",
+        "spec.permissions.egress[0].host: 169.254.169.254 is an address of the node or of the cloud's metadata service",
         id="the metadata address",
     ),
     pytest.param({"egress": [{"host": "localhost", "ports": [80]}]}, "is the agent's own pod", id="the pod itself"),
@@ -311,7 +311,7 @@ async def test_agents_get_what_a_probe_looked_at(world, api, objects, poet, gold
     api.remove("Skill", "haiku")
     await world.settle()
     _, reason, message = world.conditions("Agent", "poet")["ReferencesResolved"]
-    assert (reason, "goes on serving with the files that it had" in message) == ("SkillNotFound", True)
+    assert (reason, "keeps serving with the old files" in message) == ("SkillNotFound", True)
     assert api.find("Deployment", "poet")["spec"]["template"]["spec"] == spec
 
 
@@ -348,7 +348,7 @@ ANSWERS = [
     ),
     pytest.param(
         {"says": json.dumps({**REPORT, "files": ["SKILL.md", "two words"]})},
-        ("Accepted", "InvalidSkill", "'two words' is no usable path"),
+        ("Accepted", "InvalidSkill", "'two words' is not a valid path"),
         id="a file has a name that no tool could give",
     ),
     pytest.param({"says": "[]"}, ("ReferencesResolved", "ProbeFailed", "does not end with a report"), id="no report"),

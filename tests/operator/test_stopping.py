@@ -2,7 +2,7 @@
 
 import asyncio
 
-from fleetwright_operator.stopping import stopped
+from fleetwright_operator.manager.cancellation import stopped
 
 
 async def _request(goes_wrong: list[bool]) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.desired.template_sources import environment_places, volume_places
+from fleetwright_operator.api import names
+from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
 
 
 def reference(field, name="a"):

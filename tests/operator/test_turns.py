@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
-from fleetwright_operator.turns import LONGEST_SECONDS, WAITING_SECONDS
+from fleetwright_operator.api import names
+from fleetwright_operator.rollout.rollout_limiter import LONGEST_SECONDS, WAITING_SECONDS
 
 
 class Slow:
@@ -121,8 +121,8 @@ async def test_who_waits_says_so_and_is_not_asked_again_and_again(fleet, api, ob
     for name in waiting:
         status, reason, message = world.conditions("Agent", name)["Programmed"]
         assert (status, reason) == ("False", "Preflight")
-        assert "waits for its turn (others being replaced: 2); revision" in message
-        assert message.endswith("goes on serving")
+        assert "waits for other rollouts to finish: 2; revision" in message
+        assert message.endswith("keeps serving")
         assert world.conditions("Agent", name)["Ready"][0] == "False"
     before = passes(world)
     await asyncio.sleep(2)
@@ -158,7 +158,7 @@ async def test_one_that_waits_keeps_its_place_when_what_served_is_away(fleet, ap
     before = api.find("Deployment", second)["spec"]
     api.set_status("Deployment", second, {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1})
     await world.settle()
-    assert "waits for its turn" in world.conditions("Agent", second)["Programmed"][2]
+    assert "waits for other rollouts" in world.conditions("Agent", second)["Programmed"][2]
     assert api.find("Deployment", second)["spec"] == before
     prove(api, first, code=1)
     await world.until(lambda: second in tried(api), seconds=5)
@@ -172,7 +172,7 @@ async def test_a_token_that_turns_while_its_agent_waits_reaches_the_pod(fleet, a
     for name in (first, second):
         api.put(objects.agent(name, instructions="Other."))
         await world.settle()
-    assert "waits for its turn" in world.conditions("Agent", second)["Programmed"][2]
+    assert "waits for other rollouts" in world.conditions("Agent", second)["Programmed"][2]
     token = api.find("Secret", f"{second}-client-default")["data"]
     refreshed = api.find("Pod", "p")["metadata"]["annotations"]
     count = len(api.writes)
@@ -183,7 +183,7 @@ async def test_a_token_that_turns_while_its_agent_waits_reaches_the_pod(fleet, a
     assert api.find("Pod", "p")["metadata"]["annotations"] != refreshed
     writes = api.writes[count:]
     assert writes.index(f"apply Secret {second}-auth") < writes.index("merge Pod p")
-    assert "waits for its turn" in world.conditions("Agent", second)["Programmed"][2]
+    assert "waits for other rollouts" in world.conditions("Agent", second)["Programmed"][2]
 
 
 async def test_another_operator_finds_whose_turn_it_is(fleet, make_world, api, objects, settings):

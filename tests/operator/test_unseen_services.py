@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fleetwright_operator import names
+from fleetwright_operator.api import names
 
 
 def service(name="llm", namespace="shop", **spec):
@@ -39,8 +39,8 @@ async def test_a_service_without_a_selector_is_refused_with_both_remedies(world,
     status, reason, message = await resolved(world, api, objects.agent(**MODEL, **spec))
     assert (status, reason) == ("False", "ServiceNotFound")
     assert message == (
-        "model m names llm: Service 'llm' of namespace 'shop' has no selector, so its pods cannot be allowed: "
-        "name the host that it leads to in its place, or open its addresses under spec.network.egress"
+        "model m names llm: Service 'llm' of namespace 'shop' has no selector, so its pods cannot be allowed; "
+        "use the host that it points to instead, or open its addresses under spec.network.egress"
     )
 
 
@@ -68,18 +68,18 @@ async def test_a_server_has_the_one_remedy_that_it_can_follow(world, api, object
     api.put(BY_NAME)
     server = objects.custom(names.MCP_SERVER, "far", {"remote": {"url": "http://llm/mcp"}})
     _, _, message = await resolved(world, api, server, names.MCP_SERVER)
-    assert message.endswith("cannot be allowed: name the host that it leads to in its place")
+    assert message.endswith("cannot be allowed; use the host that it points to instead")
 
 
 OUT_OF_SIGHT = [
     pytest.param(
         "http://ollama.models.svc:11434",
-        "'models' is not among those this installation looks at: have it added to the chart's namespaces, or open",
+        "'models' is not watched by this installation; add it to the namespaces of the chart, or open",
         id="surely a Service",
     ),
     pytest.param(
         "http://ollama.models:11434",
-        "write ollama.models.svc.cluster.local if it is one, or reach a host outside by https, or open",
+        "write ollama.models.svc.cluster.local if it is one, or use https for a host outside, or open",
         id="two labels and no encryption",
     ),
 ]

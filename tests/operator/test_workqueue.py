@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from fleetwright_operator.workqueue import WorkQueue
+from fleetwright_operator.manager.work_queue import WorkQueue
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 
 from tests.operator.conftest import MemoryApi
 
-from fleetwright_operator.errors import ApiError
+from fleetwright_operator.kube.errors import ApiError
 
 
 class SlowApi(MemoryApi):

@@ -1,9 +1,8 @@
-"""The command of the agent image, `fleetwright-agent`: `serve`, `probe` (looks that end), `audit`, `bridge`, `curate`,
-`fetch`.
+"""The command of the agent image, `fleetwright-agent`: `serve`, `probe`, `audit`, `bridge`, `curate`, `fetch`.
 
-Exit codes: 0 after a clean end, 2 when what was mounted or asked for cannot work, 75 (EX_TEMPFAIL) when something that
-was to be fetched cannot be had just now; then one line says what and why, on standard error and where Kubernetes looks
-for last words. Refuses: starting half.
+Exit codes: 0 after a clean end; 2 if the mounted files or the arguments are invalid; 75 (EX_TEMPFAIL) if a download
+failed. A later download may succeed. An error is one line on standard error, and also the pod's termination message.
+The agent never starts with a part missing.
 """
 
 import argparse
@@ -48,11 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fleetwright-agent", description="The Fleetwright agent runtime.")
     commands = parser.add_subparsers(dest="command", required=True)
-    serve = commands.add_parser("serve", help="serve the agent that is mounted below --root")
-    serve.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
+    serve = commands.add_parser("serve", help="serve the agent that is mounted under --root")
+    serve.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
     serve.add_argument("--host", default=EVERY, help="address to listen on (default: all, IPv6 and IPv4)")
-    serve.add_argument("--port", type=int, default=7870, help="port of the A2A protocol; 0 takes a free one")
-    serve.add_argument("--ops-port", type=int, default=7871, help="port of health, metrics and status")
+    serve.add_argument("--port", type=int, default=7870, help="port of the A2A protocol; 0 for a free one")
+    serve.add_argument("--ops-port", type=int, default=7871, help="port for health, metrics and status")
     serve.add_argument("--log-level", choices=LEVELS, default="info")
     serve.set_defaults(run=_serve)
     audit.declare(commands)
@@ -68,7 +67,7 @@ def _serve(options: argparse.Namespace) -> None:
     config = load(layout)
     check_memory(layout.memory)
     check_addresses(config, layout)
-    # The SDK decides about tracing while it is imported, and traces by default: a quarter of the throughput.
+    # The SDK reads this variable when it is imported, and traces by default, which takes a quarter of the throughput.
     os.environ.setdefault("OTEL_INSTRUMENTATION_A2A_SDK_ENABLED", "false")
     executor = executors.made(config.executor) if config.executor else None
     a2a, ops = listen(options.host, options.port), listen(options.host, options.ops_port)
@@ -91,7 +90,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 
 def last_words(message: str, *, termination_log: Path) -> None:
-    """One line for people, also as the pod's termination message where there is such a file; without secrets."""
+    """Write one redacted line for people, also as the pod's termination message if that file exists."""
     line = Redactor().text(" ".join(message.split()))
     sys.stderr.write(f"fleetwright-agent: {line}\n")
     if termination_log.is_file() and os.access(termination_log, os.W_OK):

@@ -1,4 +1,4 @@
-"""Assembles an agent from parts that are all arguments. Refuses: importing the loop; the first task does."""
+"""Assembles an agent from its parts. This module does not import the model loop; the first task does."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -80,8 +80,9 @@ def create_app(
     push_times: Times | None = None,
     identity: Identity | None = None,
 ) -> Application:
-    """What is not given is the real thing; `executor` may be any `AgentExecutor` of the a2a-sdk, and `identity` another
-    way to prove who calls.
+    """Build the application. Parts that are not given are created from the configuration.
+
+    `executor` may be any `AgentExecutor` of the a2a-sdk, and `identity` replaces the authentication.
     """
     clock, metrics = clock or Clock(), _declared(config, metrics or Metrics(CollectorRegistry()))
     plugins = Plugins(config.plugins, metrics, installed=installed_plugins or installed)
@@ -113,7 +114,7 @@ def create_app(
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """What many parts are built from."""
+    """The parts that several other parts depend on."""
 
     config: AgentConfig
     layout: Layout
@@ -175,7 +176,7 @@ def _common(
 def _tracing(config: AgentConfig, layout: Layout, metrics: Metrics) -> Tracing:
     if config.telemetry is None:
         return UNTOLD
-    # Not before it is needed: the SDK is a tenth of the start.
+    # Imported late: the SDK takes a tenth of the start.
     from fleetwright_agent.telemetry.otlp import OtlpTracing
 
     who = {
@@ -232,7 +233,7 @@ def _worker(common: _Common, executor: "Executor | AgentExecutor | None", turns:
         )
     if isinstance(executor, Executor):
         return executor
-    # Not before it is needed: what an executor of the SDK imports takes a third of the start.
+    # Imported late: the SDK's executor modules take a third of the start.
     from fleetwright_agent.server.executors.sdk_executor import ForeignExecutor
 
     return ForeignExecutor(executor, clock=common.clock)
@@ -266,13 +267,13 @@ def _runs(common: _Common, worker: Executor) -> Runs:
 
 
 def _intake(common: _Common, log: TaskLog, tasks: LiveTasks, runs: Runs, *, foreign: bool) -> Intake:
-    """What an executor of others listens to, it finds as it was said."""
+    """Build the message acceptor. A custom executor gets extensions and choices as the caller sent them."""
     limits = common.config.limits
     return Intake(
         log=log,
         tasks=tasks,
         runs=runs,
-        # The public one may leave out what callers may know.
+        # The public card may omit skills that authenticated callers may use.
         cards=(common.extended, common.card),
         gate=common.gate,
         clock=common.clock,

@@ -1,4 +1,4 @@
-"""Time as an argument: what the server reads instead of the system's clocks."""
+"""An injectable clock, which the server reads instead of the system's clocks."""
 
 import time
 from collections.abc import Callable

@@ -1,6 +1,7 @@
-"""`fleetwright-operator`: settings, logs, probes, Lease, then the work.
+"""The `fleetwright-operator` program: read the settings, serve probes and metrics, acquire the Lease, and reconcile.
 
-Ends with 1 when another process holds the Lease, so that the pod starts again and stands by.
+The program exits with status 1 when another process holds the Lease. The kubelet then restarts the container, which
+waits for the Lease again.
 """
 
 import asyncio
@@ -15,26 +16,26 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry
 
-from fleetwright_operator import logs
-from fleetwright_operator.cluster.api import KubernetesApi
-from fleetwright_operator.cluster.api_server import ApiServerMoved, api_server, denying
-from fleetwright_operator.cluster.audiences import api_audiences
-from fleetwright_operator.cluster.feed import LOST
-from fleetwright_operator.cluster.login import login
-from fleetwright_operator.errors import OperatorError
-from fleetwright_operator.lease import Lease, LeaseLapsed
-from fleetwright_operator.metrics import Metrics
-from fleetwright_operator.moments import time_of_day, to_the_microsecond, to_the_second
-from fleetwright_operator.ops_server import ops_app, serve
-from fleetwright_operator.program import Program, lead
+from fleetwright_operator.encoding.timestamps import time_of_day, to_the_microsecond, to_the_second
+from fleetwright_operator.kube.errors import OperatorError
+from fleetwright_operator.kube.http_client import KubernetesApi
+from fleetwright_operator.kube.informer import LOST
+from fleetwright_operator.kube.login import login
+from fleetwright_operator.kube.token_audiences import api_audiences
+from fleetwright_operator.manager import logs
+from fleetwright_operator.manager.api_server_addresses import ApiServerMoved, api_server, denying
+from fleetwright_operator.manager.health import Vitals
+from fleetwright_operator.manager.leader_election import Lease, LeaseLapsed
+from fleetwright_operator.manager.manager import Program, lead
+from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.manager.ops_server import ops_app, serve
 from fleetwright_operator.settings import Settings, settings_from
-from fleetwright_operator.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, *, today: Callable[[], datetime] = time_of_day) -> None:
-    """Stands by for the Lease, leads, and gives it back on SIGTERM."""
+    """Wait for the Lease, lead while it is held, and release it on SIGTERM."""
     metrics = Metrics(CollectorRegistry())
     vitals = Vitals(clock=time.monotonic, resync_seconds=settings.resync_seconds)
     runner = await serve(ops_app(vitals, metrics.registry), settings.ops_port)
@@ -74,10 +75,14 @@ async def _stand_by_and_lead(
     metrics: Metrics,
     vitals: Vitals,
 ) -> None:
-    """Until SIGTERM. Who must begin anew stands by again, with nothing kept but where the API server was seen."""
+    """Acquire the Lease and lead, until SIGTERM.
+
+    When the Lease lapses or the API server moves, start again without cached state. Only the known addresses of the API
+    server are kept.
+    """
     while True:
         settings = await _seeing_the_api_server(api, settings, vitals)
-        logger.info("standing by", extra={"identity": settings.identity})
+        logger.info("waiting for the Lease", extra={"identity": settings.identity})
         await lease.acquire()
         logger.info("leading", extra={"identity": settings.identity})
         vitals.lead(True)
@@ -86,7 +91,7 @@ async def _stand_by_and_lead(
             await lead(program(settings), vitals, lease.hold())
             return
         except (LeaseLapsed, ApiServerMoved) as why:
-            logger.warning("leading no more", extra={"why": str(why)})
+            logger.warning("no longer leading", extra={"why": str(why)})
         finally:
             vitals.lead(False)
             metrics.leader.set(0)
@@ -95,13 +100,16 @@ async def _stand_by_and_lead(
 
 
 async def _seeing_the_api_server(api: KubernetesApi, settings: Settings, vitals: Vitals) -> Settings:
-    """With it denied. Without them no policy is written, or the ones there are would be opened."""
+    """Return the settings with the API server's audiences and addresses added.
+
+    Waits until the addresses are known. Policies that are written without them would open the API server to agents.
+    """
     settings = replace(settings, api_audiences=settings.api_audiences | api_audiences(login().token))
     while settings.deny_api_server:
         try:
             return denying(settings, await api_server(api))
         except LOST as error:
-            logger.warning("cannot look for the API server yet", extra={"why": str(error) or repr(error)})
+            logger.warning("cannot read the addresses of the API server yet", extra={"why": str(error) or repr(error)})
             vitals.asked()
             await asyncio.sleep(1)
     return settings
@@ -111,7 +119,7 @@ def main() -> None:
     logs.configure(os.environ.get("FLEETWRIGHT_LOG_LEVEL", "INFO"))
     try:
         settings = settings_from(os.environ)
-        # Two lives of one pod must not take each other for themselves.
+        # A restarted container must not mistake its predecessor's Lease for its own.
         unique = replace(settings, identity=f"{settings.identity}-{secrets.token_hex(3)}")
         asyncio.run(run(unique))
     except (OperatorError, ValueError, *LOST) as error:

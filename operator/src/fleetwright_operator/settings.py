@@ -1,6 +1,6 @@
-"""What an installation decides, read once from the environment that the chart sets; frozen afterwards.
+"""The settings of an installation, read once from the environment that the chart sets, and immutable afterwards.
 
-Refuses to guess: a value that cannot be used stops the operator with the name of the variable.
+This module never guesses: an unusable value stops the operator with an error that names the variable.
 """
 
 import ipaddress
@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from fleetwright_operator import durations
-from fleetwright_operator.address_space import Endpoint, Network, covers_the_outside
-from fleetwright_operator.bearer import LEAD
-from fleetwright_operator.catalog import Catalog, parse_catalog
-from fleetwright_operator.rotation import SHORTEST, Rotation
+from fleetwright_operator.api import durations
+from fleetwright_operator.api.address_space import Endpoint, Network, covers_the_outside
+from fleetwright_operator.api.model_catalog import Catalog, parse_catalog
+from fleetwright_operator.credentials.rotating_token import LEAD
+from fleetwright_operator.credentials.rotation import SHORTEST, Rotation
 
 DEFAULT_AGENT_IMAGE = "docker.io/fleetwright/agent:0.1.0"
 _AGENT_RESOURCES = {
@@ -49,17 +49,17 @@ _SERVER_RESOURCES = {
 
 
 class Cilium(StrEnum):
-    """Whether agents have CiliumNetworkPolicies for the names that they reach outside."""
+    """The modes of CiliumNetworkPolicies for host names outside of the cluster."""
 
     OFF = "false"
     ON = "true"
     REMOVE = "remove"
-    """None, and those that are there go: the right to do so is one that only an installation with them has."""
+    """Write none, and delete existing ones. Needs a permission that only installations with Cilium grant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodsOf:
-    """Pods of one namespace that carry all these labels; no labels: every pod there."""
+    """Pods of one namespace with all of these labels; without labels, every pod in the namespace."""
 
     namespace: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -67,75 +67,80 @@ class PodsOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dns:
-    """Who answers lookups."""
+    """The pods and addresses that answer DNS lookups."""
 
     pods: PodsOf = field(default_factory=lambda: PodsOf(namespace="kube-system", labels={"k8s-app": "kube-dns"}))
     ports: tuple[int, ...] = (53,)
-    """Of the pods themselves, which may differ from the Service's."""
+    """The ports of the pods, which may differ from those of the Service."""
     ranges: tuple[Network, ...] = ()
-    """Where caches listen that are on the nodes and no pods to a policy."""
+    """Addresses of DNS caches on the nodes, which a policy cannot select as pods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     agent_image: str = DEFAULT_AGENT_IMAGE
     pull_secrets: tuple[str, ...] = ()
-    """For that image: Secrets that each namespace with an object of ours must have."""
+    """For the agent image: Secrets that each namespace with Fleetwright objects must have."""
     cluster_domain: str = "cluster.local"
     namespaces: tuple[str, ...] = ()
-    """Where objects are looked after; empty means everywhere."""
+    """The watched namespaces; empty means all."""
     catalog: Catalog = field(default_factory=Catalog)
     agent_resources: Mapping[str, Any] = field(default_factory=lambda: _AGENT_RESOURCES)
     server_resources: Mapping[str, Any] = field(default_factory=lambda: _SERVER_RESOURCES)
     drain_seconds: int = 30
     token_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=30 * _DAY, overlap=3 * _DAY))
-    """Of callers' tokens where an Agent does not say."""
+    """The rotation of callers' tokens if an Agent does not set one."""
     token_lead_seconds: int = LEAD
-    """For how long agents know a token before it is used: longer than their pods take to read their files again."""
+    """Seconds for which agents accept a token before it is used. Longer than their pods take to re-read their files."""
     dns: Dns = field(default_factory=Dns)
     monitoring: PodsOf | None = None
-    """Who may scrape agents; unset: nobody."""
+    """The pods that may scrape agents; None means no pods."""
     operator: PodsOf | None = None
     """The operator's own pods, which read agents' :7871/status."""
     ip_families: frozenset[int] = frozenset({4, 6})
-    """Of pods. The outside is opened in these only: a range of the other family opens nothing, and some enforcers of
-    network policies stop at it."""
+    """The IP families of pods.
+
+    Ranges of the other family are left out of policies, because they open nothing and some network plugins reject them.
+    """
     denied_ranges: tuple[Network, ...] = ()
-    """What no agent may reach whatever its spec says; the API server's public addresses are added to it."""
+    """Ranges that no agent may reach, whatever its spec says. The API server's public addresses are added to them."""
     stated_ranges: tuple[Network, ...] = ()
-    """Of these, what the installation names. Agents are told of it, and not of what comes and goes by itself."""
+    """The part of `denied_ranges` that the installation sets.
+
+    Agents receive only these, because the others may change at any time.
+    """
     api_server: frozenset[Endpoint] = frozenset()
-    """Where it listens at addresses that are not public: no spec may name one of these at its port."""
+    """Private addresses of the API server. No spec may name one of them at its port."""
     deny_api_server: bool = True
-    """Whether those are looked for."""
+    """True if the operator finds the API server's addresses and denies them to agents."""
     api_audiences: frozenset[str] = frozenset()
     """The audiences of tokens that the API server accepts, as far as the operator's own token names them."""
     pod_annotations: tuple[str, ...] = _POD_ANNOTATIONS
-    """Annotations that a `podTemplate` may set, beside those without a domain; `domain/*` allows a whole domain."""
+    """Annotations that a `podTemplate` may set, beside those without a domain. `domain/*` allows a whole domain."""
     cilium: Cilium = Cilium.OFF
     identity: str = "fleetwright-operator"
-    """This process among those that want the Lease."""
+    """The identity of this process as a holder of the Lease."""
     lease_namespace: str = "fleetwright-system"
     lease_name: str = "fleetwright-operator"
     card_keys_name: str = "fleetwright-operator-card-keys"
-    """Of the Secret with the keys and of the ConfigMap with the key set, both beside the Lease."""
+    """The name of the Secret with the keys and of the ConfigMap with the key set, both in the Lease's namespace."""
     card_rotation: Rotation = field(default_factory=lambda: Rotation(ttl=90 * _DAY, overlap=_DAY))
     key_set_url: str = ""
-    """Where the installation publishes the key set; named in every signature, and by nobody followed unasked."""
+    """The URL at which the installation publishes the key set. Every signature names it."""
     workers: int = 24
-    """How many objects are worked on at once."""
+    """How many objects are reconciled concurrently."""
     rollouts: int = 10
-    """How many serving agents are given another revision at a time."""
+    """How many serving agents are rolled out to another revision concurrently."""
     resync_seconds: float = 180.0
-    """How often everything is listed again, for what a watch missed."""
+    """Seconds between two lists of everything, for events that a watch missed."""
     discovery_seconds: float = 3600.0
-    """How often the tools of an McpServer are looked at when nothing changed."""
+    """Seconds between two discoveries of an McpServer's tools if nothing changed."""
     request_seconds: float = 15.0
-    """For how long an answer of the API server is waited for."""
+    """The timeout of a request to the API server, in seconds."""
     stalled_seconds: float = 60.0
-    """How soon something that a person must mend is looked at again, if no event comes first."""
+    """Seconds until an object that a user must fix is reconciled again, if no event comes first."""
     retry_cap_seconds: float = 120.0
-    """The longest pause of an object whose passes fail."""
+    """The longest pause, in seconds, of an object whose reconciles fail."""
     ops_port: int = 8080
 
     @property
@@ -148,10 +153,10 @@ _DENY_API_SERVER = "FLEETWRIGHT_DENY_API_SERVER"
 
 
 def settings_from(environ: Mapping[str, str]) -> Settings:
-    """The settings of an environment.
+    """Read the settings from an environment.
 
     Raises:
-        ValueError: A variable holds something unusable; the message names it.
+        ValueError: A variable has an unusable value; the message names the variable.
     """
     base = Settings()
     return Settings(
@@ -241,7 +246,7 @@ def _pods(environ: Mapping[str, str], name: str) -> PodsOf | None:
     if not value:
         return None
     if set(value) - {"namespace", "labels"} or not value.get("namespace"):
-        raise ValueError(f"{name} must be a JSON object with namespace and, if wanted, labels")
+        raise ValueError(f"{name} must be a JSON object with namespace and, optionally, labels")
     return PodsOf(namespace=value["namespace"], labels=value.get("labels", {}))
 
 
@@ -259,7 +264,7 @@ def _ports(environ: Mapping[str, str], name: str, default: tuple[int, ...]) -> t
     except ValueError:
         found = (0,)
     if not all(0 < port < 65536 for port in found):
-        raise ValueError(f"{name} must be ports with commas between, not {environ[name]!r}")
+        raise ValueError(f"{name} must be ports separated by commas, not {environ[name]!r}")
     return found or default
 
 
@@ -267,7 +272,7 @@ def _families(environ: Mapping[str, str], name: str, default: frozenset[int]) ->
     try:
         found = frozenset(ipaddress.ip_address(text).version for text in _listed(environ, name))
     except ValueError:
-        raise ValueError(f"{name} must be addresses with commas between, not {environ[name]!r}") from None
+        raise ValueError(f"{name} must be addresses separated by commas, not {environ[name]!r}") from None
     return found or default
 
 
@@ -275,14 +280,17 @@ def _networks(environ: Mapping[str, str], name: str) -> tuple[Network, ...]:
     try:
         found = tuple(ipaddress.ip_network(text) for text in _listed(environ, name))
     except ValueError as error:
-        raise ValueError(f"{name} must be ranges such as 203.0.113.0/24 with commas between: {error}") from None
+        raise ValueError(f"{name} must be ranges such as 203.0.113.0/24 separated by commas: {error}") from None
     if whole := next(filter(covers_the_outside, found), None):
-        raise ValueError(f"{name}: {whole} is all there is outside: name less")
+        raise ValueError(f"{name}: {whole} covers all public addresses; use a smaller range")
     return found
 
 
 def _api_service(environ: Mapping[str, str]) -> frozenset[Endpoint]:
-    """The address of the API server's Service, as Kubernetes tells each pod; a name opens nothing private anyway."""
+    """Return the address of the API server's Service from the environment of the pod.
+
+    A host name is skipped: a name opens no private address in a policy.
+    """
     try:
         ip = ipaddress.ip_address(environ["KUBERNETES_SERVICE_HOST"])
         return frozenset({(ip, int(environ["KUBERNETES_SERVICE_PORT"]))})

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from fleetwright_operator.desired.card import agent_card, served_card
-from fleetwright_operator.jws import new_secret, signing_key
-from fleetwright_operator.keyring import CardKey, card_signatures, key_set
+from fleetwright_operator.build.card import agent_card, served_card
+from fleetwright_operator.credentials.jws import new_secret, signing_key
+from fleetwright_operator.credentials.keyring import CardKey, card_signatures, key_set
 
 CLIENTS = Path(__file__).with_name("clients")
 ROOT = Path(__file__).parents[3]

@@ -172,7 +172,7 @@ def test_a_program_that_is_not_there_is_told_in_one_line():
     command = [*AGENT, "bridge", "--port", "0", "--", "no-such-program"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
-    assert "'no-such-program' is no program of this image" in ended.stderr
+    assert "'no-such-program' does not exist in this image" in ended.stderr
 
 
 UNREACHABLE = [

@@ -8,7 +8,7 @@ import pytest
 
 from fleetwright_agent.protocol.extensions import CALL_PATH
 from fleetwright_agent.protocol.frames import Done, Text
-from fleetwright_operator.desired.card import agent_card
+from fleetwright_operator.build.card import agent_card
 
 EXT = "https://proto-labs.ai/a2a/ext/"
 COST, TOOL_CALL = f"{EXT}cost-v1", f"{EXT}tool-call-v1"
@@ -233,7 +233,7 @@ async def test_a_turn_in_which_nothing_happens_fails_and_says_what_happened_last
     assert states(stuck) == "failed"
     assert stuck["status"]["message"]["metadata"]["reason"] == "stall"
     text = stuck["status"]["message"]["parts"][0]["text"]
-    assert text == "Nothing happened for 1 seconds; the last was that house__cook_dish was called."
+    assert text == "Nothing happened for 1 seconds; the last activity was: house__cook_dish was called."
 
 
 async def test_the_end_of_a_task_is_logged_with_the_trace_of_its_request(agent, message, caplog):

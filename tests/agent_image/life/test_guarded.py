@@ -187,7 +187,7 @@ async def test_a_trail_that_somebody_altered_is_refused_by_the_command(agent, mo
     file.write_text(file.read_text().replace("table for 2", "table for 9"))
     told = verified(mounted)
     assert told.returncode == 11
-    assert "audit.jsonl line 1: what it tells was altered" in told.stderr
+    assert "audit.jsonl line 1: its content was altered" in told.stderr
 
 
 async def test_where_the_trail_is_required_nothing_runs_without_its_line(agent, mounted, house):

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from fleetwright_operator.desired.card import agent_card
+from fleetwright_operator.build.card import agent_card
 
 SKILL = "https://proto-labs.ai/a2a/ext/skill-v1"
 WAITER = {

@@ -39,7 +39,7 @@ async def test_a_model_that_fails_is_followed_by_another_and_the_stream_says_so(
     async with agent(model=own, extensions={"modelFallbacks": declared}) as guest:
         said, last = await told(guest, message, "Book table for 2 [[fail:401@offline]]")
         assert last["state"] == "TASK_STATE_COMPLETED"
-        (fallback,) = [each for each in said if "another one goes on" in each["parts"][0]["text"]]
+        (fallback,) = [each for each in said if "another model continues" in each["parts"][0]["text"]]
         marker = {"from": "offline", "to": "second", "reason": "model_unauthorized"}
         assert fallback.get("metadata", {}).get(MARKER) == (marker if declared else None)
         labels = '{from="offline",reason="model_unauthorized",to="second"}'

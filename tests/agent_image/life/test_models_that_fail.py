@@ -66,7 +66,7 @@ async def test_a_wait_that_a_model_asks_for_is_a_status_update_of_the_stream(age
             events = [event async for event in guest.events("SendStreamingMessage", message("Hello"))]
     updates = [event["statusUpdate"]["status"] for event in events if "statusUpdate" in event]
     told = [part["text"] for each in updates for part in each.get("message", {}).get("parts", ()) if "text" in part]
-    assert [text for text in told if text.endswith("It is asked again in 2 s.")], told
+    assert [text for text in told if text.endswith("It is called again in 2 s.")], told
     assert updates[-1]["state"] == "TASK_STATE_COMPLETED"
 
 

@@ -95,11 +95,15 @@ def _exits(config):
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        pytest.param([], "no installed package has it among its entry points", id="it is not installed"),
-        pytest.param([Installed("other", plugin(_done))], "no installed package has it", id="another one is installed"),
+        pytest.param([], "no installed package has this entry point in", id="it is not installed"),
+        pytest.param(
+            [Installed("other", plugin(_done))],
+            "no installed package has this entry point",
+            id="another one is installed",
+        ),
         pytest.param(
             [Installed("rope", plugin(_done), "a:x"), Installed("rope", plugin(_done), "b:x")],
-            "2 installed packages have it",
+            "2 installed packages have this entry point",
             id="two packages have its name",
         ),
         pytest.param([Installed("rope", _raises)], "it could not be loaded: RuntimeError: no rope", id="it raises"),
@@ -118,12 +122,12 @@ def _exits(config):
         ),
         pytest.param(
             [Installed("rope", plugin(_done, parameters={"properties": 7}))],
-            "it is no JSON Schema",
+            "it is not a valid JSON Schema",
             id="arguments that no schema describes",
         ),
         pytest.param(
             [Installed("rope", lambda config: Plugin(tools=plugin(_done)(config).tools * 2))],
-            "two of its tools have one name",
+            "two of its tools have the same name",
             id="two tools of one name",
         ),
     ],

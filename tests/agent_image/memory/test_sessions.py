@@ -150,7 +150,7 @@ async def test_a_summary_that_breaks_is_logged_and_what_was_written_beside_it_st
     with pytest.raises(ValueError, match="no words"):
         await lost
     assert [session.context_id for session in await told.of("o")] == ["c2"]
-    assert "could not be remembered" in caplog.text
+    assert "could not be stored" in caplog.text
 
 
 async def test_prior_waits_for_rows_that_are_still_to_be_committed(told):

@@ -43,7 +43,7 @@ def test_r10_every_address_that_leads_astray_is_refused_when_it_is_registered(re
 
 
 def test_r10_names_that_rebind_and_redirects_are_given_up_when_it_is_delivered(report: dict[str, Any]) -> None:
-    assert report["dead"] == ["it redirects: register the address that it leads to", ASTRAY, ASTRAY]
+    assert report["dead"] == ["it redirects: register the address that it redirects to", ASTRAY, ASTRAY]
 
 
 def test_r10_peers_and_servers_whose_names_lead_astray_are_not_asked(report: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from a2a.types import (
     TaskStatusUpdateEvent,
 )
 
-from fleetwright_operator.desired.card import agent_card
+from fleetwright_operator.build.card import agent_card
 
 Open = Callable[..., Any]
 

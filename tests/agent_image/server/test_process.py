@@ -413,7 +413,7 @@ async def test_r15_an_agent_whose_loop_is_blocked_says_so_and_is_given_up_only_a
             assert statuses[0] == 200
             assert 503 in statuses
         assert seen["/healthz"].count(503) < seen["/readyz"].count(503)
-        assert "something blocks its event loop" in said
+        assert "the event loop of the agent has been blocked" in said
         await agent.ready()
         assert (await agent.ops.get("/healthz")).status_code == 200
         assert "fleetwright_loop_stalls_total 1.0" in (await agent.ops.get("/metrics")).text
@@ -448,7 +448,7 @@ async def test_the_example_of_a_foreign_executor_is_served(start: Start, how: di
         pytest.param("dice:Cards", "AttributeError", id="a name that is not in the module"),
         pytest.param("dice.Dice", "executor: String should match pattern", id="no name of that shape"),
         pytest.param("cards:Cards", "No module named 'cards'", id="a module that is not there"),
-        pytest.param("collections:OrderedDict", "is no AgentExecutor", id="something else"),
+        pytest.param("collections:OrderedDict", "is not an AgentExecutor", id="something else"),
     ],
 )
 async def test_an_executor_that_cannot_be_made_is_named(

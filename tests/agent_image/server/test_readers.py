@@ -342,7 +342,7 @@ async def test_a_task_takes_no_more_messages_than_it_may_hold(open_door: Open) -
         if "error" in answer:
             break
     assert 8 <= number <= 9, "eight mebibytes"
-    assert "as long as a task may be" in answer["error"]["message"]
+    assert "has reached its maximum size" in answer["error"]["message"]
     kept = (await door.call("GetTask", {"id": asked["id"]}))["result"]
     assert kept["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
 

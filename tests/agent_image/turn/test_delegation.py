@@ -93,7 +93,7 @@ async def test_a_listener_that_breaks_harms_neither_the_answer_nor_the_next_one(
     deaf, ears = Ears(breaks=True), Ears()
     assert await asked(working(Scripted(MESSAGES), journal, deaf, ears)) == "Grass everywhere"
     assert len(ears.heard) == 1
-    assert "a listener of sub-agents broke" in caplog.text
+    assert "a listener for sub-agent tasks failed" in caplog.text
 
 
 @pytest.mark.parametrize(

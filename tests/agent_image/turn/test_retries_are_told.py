@@ -32,7 +32,7 @@ async def test_a_failed_call_is_logged_and_its_wait_is_told(config, talking, ser
             said = await talk.say("Hello")
     assert said.failure is not None
     assert [frame.seconds for frame in said.of(Waiting)] == waits
-    told = [record.__dict__ for record in caplog.records if record.getMessage().startswith("a call of the model")]
+    told = [record.__dict__ for record in caplog.records if record.getMessage().startswith("a model call failed")]
     assert [each["attempt"] for each in told] == ([1] if status == 400 else [1, 2, 3])
     assert all("Unsupported value: 'x'" in each["provider"] and len(each["provider"]) <= 500 for each in told)
     assert "waitSeconds" not in told[-1]

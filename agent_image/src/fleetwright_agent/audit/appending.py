@@ -1,6 +1,6 @@
-"""How the files of the trail are written: by one process at a time, whole lines, each in one write.
+"""Appends to the files of the audit trail: one process at a time, and each line in a single write.
 
-Refuses: knowing what a line says.
+This module does not interpret the lines.
 """
 
 import errno
@@ -17,15 +17,15 @@ _WAIT: Final = 0.01
 
 
 class Held(OSError):  # noqa: N818 - states a fact about the trail
-    """Another process writes it."""
+    """Another process holds the lock of the trail."""
 
 
 @contextmanager
 def alone(folder: Path, patience: float) -> Iterator[None]:
-    """No other process writes the trail meanwhile; one that dies lets go of it.
+    """Hold the exclusive lock of the trail; the kernel releases it if the process dies.
 
     Raises:
-        Held: Another one has had it for `patience` seconds.
+        Held: Another process held it for `patience` seconds.
     """
     with os.fdopen(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)) as file:
         _lock(file, patience)
@@ -46,7 +46,7 @@ def _lock(file: IO[str], patience: float) -> None:
 
 
 def end_of(path: Path) -> tuple[int, int] | None:
-    """Which file it is, and its size; nothing where there is none."""
+    """Return the file's inode and size; `None` if it does not exist."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def end_of(path: Path) -> tuple[int, int] | None:
 
 
 def append(path: Path, data: bytes) -> None:
-    # One write of the whole line: a process that dies leaves all or nothing of it, unless the machine goes too.
+    # A single write of the whole line: a process that dies leaves all or none of it, unless the machine fails too.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         if os.write(file, data) != len(data):
@@ -74,14 +74,14 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def end_half(path: Path) -> None:
-    """Ends the line that a process which died had begun."""
+    """Terminate a partial line that a crashed process left."""
     last = last_line(path)
     if last and not last.endswith(b"\n"):
         append(path, b"\n")
 
 
 def last_line(path: Path) -> bytes:
-    """With its line break, where it has one."""
+    """Return the last line, with its line break if it has one."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -1,7 +1,7 @@
-"""What a line of the trail tells of a call, kept so that it can be taken out and the chain still holds.
+"""The details of a call in an audit line, stored so that they can be erased without breaking the hash chain.
 
-Arguments and results stand in the line beside a digest of them, salted so that nobody finds them by guessing. The chain
-is over the line without them. Refuses: taking out who did what, and when.
+A line contains the arguments and the result beside a salted digest of them; the salt prevents guessing them from the
+digest. The chain hashes the line without the details. The event, the caller and the time cannot be erased.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ _REMOVABLE: Final = frozenset({*_TOLD, _SALT})
 
 
 def with_digest(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, with a digest where it tells what can be taken out later."""
-    # As it will be read again: what cannot be encoded is replaced before it is digested, and not after.
+    """Return the line; if it has erasable details, with a salt and a digest of them."""
+    # Digest the details as they will be read back: encoding replaces characters that UTF-8 cannot represent.
     plain: dict[str, Any] = json.loads(encoded(about))
     told = {key: plain[key] for key in _TOLD if key in plain}
     if not told:
@@ -32,15 +32,15 @@ def encoded(line: Mapping[str, Any]) -> bytes:
 
 
 def is_as_written(data: bytes, line: Mapping[str, Any]) -> bool:
-    """Return whether the agent writes these bytes for this content. A key that stands twice makes them differ."""
+    """Return whether the agent writes these bytes for this content. A duplicate key makes them differ."""
     return encoded(line) == data
 
 
 def chained(data: bytes, line: Mapping[str, Any] | None) -> str:
-    """Return the hash that the next line holds.
+    """Return the hash that the next line contains.
 
-    It covers the bytes as they were written. Only what an erasure may remove is left out, and only of a line whose
-    bytes are otherwise exactly as written.
+    It covers the bytes as they were written. Only the details that an erasure may remove are excluded, and only for a
+    line whose bytes are otherwise exactly as written.
     """
     if line is not None and _DIGEST in line and is_as_written(data, line):
         data = encoded(without(line))
@@ -60,7 +60,7 @@ def is_removed(line: Mapping[str, Any]) -> bool:
 
 
 def is_altered(line: Mapping[str, Any]) -> bool:
-    """Whether what it tells is not what was digested."""
+    """Return whether the details differ from their digest."""
     if _DIGEST not in line or is_removed(line):
         return False
     return bool(line[_DIGEST] != _digest({key: line[key] for key in (*_TOLD, _SALT) if key in line}))

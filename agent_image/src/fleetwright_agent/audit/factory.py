@@ -1,4 +1,4 @@
-"""The audit trail and the redaction of one agent, from its configuration and what is mounted."""
+"""Creates the audit trail and the redactor of an agent from its configuration and the mounted files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +15,9 @@ FOLDER: Final = "audit"
 
 
 def secret_files(layout: Layout) -> Iterator[Path]:
-    """Every file whose content is a secret: keys, headers, and the tokens that this agent calls its peers with."""
+    """Yield every file with a secret: keys, headers, and the tokens for calls to peers."""
     for path in (layout.configuration / "secrets").rglob("*"):
-        # Kubernetes mounts each file twice, the other time below `..data`.
+        # Kubernetes mounts each file a second time below `..data`.
         if path.is_file() and not any(part.startswith("..") for part in path.parts):
             yield path
     for tokens in ("peer.*", "next.*"):
@@ -29,7 +29,7 @@ def redactor(layout: Layout) -> Redactor:
 
 
 def audit_trail(config: AgentConfig, layout: Layout, metrics: Metrics, clock: Clock) -> AuditTrail:
-    """Nothing is opened yet."""
+    """Return the trail; no file is opened yet."""
     return AuditTrail(
         layout.memory / FOLDER,
         redact=redactor(layout),

@@ -1,4 +1,4 @@
-"""The files of the audit trail and their lines as they are read. This module writes nothing."""
+"""Reads the files of the audit trail and their lines. This module writes nothing."""
 
 import json
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ FILE: Final = "audit.jsonl"
 CONTINUES: Final = "trail_continues"
 """The event of the first line of a file that follows another one; `prev` is the hash of the last line before it."""
 ERASED: Final = "memory_erased"
-"""The event that tells whose lines, and of which conversation, no longer hold arguments and results."""
+"""The event that records an erasure: for which owner and conversation the lines no longer contain details."""
 NOTHING: Final = "0" * 64
-"""As the hash before the first line."""
+"""The hash before the first line."""
 
 
 def backup_of(path: Path) -> Path:
@@ -22,7 +22,7 @@ def backup_of(path: Path) -> Path:
 
 
 def files_of(path: Path) -> tuple[Path, Path]:
-    """The former file and the present one."""
+    """Return the backup and the current file."""
     return backup_of(path), path
 
 
@@ -42,14 +42,14 @@ def parsed(data: bytes) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The end of the trail: how many lines there are, and the hash of the last."""
+    """The end of the trail: the number of lines, and the hash of the last."""
 
     lines: int = 0
     hash: str = NOTHING
 
 
 def following(folder: Path, head: Head) -> Head:
-    """The last of the lines that go on from that one, unbroken; that one itself where none does.
+    """Return the last line of the unbroken chain after `head`; `head` itself if no line follows.
 
     Raises:
         OSError: A file cannot be read.

@@ -1,11 +1,13 @@
-"""The audit trail: one JSON line for each thing that an agent did to the world, chained by hashes.
+"""The audit trail: one JSON line for each external action of an agent, in a hash chain.
 
-Every line holds the hash of the line before it, across the change of files as well: what is altered or taken out in
-the middle shows, and `/status` tells the newest hash, so that a cut end shows too. A process that dies while it
-writes leaves half a line, which stays as it is and is chained like any other. A command beside the agent may add to the
-same trail: whoever writes has it alone, and goes on from where it ends. What a line tells of a call can be taken
-out of it later, and shows as taken out. A short line that nothing is in the way of the event loop writes itself: to
-wake a thread takes longer than the line. Refuses: secrets, and whole arguments or results.
+Every line contains the hash of the line before it, also across file rotation. Altering or removing a line in the middle
+therefore breaks the chain. `/status` shows the newest hash, so that a truncated end is detectable too. A process that
+dies while it writes leaves a partial line, which stays in the file and in the chain.
+
+Other processes, such as a maintenance command, may append to the same trail: a writer locks it and continues at its
+end. The details of a call can be erased later, and the line shows that they were. The event loop writes a short line
+itself if no lock is held, because waking a thread takes longer than the write. The trail contains no secrets, and no
+arguments or results in full.
 """
 
 import asyncio
@@ -37,16 +39,16 @@ MOST_BYTES: Final = 50 * 1024 * 1024
 _ARGUMENT: Final = 500
 _RESULT: Final = 200
 _MARGIN: Final = 8192
-"""Characters behind what is kept: half a secret could not be told from a word."""
+"""Characters that are redacted beyond the kept part: a secret that is cut in half is not recognizable."""
 _FRAME: Final = 256
-"""Bytes of a line beside its event and what it tells: number, time, hash."""
+"""Bytes of a line apart from its event and details: number, time and hash."""
 _SHORT: Final = 4096
-"""Characters of arguments and result together, which are redacted within a fraction of a millisecond."""
+"""The total length of arguments and result that can be redacted within a fraction of a millisecond."""
 T = TypeVar("T")
 
 
 class AuditFailed(Exception):  # noqa: N818 - states what became of a line
-    """The line could not be written; the text is for people who run the agent."""
+    """The line could not be written; the text is for operators of the agent."""
 
 
 class AuditTrail:
@@ -60,9 +62,10 @@ class AuditTrail:
         most_bytes: int = MOST_BYTES,
         patience: float = 5.0,
     ) -> None:
-        """`on_failure` counts; with more than `most_bytes` the file becomes the one backup and a new one begins.
-
-        Args: `patience` is for another process that writes; in seconds.
+        """Args:
+        on_failure: Counts a line that could not be written.
+        most_bytes: The file size that triggers rotation; one backup is kept.
+        patience: Seconds to wait for another process that holds the lock.
         """
         self._path = folder / FILE
         self._redact = redact
@@ -72,29 +75,29 @@ class AuditTrail:
         self._patience = patience
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
         self._handed = 0
-        """Pieces of work that the thread has and that are not over."""
+        """The number of jobs that the thread has not finished."""
         self._head: Head | None = None
         self._resumed: Head | None = None
         self.process: Final = secrets.token_hex(8)
-        """Tells this process from the one before it: what that one had written is where this one has to go on."""
+        """Distinguishes this process from its predecessor, whose last line is the starting point of this process."""
         self._headless = False
-        """The present file has no whole line, and follows another one."""
+        """The current file has no complete line yet, and it follows another file."""
         self._end: tuple[int, int] | None = None
-        """The file and its size behind the newest line of this process."""
+        """The file and its size after the newest line of this process."""
         self.problem: str | None = None
 
     @property
     def head(self) -> Head | None:
-        """Nothing before the first line of this process; what another one adds is known once it was looked for."""
+        """The end of the trail; `None` before the first line of this process."""
         return self._head
 
     @property
     def resumed(self) -> Head | None:
-        """The end of the trail when this process first looked at it; None before that look."""
+        """The end of the trail when this process first read it; `None` before."""
         return self._resumed
 
     async def record(self, event: str, about: Mapping[str, Any]) -> None:
-        """Adds a line, in the order of the calls.
+        """Append a line, in the order of the calls.
 
         Raises:
             AuditFailed: It is not on disk.
@@ -102,25 +105,25 @@ class AuditTrail:
         if self._handed == 0 and _is_short(about) and self._write_here(event, about):
             return
         writing = self._on_thread(self._write, event, dict(about))
-        await asyncio.shield(writing)  # Who cancels a call must not take its line away.
+        await asyncio.shield(writing)  # Cancelling the caller must not drop the line.
 
     async def restore(self) -> None:
-        """Where the last line could not be written, tries whether one can be by now; failing at it counts nothing.
+        """After a failed write, append a line to test whether writing works again; this failure is not counted.
 
-        Where all is well, looks for lines of other processes.
+        Otherwise, read the lines that other processes appended.
         """
         look = self._catch_up if self.problem is None else self._try_again
         await self._on_thread(look)
 
     async def of(self, owner: str, session_id: str = "") -> list[dict[str, Any]]:
-        """The lines that tell what was done for an owner, or in one conversation of it, and still tell how."""
+        """Return the lines about calls for an owner, or in one conversation, whose details are not erased."""
         return await self._on_thread(self._found, owner, session_id)
 
     async def erase(self, owner: str, session_id: str = "") -> None:
-        """Takes out of those lines how it was done; that it was, when and by whom, stays, and so does the chain.
+        """Erase the details of those lines. The event, its time and its owner stay, and the chain stays valid.
 
         Raises:
-            OSError: A file cannot be read or written; it is as it was.
+            OSError: A file cannot be read or written; that file is unchanged.
         """
         await self._on_thread(self._erase, owner, session_id)
 
@@ -155,7 +158,7 @@ class AuditTrail:
         await asyncio.to_thread(self._thread.shutdown)
 
     def _write_here(self, event: str, about: Mapping[str, Any]) -> bool:
-        """Adds the line, unless it would have to wait, or to read what others have added. Failing tells the thread."""
+        """Append the line unless it has to wait or to read other processes' lines. Return whether it is written."""
         if self._head is None:
             return False
         try:
@@ -166,7 +169,7 @@ class AuditTrail:
         except Held:
             return False
         except Exception:
-            self._head = None  # Part of the line may be there.
+            self._head = None  # A part of the line may have been written.
             return False
         return True
 
@@ -179,11 +182,11 @@ class AuditTrail:
             raise AuditFailed(self.problem) from error
 
     def _try_again(self) -> None:
-        with suppress(Exception):  # Readiness tells it.
+        with suppress(Exception):  # Readiness reports the failure.
             self._add("trail_restored", {})
 
     def _catch_up(self) -> None:
-        with suppress(OSError):  # The next line tells it.
+        with suppress(OSError):  # The next line reports the failure.
             if self._path.parent.exists() and (self._head is None or self._end != end_of(self._path)):
                 with alone(self._path.parent, self._patience):
                     self._head, self._end = self._newest(), end_of(self._path)
@@ -194,16 +197,16 @@ class AuditTrail:
             with alone(self._path.parent, self._patience):
                 self._head, self._end = self._added(event, about), end_of(self._path)
         except Exception as error:
-            why = (error.strerror or str(error)) if isinstance(error, OSError) else "a line broke; see the log"
+            why = (error.strerror or str(error)) if isinstance(error, OSError) else "an internal error; see the log"
             self.problem = f"the audit trail cannot be written: {why}"
-            self._head = None  # Part of the line may be there.
+            self._head = None  # A part of the line may have been written.
             raise
         self.problem = None
 
     def _added(self, event: str, about: Mapping[str, Any]) -> Head:
         head = self._newest()
         told = with_digest(_shortened(self._redact(about)))
-        # The line is longer than what it tells by less than this.
+        # `_FRAME` is an upper bound for the rest of the line.
         self._make_room(len(encoded(told)) + len(event) + _FRAME)
         if self._headless or (head.lines and not self._path.exists()):
             head = self._appended(head, CONTINUES, {})
@@ -222,7 +225,7 @@ class AuditTrail:
             self._path.replace(backup_of(self._path))
 
     def _newest(self) -> Head:
-        """The line to go on from. Lines that were cut off are none: what comes next then does not fit, and shows it."""
+        """Return the head to continue from. If lines were truncated, the next line does not match, which reveals it."""
         if self._head is None:
             head = self._resume()
             self._resumed = self._resumed or head
@@ -234,7 +237,7 @@ class AuditTrail:
         return following(self._path.parent, self._head)
 
     def _resume(self) -> Head:
-        """Where the last process stopped; half a line gets its end, where it stands, and counts as one."""
+        """Return the end of the trail of the previous process; a partial line is terminated and counts as a line."""
         self._headless = not any(map(parsed, lines_of(self._path))) and bool(last_line(backup_of(self._path)))
         for path in (self._path, backup_of(self._path)):
             if last := last_line(path):
@@ -255,12 +258,12 @@ def _is_short(about: Mapping[str, Any]) -> bool:
 
 
 def _unexpected(error: Exception) -> Exception | None:
-    """A volume that fails is told in words; what else fails is told whole."""
+    """Log a traceback only for failures other than those of the volume, which the message already describes."""
     return None if isinstance(error, OSError) else error
 
 
 def call_line(arguments: Mapping[str, Any], result: str) -> dict[str, Any]:
-    """What is told of a call; more of it than is kept, until it is redacted."""
+    """Return the details of a call, truncated generously; they are truncated again after redaction."""
     return {
         "args": {key: _cut(value, _ARGUMENT + _MARGIN) for key, value in arguments.items()},
         "result_summary": result[: _RESULT + _MARGIN],
@@ -268,7 +271,7 @@ def call_line(arguments: Mapping[str, Any], result: str) -> dict[str, Any]:
 
 
 def _shortened(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments cut one by one, and the beginning of the result (PA-127)."""
+    """Truncate each argument, and the result."""
     cut = {"args": {key: _cut(value, _ARGUMENT) for key, value in about["args"].items()}} if "args" in about else {}
     result = {"result_summary": about["result_summary"][:_RESULT]} if "result_summary" in about else {}
     return {**about, **cut, **result}
@@ -280,11 +283,11 @@ def _cut(value: Any, most: int) -> Any:
 
 
 def _number(last: bytes, path: Path) -> int:
-    """Its number in the trail; of half a line, or an altered one, one more than the highest before it."""
+    """Return a line's number; for a partial or altered line, one more than the highest number before it."""
     number = _seq(last)
     if number is not None:
         return number
-    # The half one may be the first of its file.
+    # The partial line may be the first of its file.
     return max((_seq(line) or 0 for each in (backup_of(path), path) for line in lines_of(each)), default=0) + 1
 
 

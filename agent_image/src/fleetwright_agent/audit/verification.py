@@ -1,4 +1,4 @@
-"""Checks an audit trail: the chain of hashes, the bytes of each line, the beginning, and the records of erasures."""
+"""Verifies an audit trail: the hash chain, the bytes of each line, the beginning, and the records of erasures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Verdict:
     """The hash of the last line."""
     broken: tuple[Finding, ...] = ()
     torn: int = 0
-    """Lines that a killed process could not finish; they hold nothing, and are chained all the same."""
+    """Partial lines that a killed process left; they hold no event, but are part of the chain."""
     erased: int = 0
     """Lines whose arguments and result an erasure has removed."""
 
@@ -47,22 +47,22 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class _Line:
     place: str
-    """The file's name and the number within it."""
+    """The file's name and the line number."""
     data: bytes
     content: Mapping[str, Any] | None
-    """None where the line is torn."""
+    """`None` if the line is partial."""
 
 
 _CHAIN: Final = "it does not follow the line before it"
-_CONTENT: Final = "what it tells was altered"
-_BYTES: Final = "its bytes are not as the agent writes them, for instance because a key stands twice"
+_CONTENT: Final = "its content was altered"
+_BYTES: Final = "its bytes are not as the agent writes them, for example because of a duplicate key"
 _BEGINNING: Final = "lines before it are missing: a file begins with the first line or with a line trail_continues"
 _ERASURE: Final = "its arguments were removed, and no later line memory_erased names its owner and conversation"
-_END: Final = "the trail does not hold the line that was recorded elsewhere as its end"
+_END: Final = "the trail does not contain the line that was recorded elsewhere as its end"
 
 
 def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verdict:
-    """Follow the chain through the former file and the present one.
+    """Verify the chain through the backup and the current file.
 
     Args:
         folder: The folder of the trail.
@@ -90,16 +90,16 @@ def verify(folder: Path, *, expected: tuple[int, str] | None = None) -> Verdict:
 
 
 def _beginning(lines: list[_Line]) -> list[Finding]:
-    """The oldest whole line is the trail's first, or says how many lines the change of files has removed."""
+    """Verify that the oldest complete line is the trail's first, or the first of a file after rotation."""
     index = next((index for index, line in enumerate(lines) if line.content is not None), None)
     if index is None:
         return []
     place, content = lines[index].place, lines[index].content or {}
     if content.get("seq") == index + 1:
-        # Torn lines before it are held by its `prev`.
+        # The `prev` of this line covers the partial lines before it.
         whole = index > 0 or content.get("prev") == NOTHING
     else:
-        # The former file exists for as long as the present one continues it.
+        # The backup must exist as long as the current file continues it.
         whole = not place.startswith(f"{FILE} ") and content.get("event") == CONTINUES
     return [] if whole else [Finding(Kind.MISSING_BEGINNING, f"{place}: {_BEGINNING}")]
 
@@ -125,7 +125,7 @@ def _contents(lines: list[_Line]) -> list[Finding]:
 
 
 def _erasures(lines: list[_Line]) -> list[Finding]:
-    """Read from the end, so that a line finds the erasures that came after it."""
+    """Iterate backwards, so that each line is checked against the erasures after it."""
     erased: set[tuple[Any, Any]] = set()
     found = []
     for line in reversed(lines):
@@ -140,7 +140,7 @@ def _erasures(lines: list[_Line]) -> list[Finding]:
 
 
 def _holds(lines: list[_Line], hashes: list[str], expected: tuple[int, str]) -> bool:
-    """A line that the change of files has removed in the meantime cannot be looked for."""
+    """Return whether the trail contains the expected line; a line that rotation has deleted counts as present."""
     number, digest = expected
     oldest = next((line.content["seq"] for line in lines if line.content and type(line.content.get("seq")) is int), 1)
     return digest in hashes or 0 < number < oldest

@@ -1,8 +1,8 @@
-"""`fleetwright-agent audit verify`: follows the chain of the audit trail that lies in the memory volume.
+"""`fleetwright-agent audit verify`: verifies the audit trail in the memory volume.
 
-Prints what it found as one line of JSON, and ends with the exit code of the first finding: 10 broken chain, 11 altered
-content, 12 rewritten line, 13 missing beginning, 14 unrecorded erasure, 15 missing end. An end that was cut off shows
-only beside a record of it: `--expect LINES:HASH` takes one, such as `status.auditTrail` of the Agent.
+Prints the result as one line of JSON, and ends with the exit code of the first finding: 10 broken chain, 11 altered
+content, 12 rewritten line, 13 missing beginning, 14 unrecorded erasure, 15 missing end. A truncated end is only
+detectable with a record of it: `--expect LINES:HASH` takes one, such as `status.auditTrail` of the Agent.
 """
 
 import argparse
@@ -22,10 +22,10 @@ _HASH: Final = 64
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    audit = commands.add_parser("audit", help="look at the audit trail")
+    audit = commands.add_parser("audit", help="inspect the audit trail")
     looks = audit.add_subparsers(dest="look", required=True)
-    look = looks.add_parser("verify", help="whether a line was altered or taken out")
-    look.add_argument("--root", type=Path, default=Path("/"), help="where the memory volume lies below (default: /)")
+    look = looks.add_parser("verify", help="check that no line was altered or removed")
+    look.add_argument("--root", type=Path, default=Path("/"), help="root folder of the memory volume (default: /)")
     look.add_argument(
         "--expect", type=_head, metavar="LINES:HASH", help="an end of the trail that was recorded elsewhere earlier"
     )
@@ -42,7 +42,7 @@ def _head(text: str) -> tuple[int, str]:
 def run(options: argparse.Namespace) -> None:
     """Raises:
     ConfigurationError: The trail cannot be read.
-    SystemExit: The trail is broken; the code says how.
+    SystemExit: The trail is broken; the exit code names the first finding.
     """
     folder = Layout(root=options.root).memory / FOLDER
     try:

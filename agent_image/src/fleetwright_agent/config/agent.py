@@ -1,8 +1,8 @@
-"""The contract between the operator and the runtime: the shape of `agent.json`.
+"""The schema of `agent.json`, the contract between the operator and the runtime.
 
-The runtime owns it, because the consumer knows what it can obey; the operator emits a plain dict that
-tests validate against this model. Every field here drives behaviour. Refuses: unknown fields, defaults
-that depend on the environment, and secrets (only names of files that hold them).
+The runtime owns it, because the consumer knows what it supports. The operator emits a plain dict, and tests validate
+that dict against this model. Every field affects behaviour. Unknown fields are rejected, defaults do not depend on the
+environment, and secrets appear only as the names of their files.
 """
 
 from collections.abc import Mapping
@@ -33,23 +33,23 @@ class AgentConfig(Part):
 
     version: Literal[1]
     revision: str
-    """Hash of everything else here and of the card; the name of the ConfigMap ends with it."""
+    """Hash of all other fields and of the card; the name of the ConfigMap ends with it."""
     name: DnsLabel
     namespace: DnsLabel
     description: str = ""
     instructions: str = ""
     instructions_file: str | None = None
-    """Path below the configuration folder, read again before every call: one of the two says what the agent is for."""
+    """Path below the configuration folder, read again before every call. Exactly one of the two fields is set."""
     url: str
-    """Where callers reach this agent, without a path."""
+    """The base URL for callers of this agent, without a path."""
     model: Model
     executor: str | None = Field(default=None, max_length=253, pattern=_PLACE)
-    """`MODULE:NAME` in the image: an AgentExecutor of the a2a-sdk that answers in place of the model loop."""
+    """`MODULE:NAME` in the image: an AgentExecutor of the a2a-sdk that replaces the model loop."""
     skills: tuple[Skill, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
     plugins: tuple[Plugin, ...] = Field(default=(), max_length=16)
     tool_search: ToolSearch | None = None
-    """Without it the model is shown every tool."""
+    """Without it the model sees every tool."""
     peers: tuple[Peer, ...] = ()
     sub_agents: tuple[SubAgent, ...] = Field(default=(), max_length=16)
     compaction: Compaction = Compaction()
@@ -61,34 +61,34 @@ class AgentConfig(Part):
     extensions: Extensions = Extensions()
     results: tuple[TypedResult, ...] = ()
     ask_human: bool = False
-    """Whether the agent may put questions and forms to clients that call it."""
+    """The agent may send questions and forms to its clients."""
     memory: Memory = Memory()
     administrators: tuple[DnsLabel, ...] = ()
-    """Clients, by name, that may read out and erase what the agent remembers of anybody."""
+    """Names of clients that may export and erase what the agent remembers of any caller."""
     drain_seconds: int = Field(default=30, gt=0)
     require_routable_url: bool = False
-    """Whether the agent starts only where its card names addresses that others can reach."""
+    """The agent refuses to start if its card names an address that other hosts cannot reach."""
     ephemeral_memory: bool = False
-    """Memory ends with the pod: what is not done by then cannot go on in the next one."""
+    """Memory is lost when the pod ends: unfinished tasks cannot resume in the next pod."""
     accept_api_key: bool = False
-    """Whether clients may send their token in the header X-API-Key; agents never do."""
+    """Clients may send their token in the header X-API-Key; agents never do."""
     dialects: tuple[DialectName, ...] = Field(default=tuple(DialectName), min_length=1)
-    """The versions of the protocol that are spoken."""
+    """The supported versions of the A2A protocol."""
     caller_choices: frozenset[CallerChoice] = frozenset()
-    """What a request may choose in its metadata; what else it says there of such is passed over."""
+    """The options that a request may set in its metadata; other options there are ignored."""
     telemetry: Telemetry | None = None
-    """Without it nobody is told of traces."""
+    """Without it no traces are exported."""
     push: Push | None = None
-    """Without it clients cannot ask for push notifications, and the card says so."""
+    """Without it clients cannot ask for push notifications, and the card states this."""
     allowed_origins: tuple[str, ...] | None = None
-    """Pages whose scripts may call, by the origin that their browser states, `*` for every; programs state none.
+    """Web origins whose scripts may call the agent; `*` allows all. Programs other than browsers send no origin.
 
-    Without a list every page may, and the log warns of it.
+    Without a list every origin is allowed, and the log contains a warning.
     """
     denied_ranges: tuple[IPv4Network | IPv6Network, ...] = ()
-    """Of the installation: what nothing that this agent opens by itself may lead to."""
+    """Addresses that the installation denies for all outgoing connections of this agent."""
     task_retention_seconds: int = Field(default=24 * 3600, gt=0)
-    """How long a task that has ended can be read; one that waits for its caller is kept."""
+    """How long a task that has ended can be read. A task that waits for its caller is kept."""
 
     @model_validator(mode="after")
     def _instructed(self) -> Self:
@@ -105,14 +105,14 @@ class AgentConfig(Part):
 
     @property
     def choices(self) -> Mapping[str, frozenset[str]]:
-        """By the key in a request's metadata, what may stand there."""
+        """The values allowed for each key of a request's metadata."""
         models = frozenset(model.name for model in (self.model, *self.model.fallbacks))
         known = {CallerChoice.MODEL: (MODEL, models), CallerChoice.REASONING_EFFORT: (REASONING_EFFORT, EFFORTS)}
         return dict(known[choice] for choice in self.caller_choices)
 
     @property
     def learns(self) -> bool:
-        """Whether anything can come to be learned."""
+        """True if the configuration enables learning skills and has sub-agents to learn from."""
         return self.memory.skills.enabled and bool(self.sub_agents)
 
     @property
@@ -125,7 +125,7 @@ class AgentConfig(Part):
 
     @property
     def lines(self) -> tuple[tuple[str, ...], ...]:
-        """The models that stand in for each other: the agent's own or that of a sub-agent, and the fallbacks."""
+        """The fallback orders: the agent's or a sub-agent's model, followed by the fallbacks."""
         fallbacks = [model.name for model in self.model.fallbacks]
         first = {self.model.name, *(each.model.name for each in self.sub_agents if each.model)}
         return tuple((name, *fallbacks) for name in sorted(first))

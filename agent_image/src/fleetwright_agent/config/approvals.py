@@ -1,4 +1,4 @@
-"""Which calls of tools wait for a person, and who that may be."""
+"""The configuration of approvals: which tool calls wait for a person, and who may approve them."""
 
 from enum import StrEnum
 
@@ -10,14 +10,14 @@ from fleetwright_agent.config.base import Part
 class Approver(StrEnum):
     CLIENTS = "Clients"
     CALLERS = "Callers"
-    """Agents too, but never an agent by its own credential."""
+    """Agents too, except this agent itself."""
 
 
 class Approvals(Part):
-    """Calls of tools that wait for a person."""
+    """Tool calls that wait for a person."""
 
     tools: tuple[str, ...] = ()
-    """Names as the model calls them: `<server>__<tool>`, `ask_<peer>`."""
+    """Names as the model sees them: `<server>__<tool>`, `ask_<peer>`."""
     by: Approver = Approver.CLIENTS
     expiry_seconds: int = Field(default=86_400, gt=0)
-    """A task whose approval nobody answers for so long has failed."""
+    """A task whose approval is not answered within this time fails."""

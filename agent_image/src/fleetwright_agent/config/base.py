@@ -1,4 +1,4 @@
-"""The base of every part of the configuration, and what several of them are made of."""
+"""The base class of the configuration's parts, and shared field types."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -16,11 +16,11 @@ class Part(BaseModel):
 
 
 def checked_schema(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    # Imported where somebody needs it: most agents have no schema.
+    # Imported lazily: most agents have no schema.
     import jsonschema
 
     try:
         jsonschema.Draft202012Validator.check_schema({"type": "object", **value})
     except jsonschema.SchemaError as error:
-        raise ValueError(f"it is no JSON Schema: {error.message}") from None
+        raise ValueError(f"it is not a valid JSON Schema: {error.message}") from None
     return value

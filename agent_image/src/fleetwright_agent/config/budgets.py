@@ -1,4 +1,4 @@
-"""What the agent may cost."""
+"""The configuration of budgets."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -18,20 +18,20 @@ class Period(StrEnum):
 
 class Exceeded(StrEnum):
     REJECT = "Reject"
-    """The task ends, and says which budget it was and when there is room."""
+    """The task ends; its message names the budget and the start of the next window."""
     PAUSE = "Pause"
-    """The task waits for its caller's word; an agent that calls is rejected."""
+    """The task waits for its caller's confirmation; a caller that is an agent is rejected."""
 
 
 class Downgrade(Part):
-    """From this part of a budget on, another model at the same address works."""
+    """The model at the same endpoint that is used once this fraction of a budget is spent."""
 
     at: Fraction = Decimal("0.8")
     model: OtherModel
 
 
 class Budget(Part):
-    """What all model calls of the agent together may cost within a calendar window, in UTC."""
+    """The limit for all model calls of the agent within a calendar window, in UTC."""
 
     period: Period
     usd: Decimal | None = Field(default=None, gt=0)

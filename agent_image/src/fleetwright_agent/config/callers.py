@@ -1,4 +1,4 @@
-"""Who may call: the shape of `auth/callers.json`. Refuses: tokens; only their digests are here."""
+"""The accepted callers: the schema of `auth/callers.json`. The file contains digests of tokens, never tokens."""
 
 from enum import StrEnum
 from typing import Literal
@@ -17,14 +17,14 @@ class CallerKind(StrEnum):
 
 
 class Caller(_Part):
-    """A digest that is accepted, and who holds its token. The owner of what that caller makes."""
+    """An accepted token's digest, and the caller that holds the token. The caller owns the tasks that it creates."""
 
     name: str = Field(min_length=1, max_length=253)
     """`default` for a client, `<namespace>/<name>` for an agent."""
     kind: CallerKind
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     expires: AwareDatetime | None = None
-    """From then on the token is refused; never where this is not said."""
+    """The time from which the token is rejected; if unset, it does not expire."""
 
     @property
     def owner(self) -> str:
@@ -32,7 +32,7 @@ class Caller(_Part):
 
 
 class Callers(_Part):
-    """The shape of `auth/callers.json`, read again when the file changes."""
+    """The schema of `auth/callers.json`, which is read again when the file changes."""
 
     version: Literal[1]
     callers: tuple[Caller, ...] = ()

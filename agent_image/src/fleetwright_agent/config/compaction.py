@@ -1,4 +1,4 @@
-"""When and how a long conversation is shortened towards the model."""
+"""The configuration of compaction: when and how the model sees a shortened conversation."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -16,7 +16,7 @@ class CompactionMode(StrEnum):
 
 
 class CompactionTrigger(Part):
-    """The first that is reached fires. Fractions are of the window less the output reserve."""
+    """The first threshold that is reached triggers. Fractions refer to the window minus the output reserve."""
 
     context_fraction: Fraction = Decimal("0.8")
     tokens: int = Field(default=150_000, gt=0)
@@ -24,22 +24,22 @@ class CompactionTrigger(Part):
 
 
 class CompactionKeep(Part):
-    """The newest part of the conversation that stays as it is: the smaller of the two."""
+    """The newest part of the conversation, which stays unchanged: the smaller of the two limits."""
 
     messages: int = Field(default=20, gt=0)
     context_fraction: Fraction = Decimal("0.15")
 
 
 class CompactionPrune(Part):
-    """Old, long results of tools are shown as their beginning and end; the whole stays in the archive."""
+    """Truncates old, long tool results to their beginning and end; the archive keeps the whole text."""
 
     context_fraction: Fraction = Decimal("0.6")
-    """From this filling on, where it pays for itself; a cold cache or a reached trigger asks for no filling."""
+    """Prunes from this fill level on if that saves money; with a cold cache or a reached trigger, at any fill level."""
     over_chars: int = Field(default=4000, gt=0)
     head: int = Field(default=1000, ge=0)
     tail: int = Field(default=500, ge=0)
     idle_after_seconds: int = Field(default=300, gt=0)
-    """After so long without a call the provider's cache of the prompt is taken for cold."""
+    """After so long without a call, the provider's prompt cache counts as cold."""
     max_payback_calls: int = Field(default=10, gt=0)
     except_tools: tuple[str, ...] = ()
 
@@ -51,45 +51,45 @@ class CompactionPrune(Part):
 
 
 class CompactionSummary(Part):
-    """Written by the auxiliary model where the cache is cold, or where that is cheaper than the own on its cache."""
+    """Written by the auxiliary model if the cache is cold or if that is cheaper than the main model with its cache."""
 
     max_tokens: int = Field(default=4000, gt=0)
-    """Of all that stands for the earlier conversation but the pins."""
+    """The limit for everything that replaces the earlier conversation, except the pins."""
     timeout_seconds: int = Field(default=60, gt=0)
     instructions: str = ""
-    """Appended to the built-in instruction, never instead of it."""
+    """Appended to the built-in instruction; it does not replace it."""
 
 
 class PinKind(StrEnum):
     POLICY = "Policy"
-    """What callers said must always or never be done."""
+    """Standing orders of callers: what must always or never be done."""
     SKILLS = "Skills"
-    """Skills that were read, from their folder."""
+    """The loaded skills, read again from their folder."""
     PLAN = "Plan"
     TODOS = "Todos"
-    """The newest call of a tool whose name says plan, or todo."""
+    """The newest call of a tool whose name contains plan or todo."""
 
 
 class CompactionPin(Part):
-    """What is shown to the letter after a compaction, whatever the summary says."""
+    """Content that stays verbatim after a compaction, independent of the summary."""
 
     kinds: tuple[PinKind, ...] = tuple(PinKind)
     max_tokens: int = Field(default=8000, gt=0)
 
 
 class CompactionArchive(Part):
-    """The messages that a summary stands for."""
+    """The messages that a summary replaces."""
 
     retain_seconds: int = Field(default=168 * 3600, gt=0)
     recall_tool: bool = True
-    """Whether the model may search them."""
+    """Gives the model a tool that searches them."""
 
 
 class CompactionGuard(Part):
     min_gain: Fraction = Decimal("0.2")
-    """A compaction that shortens the prompt by less changes nothing."""
+    """A compaction that shortens the prompt by less is discarded."""
     max_failures: int = Field(default=3, gt=0)
-    """After so many in a row it is left alone until the caller's next message."""
+    """After so many consecutive failures, compaction is suspended until the caller's next message."""
 
 
 class Compaction(Part):

@@ -1,4 +1,4 @@
-"""What no turn may do, and the trail of what turns did."""
+"""The configuration of tool policy and of the audit trail."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,7 +10,7 @@ from fleetwright_agent.config.base import Part, checked_schema
 
 
 class CallLimit(Part):
-    """How often a tool may be called by all turns together; `*` is all tools together."""
+    """The limit for calls of a tool by all turns together; `*` limits all tools together."""
 
     tool: str = Field(min_length=1, max_length=64)
     max: int = Field(gt=0, le=10_000)
@@ -18,7 +18,7 @@ class CallLimit(Part):
 
 
 class ArgumentRule(Part):
-    """A call of the tool runs only with arguments that the schema allows, whatever the tool itself would take."""
+    """A call of the tool runs only if the schema allows its arguments, in addition to the tool's own schema."""
 
     tool: str = Field(min_length=1, max_length=64)
     json_schema: Mapping[str, Any] = Field(alias="schema")
@@ -27,16 +27,16 @@ class ArgumentRule(Part):
     @classmethod
     def _usable(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
         checked_schema(value)
-        # Imported where somebody needs it: most agents have no schema.
+        # Imported lazily: most agents have no schema.
         from fleetwright_agent.security.argument_schemas import unusable
 
         if why := unusable(value):
-            raise ValueError(f"no call could be held against it: {why}")
+            raise ValueError(f"the schema is not usable: {why}")
         return value
 
 
 class Enforcement(Part):
-    """What no turn may do, whatever the model wants (PA-080). Tools by the names that the model knows."""
+    """Restrictions of every turn. Tools have the names that the model sees."""
 
     deny: tuple[str, ...] = ()
     arguments: tuple[ArgumentRule, ...] = ()
@@ -47,11 +47,11 @@ class AuditMode(StrEnum):
     BEST_EFFORT = "BestEffort"
     """A line that cannot be written is counted, and the call runs."""
     REQUIRED = "Required"
-    """A call runs only when the line that it begins is on disk."""
+    """A call runs only after its audit line is on disk."""
     OFF = "Off"
 
 
 class Audit(Part):
     mode: AuditMode = AuditMode.BEST_EFFORT
     max_bytes: int = Field(default=50 * 1024 * 1024, ge=64 * 1024)
-    """Of the file, and of the one before it, which is kept."""
+    """The limit for the file; one rotated file of the same size is kept too."""

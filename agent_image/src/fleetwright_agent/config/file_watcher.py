@@ -1,4 +1,4 @@
-"""A file read again when it changes, also when its folder is swapped underneath, as the kubelet does."""
+"""A mounted file that is read again when it changes, also when the kubelet swaps its folder."""
 
 import math
 import os
@@ -13,11 +13,11 @@ _RECENT_SECONDS: Final = 0.05
 
 
 class Watched(Generic[T]):
-    """Looks at the file whenever it is read, so that a change counts at once.
+    """A parsed file; each `read` checks whether the file has changed.
 
     Args:
-        path: The file; links are followed.
-        parse: Raises ValueError with a sentence for people.
+        path: The file; symbolic links are followed.
+        parse: Parses the content; raises ValueError with a text for people.
     """
 
     def __init__(
@@ -27,32 +27,33 @@ class Watched(Generic[T]):
         self._parse = parse
         self._monotonic = monotonic
         self._looked = -math.inf
-        # One value, replaced whole: two threads read it.
+        # A single tuple that is replaced as a whole, because two threads read it.
         self._seen: tuple[_Identity | None, T | None, str | None] = (None, None, None)
 
     def recent(self) -> tuple[T | None, str | None]:
-        """The same as it was a twentieth of a second ago at most, for what every request asks.
+        """Return the value like `read`, but up to 0.05 seconds old, for use in every request.
 
-        A look is a system call, for which Python lets go of the interpreter: dear where another thread waits for it.
+        A check of the file is a system call, for which Python releases the interpreter lock. Getting the lock back is
+        expensive if another thread waits for it.
         """
         return self._seen[1:] if self._monotonic() - self._looked < _RECENT_SECONDS else self.read()
 
     def read(self) -> tuple[T | None, str | None]:
-        """The value, or nothing and why."""
+        """Return the value and None, or None and the reason why there is no value."""
         self._looked = self._monotonic()
         try:
-            stat = os.stat(self._path)  # noqa: PTH116 - on the path of every request, and pathlib doubles its price
+            stat = os.stat(self._path)  # noqa: PTH116 - runs in every request, and pathlib doubles its cost
             identity = (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if identity != self._seen[0]:
                 self._seen = (identity, *self._parsed(self._path.read_bytes()))
         except OSError as error:
-            # It may pass and the file be the same, as where a process has no file handles left.
+            # The error may be temporary and the file unchanged, for example if the process has no file handles left.
             self._seen = (None, None, f"{self._path.name} cannot be read: {error.strerror}")
         return self._seen[1:]
 
     @property
     def modified(self) -> int:
-        """When what was read last was written, in whole seconds since the epoch."""
+        """The modification time of the file as last read, in whole seconds since the epoch."""
         identity = self._seen[0]
         return 0 if identity is None else identity[2] // 1_000_000_000
 

@@ -1,4 +1,4 @@
-"""Where the contract's files lie. Refuses: reading them."""
+"""The paths of the mounted files. This module does not read them."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Layout(BaseModel):
-    """Where the contract's files lie. `root` is `/` in a pod and a folder of its own everywhere else."""
+    """The paths of the mounted files. `root` is `/` in a pod, and another folder in tests and development."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,10 +47,10 @@ class Layout(BaseModel):
         return self.configuration / "skills" / name
 
     def secret(self, relative: str) -> Path:
-        """A file named by the configuration; a path that leads out of the folder is refused.
+        """Return the path of a file that the configuration names.
 
         Raises:
-            ValueError: The path is absolute or climbs.
+            ValueError: The path is absolute or contains `..`.
         """
         if Path(relative).is_absolute() or ".." in Path(relative).parts:
             raise ValueError(f"{relative!r} must be a path below the configuration folder")

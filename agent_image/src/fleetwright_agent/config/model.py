@@ -1,4 +1,4 @@
-"""The models that an agent calls, and what they cost."""
+"""The configuration of the models that an agent calls, and their prices."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -10,7 +10,7 @@ from fleetwright_agent.config.base import Part
 
 
 class Price(Part):
-    """US dollars for a million tokens; cached input falls back to the price of input."""
+    """US dollars per million tokens; the price of cached input defaults to that of input."""
 
     input_per_million: Decimal = Field(ge=0)
     output_per_million: Decimal = Field(ge=0)
@@ -19,23 +19,23 @@ class Price(Part):
 
 
 class Header(Part):
-    """An HTTP header whose value lies in a mounted file, read again for every request."""
+    """An HTTP header whose value is in a mounted file, read again for every request."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
     value_file: str
 
 
 class Provider(StrEnum):
-    """Whose wire format is spoken."""
+    """The wire format of the API."""
 
     OPENAI = "OpenAI"
-    """Chat completions, as OpenAI and everybody compatible with it serve them."""
+    """Chat completions, as OpenAI and compatible servers implement them."""
     ANTHROPIC = "Anthropic"
     GOOGLE = "Google"
 
 
 class Effort(StrEnum):
-    """How long a model thinks before it answers."""
+    """How long a model reasons before it answers."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -46,7 +46,7 @@ EFFORTS: Final = frozenset(each.value for each in Effort)
 
 
 class Endpoint(Part):
-    """One model, where its provider answers."""
+    """One model at its provider's endpoint."""
 
     provider: Provider = Provider.OPENAI
     name: str = Field(min_length=1, max_length=253)
@@ -55,7 +55,7 @@ class Endpoint(Part):
     """Path below the configuration folder, `secrets/<name>/<key>`; read again before every call."""
     headers: tuple[Header, ...] = ()
     ca_file: str | None = None
-    """Certificates of authorities that are trusted beside the usual ones; read again when it changes."""
+    """Certificates of authorities that are trusted in addition to the system's; read again when the file changes."""
     proxy_url: str | None = Field(default=None, max_length=2048)
     context_window: int = Field(gt=0)
     context_window_assumed: bool = False
@@ -63,28 +63,28 @@ class Endpoint(Part):
     max_output_tokens: int = Field(gt=0)
     temperature: float | None = Field(default=None, ge=0, le=2)
     extra_body: dict[str, Any] = Field(default_factory=dict)
-    """What each call says beside what the runtime does; only chat completions have a place for it."""
+    """Fields that are added to the body of every call. Only chat completions support them."""
     timeout_seconds: int = Field(gt=0)
     retries: int = Field(default=2, ge=0, le=10)
-    """Of a call that failed with what may pass; 0 tries each once."""
+    """Retries of a call after a transient error; 0 disables retries."""
     prompt_cache: bool = False
-    """Whether calls say what the provider may cache; some that are only compatible refuse what they do not know."""
+    """Calls mark the parts of the prompt that the provider may cache; some compatible servers reject these fields."""
     vision: bool = False
-    """Whether it sees pictures."""
+    """The model accepts images."""
     reasoning_effort: Effort | None = None
-    """Without one nothing is said of it: models that do not think refuse it."""
+    """If unset, the field is not sent, because models that do not reason reject it."""
     price: Price | None = None
     _learned: int | None = PrivateAttr(default=None)
-    """The window that the provider named when a prompt was too long, where it is the smaller one."""
+    """The window that the provider named when a prompt was too long, if it is smaller."""
 
     @property
     def window(self) -> int:
-        """Tokens of the context window, as far as this process knows it."""
+        """Tokens of the context window, as far as this process knows."""
         return self.context_window if self._learned is None else self._learned
 
     def learn(self, window: int) -> bool:
-        """Take over the window that the provider has named; return whether it is smaller than the known one."""
-        # Where the answer alone could fill it, a prompt may still have half of it.
+        """Adopt the window that the provider has named; return whether it is smaller than the known one."""
+        # If the answer alone could fill the window, a prompt may still use half of it.
         usable = max(window, self.max_output_tokens + window // 2)
         if window <= 0 or usable >= self.window:
             return False
@@ -93,22 +93,24 @@ class Endpoint(Part):
 
 
 class OtherModel(Part):
-    """Another model at the same address."""
+    """Another model at the same endpoint."""
 
     name: str = Field(min_length=1, max_length=253)
     context_window: int = Field(gt=0)
     price: Price | None = None
 
     def at(self, endpoint: Endpoint) -> Endpoint:
-        """As the model of that address. How long it thinks nobody has said."""
+        """Return the endpoint with this model. The reasoning effort is unset, because it belongs to the original
+        model.
+        """
         other = {"name": self.name, "context_window": self.context_window, "price": self.price}
         return endpoint.model_copy(update={**other, "reasoning_effort": None})
 
 
 class Model(Endpoint):
-    """The agent's own model, and those that stand by."""
+    """The agent's own model, and its fallbacks."""
 
     fallbacks: tuple[Endpoint, ...] = Field(default=(), max_length=4)
-    """In the order in which they take over where it cannot answer."""
+    """In the order in which they are tried when a model fails."""
     auxiliary: OtherModel | None = None
-    """For what is written beside the conversation, such as summaries, where it is cheaper."""
+    """A cheaper model for text outside the conversation, such as summaries."""

@@ -1,4 +1,4 @@
-"""What is mounted, looked at before anything is built on it. Refuses with one sentence: what, and the remedy."""
+"""Loads and checks the mounted files before the agent is built. An error is one sentence with its remedy."""
 
 import json
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from fleetwright_agent.config.layout import Layout
 
 
 class ConfigurationError(Exception):
-    """What was mounted or asked for cannot work; the text names it and the remedy."""
+    """The mounted files or the arguments are invalid; the text names the problem and the remedy."""
 
 
 class Unavailable(Exception):  # noqa: N818 - named by what somebody else is
-    """Something elsewhere does not answer as it should; the same may work later. The text names it."""
+    """A remote service does not answer correctly; a retry may succeed. The text names the service."""
 
 
 def load(layout: Layout) -> AgentConfig:
@@ -33,7 +33,7 @@ def load(layout: Layout) -> AgentConfig:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Place and reason; never the input, which may be secret."""
+    """Return the location and the reason of the first error; never the input, which may be secret."""
     first = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(str(step) for step in first["loc"]) or "the document"
     return f"{place}: {first['msg']}"
@@ -52,10 +52,10 @@ def check_memory(folder: Path) -> None:
 
 
 def check_addresses(config: AgentConfig, layout: Layout) -> None:
-    """Where that is asked for, the card names no address that means this machine to whoever reads it.
+    """Check that the card names no loopback address, if the configuration requires that.
 
     Raises:
-        ConfigurationError: It does. A card that cannot be read names none; readiness tells of it.
+        ConfigurationError: It does. An unreadable card passes; readiness reports it.
     """
     if not config.require_routable_url:
         return
@@ -63,14 +63,14 @@ def check_addresses(config: AgentConfig, layout: Layout) -> None:
         for interface in json.loads(layout.card_file.read_bytes())["supportedInterfaces"]:
             if is_this_machine(interface["url"]):
                 message = f"the card names {interface['url']}, which others cannot reach: set a2a.publicURL"
-                raise ConfigurationError(f"{message}, or do not ask for a2a.requireRoutableURL")
+                raise ConfigurationError(f"{message}, or set a2a.requireRoutableURL to false")
 
 
 def is_this_machine(url: str) -> bool:
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:
-        return True  # It leads nowhere else.
+        return True  # An invalid URL leads nowhere else.
     try:
         address = ip_address(host)
     except ValueError:
@@ -79,10 +79,10 @@ def is_this_machine(url: str) -> bool:
 
 
 def check_secrets(part: BaseModel, layout: Layout) -> None:
-    """Every file that the configuration names (`…_file`) can be read and holds something.
+    """Check that every file that the configuration names (`…_file`) is readable and not empty.
 
     Raises:
-        ConfigurationError: One cannot.
+        ConfigurationError: One is not.
     """
     for field, relative in _files(part):
         try:

@@ -1,4 +1,4 @@
-"""Which installed plugins are used, and what each is told."""
+"""The configuration of plugins."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,4 +13,4 @@ class Plugin(Part):
 
     name: DnsLabel
     config: Mapping[str, Any] = Field(default_factory=dict)
-    """What its factory is called with; the plugin says what that may be."""
+    """The argument of the plugin's factory; the plugin defines its schema."""

@@ -1,4 +1,4 @@
-"""How the agent serves: dialects, extensions, typed results, limits and push notifications."""
+"""The configuration of the server: dialects, extensions, typed results, limits and push notifications."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -21,14 +21,14 @@ class DialectName(StrEnum):
 
 
 class CallerChoice(StrEnum):
-    """What a request may choose in its metadata."""
+    """The options that a request may set in its metadata."""
 
     MODEL = "Model"
     REASONING_EFFORT = "ReasoningEffort"
 
 
 class TypedResult(Part):
-    """The shape that answers to one skill of the card have as data, beside their text."""
+    """The schema of the data that answers with one skill of the card contain, in addition to their text."""
 
     skill: str = Field(min_length=1, max_length=128)
     output_schema: Mapping[str, Any]
@@ -40,19 +40,19 @@ class TypedResult(Part):
     def _usable(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
         checked_schema(value)
         if value.get("type", "object") != "object":
-            raise ValueError("a result is an object: its schema must have type object, or none")
+            raise ValueError("the schema of a result must have type object, or no type")
         return value
 
 
 class Extensions(Part):
-    """What callers are told beside the answer and its cost."""
+    """Additional data for callers, beside the answer and its cost."""
 
     tool_calls: bool = True
     """Which tools are called, with previews of arguments and results."""
     reasoning: bool = False
-    """What the model thinks, where it says so."""
+    """The model's reasoning, if the provider returns it."""
     model_fallbacks: bool = False
-    """Which model took over from which, and why; that one did is told in words all the same."""
+    """Which model replaced another, and why. The status text mentions the replacement in any case."""
     data_parts: bool = False
     """Data also as parts, for callers that do not read metadata."""
 
@@ -60,36 +60,36 @@ class Extensions(Part):
 class Limits(Part):
     max_turn_seconds: int = Field(default=600, gt=0)
     max_tool_calls: int = Field(default=50, gt=0)
-    """Calls of tools, peers included, that one message may cause."""
+    """Tool calls that one message may cause, calls of peers included."""
     max_model_calls: int | None = Field(default=None, gt=0)
-    """Replies of the model that one message may cause; without it as many as its calls of tools need."""
+    """Model calls that one message may cause; if unset, the limit follows from `maxToolCalls`."""
     max_repeated_calls: int = Field(default=6, ge=0)
-    """The same call of a tool with the same result, so many times, ends the turn; at half of it the model is told.
+    """So many identical tool calls with identical results end the turn; at half of them the model gets a warning.
 
-    With 0 nobody looks for repeats.
+    0 disables the check.
     """
     max_empty_replies: int = Field(default=3, ge=0)
-    """So often a model that says nothing to the results of its tools is asked to go on; with 0 never."""
+    """How often a model that returns nothing after tool results is prompted to continue; 0 for never."""
     max_mended_requests: int = Field(default=2, ge=0, le=2)
-    """So often a prompt that a provider refused is changed and sent again; with 0 never."""
+    """How often a prompt that a provider rejected is repaired and sent again; 0 for never."""
     max_request_bytes: int = Field(default=1024 * 1024, ge=1024)
-    """Of the body of one request; what is larger is refused before it is read."""
+    """The size of one request body; a larger one is rejected before it is read."""
     max_requests_per_minute: int | None = Field(default=None, gt=0)
-    """By one caller; without it as many as there are."""
+    """By one caller; unlimited if unset."""
     max_tasks_per_caller: int = Field(default=100, gt=0)
-    """That run at once."""
+    """Tasks of one caller that run at the same time."""
     max_waiting_tasks_per_caller: int = Field(default=1000, gt=0)
-    """That wait for its answer; with as many of them it begins no other."""
+    """Tasks that wait for the caller's answer; at this number the caller cannot start another."""
     max_streams_per_caller: int = Field(default=100, gt=0)
-    """That are open at once."""
+    """Streams of one caller that are open at the same time."""
     stall_seconds: int = Field(default=0, ge=0)
-    """A turn in which nothing happens for so long has failed; 0 measures nothing."""
+    """A turn without any activity for so long fails; 0 disables the check."""
 
     @field_validator("max_repeated_calls")
     @classmethod
     def _repeats(cls, value: int) -> int:
         if value == 1:
-            raise ValueError("one call is no repeat: 0 looks for none, 2 is the least")
+            raise ValueError("use 0 to disable the check, or at least 2")
         return value
 
     @property
@@ -98,16 +98,16 @@ class Limits(Part):
 
 
 class PushHost(Part):
-    """A receiver by its name, or by its address as it is written."""
+    """A receiver by host name, or by literal address."""
 
     host: Annotated[str, AfterValidator(canonical_host)]
     port: int = Field(gt=0, lt=65536)
 
 
 class Push(Part):
-    """Push notifications. Hosts and ranges that are named are all that is allowed; without any, all that is public."""
+    """Push notifications. If hosts or ranges are named, only they are allowed; otherwise, all public addresses."""
 
     key_file: str
-    """Path below the configuration folder: the keys that seal credentials in the task log, the newest first."""
+    """Path below the configuration folder: the keys that encrypt credentials in the task log, the newest first."""
     allowed_hosts: tuple[PushHost, ...] = ()
     allowed_cidrs: tuple[IPv4Network | IPv6Network, ...] = ()

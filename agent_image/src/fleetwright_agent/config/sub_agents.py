@@ -1,4 +1,4 @@
-"""Whom the agent may give a part of its work to, within its own process."""
+"""The configuration of sub-agents, which run within the agent's process."""
 
 from typing import Final, Self
 
@@ -8,28 +8,26 @@ from fleetwright_agent.config.base import DnsLabel, Part
 from fleetwright_agent.config.model import OtherModel
 
 DELEGATING: Final[frozenset[str]] = frozenset({"task", "task_batch"})
-"""The tools that give work to sub-agents, who have neither."""
+"""The tools that delegate work to sub-agents; sub-agents themselves do not get them."""
 
 
 class SubAgent(Part):
-    """It begins with its instructions and one task, knows nothing of the conversation, and only its answer comes back
-    (PA-106).
-    """
+    """A sub-agent starts with its instructions and one task. It sees no conversation, and returns only its answer."""
 
     name: DnsLabel
     description: str = Field(min_length=1, max_length=1024)
-    """What the agent's model chooses it by."""
+    """The description by which the agent's model selects it."""
     instructions: str = Field(min_length=1)
     tools: tuple[str, ...] = ()
-    """Of the agent's own, by the names that the model knows; none where it names none."""
+    """Tools of the agent, by the names that the model sees; if empty, no tools."""
     model: OtherModel | None = None
-    """The agent's own where it names none."""
+    """The agent's own model if unset."""
     max_model_calls: int = Field(default=30, gt=0, le=1000)
-    """Replies of the model that one task may cause."""
+    """Model calls that one task may cause."""
     timeout_seconds: int = Field(default=300, gt=0)
 
     @model_validator(mode="after")
     def _delegates_nothing(self) -> Self:
         if named := sorted(DELEGATING & {*self.tools}):
-            raise ValueError(f"tools of a sub-agent cannot have {named[0]}: it gives work to nobody")
+            raise ValueError(f"a sub-agent cannot have the tool {named[0]}: sub-agents do not delegate")
         return self

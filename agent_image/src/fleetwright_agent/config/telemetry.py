@@ -1,4 +1,4 @@
-"""Where traces of the agent's tasks go."""
+"""The configuration of traces."""
 
 from pydantic import Field
 
@@ -7,11 +7,11 @@ from fleetwright_agent.config.model import Header
 
 
 class Telemetry(Part):
-    """A collector that takes OTLP over HTTP."""
+    """A collector that accepts OTLP over HTTP."""
 
     endpoint: str = Field(min_length=1, max_length=2048)
     headers: tuple[Header, ...] = ()
     ca_file: str | None = None
-    """Certificates of authorities that are trusted beside the usual ones; read again when it changes."""
+    """Certificates of authorities that are trusted in addition to the system's; read again when the file changes."""
     sample_percent: int = Field(default=100, ge=1, le=100)
-    """Of the tasks that no caller traces already."""
+    """The share of tasks that are traced if the caller's request has no trace context."""

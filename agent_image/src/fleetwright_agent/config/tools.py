@@ -1,4 +1,4 @@
-"""What the model is equipped with: skills, MCP servers and peers."""
+"""The configuration of tools: skills, MCP servers and peers."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,7 +10,7 @@ from fleetwright_agent.config.model import Header
 
 
 class Skill(Part):
-    """A folder mounted at `skills/<name>` below the configuration folder, holding SKILL.md."""
+    """A folder mounted at `skills/<name>` below the configuration folder, containing SKILL.md."""
 
     name: DnsLabel
     description: str = Field(min_length=1, max_length=1024)
@@ -23,29 +23,29 @@ class Transport(StrEnum):
 
 
 class McpServer(Part):
-    """Tools of a server. `allow` empty means every tool that `deny` does not name."""
+    """The tools of a server. An empty `allow` means every tool that `deny` does not name."""
 
     name: DnsLabel
     url: str
     transport: Transport = Transport.STREAMABLE_HTTP
     headers: tuple[Header, ...] = ()
     ca_file: str | None = None
-    """Certificates that are trusted beside the system's."""
+    """Certificates that are trusted in addition to the system's."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     require_approval: tuple[str, ...] = ()
-    """Tools that run only when a person says yes."""
+    """Tools that run only after a person approves."""
     pinned: Mapping[str, str] | None = None
-    """By tool: the digest of what it promised when it was pinned. What has another, or none, is not used."""
+    """Digest of each tool when it was pinned. A tool with another digest, or with none, is not used."""
 
 
 class ToolSearch(Part):
-    """Lets the model look for tools where there are many, in place of reading them all in every call."""
+    """Lets the model search for tools if there are many, instead of sending all of them with every call."""
 
     above: int = Field(gt=0)
-    """With more tools of servers and plugins than so many it is shown none of them before it has looked."""
+    """With more tools of servers and plugins than this, the model sees none of them before a search."""
     always: tuple[str, ...] = ()
-    """Tools that it is shown all the same, by the names that it knows."""
+    """Tools that the model sees in any case, by the names that it sees."""
 
 
 class Peer(Part):
@@ -54,5 +54,5 @@ class Peer(Part):
     name: DnsLabel
     namespace: DnsLabel
     url: str
-    """The address without a path; the card lies at its well-known place below it."""
+    """The address without a path; the card is at its well-known path below it."""
     description: str = ""

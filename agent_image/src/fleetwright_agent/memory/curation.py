@@ -1,6 +1,6 @@
-"""Which learned skills stay: those that nobody uses fade, and of those that are about the same one stays. Pure.
+"""Decides which learned skills to keep: unused skills are pruned, and similar skills are merged. Pure.
 
-Mounted skills are pinned: they neither fade nor go, and a learned one that is about the same as one of them goes.
+Mounted skills are pinned: they are never pruned, and a learned skill similar to one of them is merged into it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,17 @@ from fleetwright_agent.storage.words import words
 
 
 def strength(skill: LearnedSkill, *, now: float, half_life: float) -> float:
-    """1 when it was just used, and half of that after each half-life without use; both times in seconds (PA-103)."""
+    """Return 1 right after a use, and half of it after each half-life without use; both times are in seconds."""
     return float(0.5 ** (max(0.0, now - skill.used) / half_life))
 
 
 def plan(skills: Sequence[LearnedSkill], *, pinned: Mapping[str, str], policy: SkillCuration, now: float) -> Plan:
-    """Args: `pinned` are mounted skills, from name to description."""
+    """Return the plan. `pinned` maps the names of mounted skills to their descriptions."""
     standing = {name: _telling(name, description) for name, description in pinned.items()}
     kept: list[LearnedSkill] = []
     merged: list[Merge] = []
     pruned: list[LearnedSkill] = []
-    # The strongest of those that are about the same comes first, and stays.
+    # The strongest of several similar skills comes first and is kept.
     for skill in sorted(skills, key=lambda each: (-each.used, -each.uses, each.n)):
         about = _telling(skill.draft.name, skill.draft.description)
         if strength(skill, now=now, half_life=policy.half_life_seconds) < float(policy.prune_below):
@@ -43,7 +43,7 @@ def _twin(
 
 
 def _shared(one: frozenset[str], other: frozenset[str]) -> float:
-    """Jaccard's: of all words of both, the part that both have."""
+    """Return the Jaccard index: the share of words that both sets contain."""
     whole = one | other
     return len(one & other) / len(whole) if whole else 0.0
 

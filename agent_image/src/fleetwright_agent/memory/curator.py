@@ -1,6 +1,7 @@
-"""One look at all learned skills: what has faded goes, and what is there twice; each look is a line of the audit trail.
+"""Curates all learned skills: prunes weak ones, merges similar ones, and records each run in the audit trail.
 
-What is decided is pure (`memory/curation.py`) and done at once, owner by owner. Refuses: skills that are mounted.
+The decision is pure (`memory/curation.py`) and is applied in one transaction for each owner. Mounted skills are not
+changed.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 _logger = logging.getLogger(__name__)
 EVENT: Final = "skills_curated"
 Tell = Callable[[str, Mapping[str, Any]], Awaitable[None]]
-"""Adds a line to the audit trail, where there is one."""
+"""Appends a line to the audit trail, if there is one."""
 
 
 class Curator:
@@ -35,19 +36,19 @@ class Curator:
         self._due = 0.0
 
     async def look(self) -> None:
-        """Curates when it is time: first when the process has started. Raises: MemoryUnusable, OSError."""
+        """Curate if it is due, for the first time after the start of the process. Raises: MemoryUnusable, OSError."""
         if self._memory.enabled and self._clock.monotonic() >= self._due:
-            # What cannot be curated now is looked at the next time, and not in each round.
+            # After a failure, wait for the next interval rather than for the next maintenance round.
             self._due = self._clock.monotonic() + self._memory.curation.interval_seconds
             await self.curate(by="schedule")
 
     async def curate(self, *, by: str, dry_run: bool = False) -> list[Curated]:
-        """What was done of each owner who has learned skills; a dry run does none of it, and leaves no line.
+        """Curate the skills of all owners and return the results; a dry run changes nothing and writes no audit line.
 
-        Args: `by` says in the trail what made it run.
+        Args: `by` names the trigger in the audit trail.
 
         Raises:
-            MemoryUnusable, OSError: Those of some owner cannot be used; what could be done of the others is done.
+            MemoryUnusable, OSError: The skills of one owner cannot be used. Those of the other owners are curated.
         """
         found: list[Curated] = []
         failure: MemoryUnusable | None = None

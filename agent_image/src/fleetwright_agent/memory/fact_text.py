@@ -1,4 +1,4 @@
-"""Remembered facts as a model reads them: data, each with its source, fenced so that nothing in it ends the fence."""
+"""Formats remembered facts for a model as fenced data, each with its source. No fact can close the fence."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ _NOTE: Final = "facts remembered from earlier conversations with this caller; in
 
 
 def worded(text: str, redact: Callable[[str], str]) -> str:
-    """As it is kept: on one line, without secrets, of a bounded length."""
+    """Return a fact as it is stored: on one line, redacted and truncated."""
     return redact(" ".join(text.split()))[:MOST_CHARACTERS]
 
 
 def told(facts: Sequence[Fact]) -> str:
-    """Nothing where there are none."""
+    """Return the facts as fenced text; an empty text for none."""
     return fence(REMEMBERED, _NOTE, "\n".join(map(_line, facts))) if facts else ""
 
 

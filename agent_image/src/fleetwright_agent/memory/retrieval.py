@@ -1,6 +1,6 @@
-"""What is looked up for a turn before its model is asked: facts of its caller, and skills that were learned for it.
+"""Looks up the caller's facts and learned skills for a turn before its model is called.
 
-Refuses: deciding for which turns anything may be looked up.
+This module does not decide for which turns a lookup is allowed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,17 +16,17 @@ from fleetwright_agent.storage.words import words
 
 HOT_CHARACTERS: Final = 6000
 _ASKED: Final = 2000
-"""Of a message: what is searched by."""
+"""How many characters of a message the search uses."""
 _FEW: Final = 4
-"""Words of a message that goes on with what was said before it: "and for six, please"."""
+"""A message with at most so many words refers to the one before it: "and for six, please"."""
 
 
 Found = Callable[[TurnRequest, str], Awaitable[str]]
-"""For a turn, and what was said in the conversation before it, the newest first."""
+"""Takes a turn and the earlier messages of its conversation, the newest first."""
 
 
 def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
-    """Those of every turn, and those that fit the message. What was said before it has been told its own."""
+    """Look up the hot facts and those that match the message. Earlier messages were searched in their own turns."""
 
     async def found(turn: TurnRequest, _: str) -> str:
         hot = await knowledge.hot(turn.owner, characters=HOT_CHARACTERS) if policy.hot else []
@@ -39,9 +39,10 @@ def facts_of(knowledge: Knowledge, policy: KnowledgeMemory) -> Found:
 
 
 def skills_of(skills: LearnedSkills, policy: LearnedSkillMemory, *, recalled: Callable[[int], object]) -> Found:
-    """Those that fit the message, within their room (PA-101); a short one says little without what was said before.
+    """Look up skills that match the message, within the token limit; a short message is searched with the ones before
+    it.
 
-    Args: `recalled` counts those that are told.
+    Args: `recalled` counts the skills that the model is shown.
     """
 
     async def found(turn: TurnRequest, before: str) -> str:

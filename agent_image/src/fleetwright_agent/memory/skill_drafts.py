@@ -1,4 +1,4 @@
-"""What is written down of a task that was done: a name, what it is about, how it was asked, with which tools. Pure."""
+"""Turns a completed task into a skill draft: name, description, original text and tools. Pure."""
 
 import hashlib
 import re
@@ -12,13 +12,13 @@ _DESCRIPTION: Final = 200
 _TEMPLATE: Final = 4000
 _NAME: Final = 64
 _SUB_AGENT: Final = 32
-"""Characters of its name, in that of the skill."""
+"""The number of characters of the sub-agent's name that the skill's name includes."""
 _WORDS: Final = 8
-"""Of the description, in the name."""
+"""The number of words of the description that the name includes."""
 _BEGINNING: Final = 4
-"""Words that tell one task from another, where a task has as many."""
+"""The number of words that are usually enough to distinguish tasks."""
 _TELLING: Final = 3
-"""With fewer words a name needs a digest to tell it."""
+"""A name with fewer words gets a digest to make it unique."""
 _DIGEST: Final = 8
 _WORD: Final = re.compile(r"\w+")
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s")
@@ -26,13 +26,13 @@ _HEADING: Final = re.compile(r"#+\s.*|\*\*.*\*\*|.*:|[\W_]*")
 
 
 def drafted(sub_agent: str, task: str, tools: Sequence[str]) -> SkillDraft:
-    """Tasks that begin with the same words, of the same sub-agent, have one name: they are one skill.
+    """Return the draft of a skill. Tasks of one sub-agent that begin with the same words get the same name.
 
-    Where the words do not tell one task from another, only the same task has the same name.
+    If the words do not distinguish tasks, only identical tasks get the same name.
 
     Args:
-        task: As it was given, without secrets.
-        tools: That ran, each once.
+        task: The original text, redacted.
+        tools: The distinct tools that ran.
     """
     plain = _beginning(task)
     description = plain if len(plain) <= _DESCRIPTION else f"{plain[: _DESCRIPTION - 1]}…"
@@ -40,7 +40,7 @@ def drafted(sub_agent: str, task: str, tools: Sequence[str]) -> SkillDraft:
 
 
 def _beginning(task: str) -> str:
-    """Its first sentences that are no headings, as many as say something."""
+    """Return the first sentences that are not headings, until they have at least four words."""
     lines = [line.strip() for line in task.splitlines()]
     spoken = [line for line in lines if not _HEADING.fullmatch(line)] or lines
     taken = ""
@@ -64,12 +64,12 @@ def _name(sub_agent: str, beginning: str, task: str) -> str:
 
 
 def _fitting(words: Sequence[str], room: int) -> Sequence[str]:
-    """As many as have room, each with a hyphen before it."""
+    """Return as many words as fit, each with a hyphen before it."""
     count = next((n for n in range(len(words)) if sum(len(word) + 1 for word in words[: n + 1]) > room), len(words))
     return words[:count]
 
 
 def _digest(sub_agent: str, task: str) -> str:
-    """Of the whole task, however it is spaced and whatever is in capitals."""
+    """Hash the whole task, ignoring whitespace and capitals."""
     same = " ".join(unicodedata.normalize("NFKC", task).casefold().split())
     return hashlib.sha256(f"{sub_agent}\n{same}".encode()).hexdigest()[:_DIGEST]

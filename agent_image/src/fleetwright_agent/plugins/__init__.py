@@ -1,1 +1,1 @@
-"""Tools from packages that somebody put into the agent's image."""
+"""Tools from third-party packages in the agent's image."""

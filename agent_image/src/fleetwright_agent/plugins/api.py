@@ -1,7 +1,7 @@
-"""What a plugin is made of: all that code of others may rely on here, and all that it may give is tools.
+"""The public interface for plugins. Third-party code may rely on this module only, and a plugin can only provide tools.
 
 A package names a factory as an entry point of the group `fleetwright.plugins`. The factory takes the configuration of
-the Agent's `spec.plugins` and returns a `Plugin`; it runs on a thread of its own, without an event loop.
+the Agent's `spec.plugins` and returns a `Plugin`. It runs on a thread of its own, without an event loop.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,39 +17,39 @@ GROUP: Final = "fleetwright.plugins"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a tool, by the model of one turn."""
+    """One call of a tool, requested by the model in one turn."""
 
     arguments: Mapping[str, Any]
-    """They fit the tool's schema."""
+    """Validated against the tool's schema."""
     caller: str
-    """Whose turn it is: `client:<name>` or `agent:<namespace>/<name>`."""
+    """The caller of the turn: `client:<name>` or `agent:<namespace>/<name>`."""
     context_id: str
     task_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginTool:
-    """`run` gives text, and raises `ToolError` with words for the model; cancelling it ends its work."""
+    """A tool of a plugin. `run` returns text or raises `ToolError` with text for the model, and is cancellable."""
 
     name: str
-    """Letters, digits, `_` and `-`; the model knows it as `<plugin>__<name>`."""
+    """Letters, digits, `_` and `-`; the model sees it as `<plugin>__<name>`."""
     description: str
     parameters: Mapping[str, Any]
     """JSON Schema of an object."""
     run: Callable[[Call], Awaitable[str]]
     repeatable: bool = False
-    """It changes nothing anywhere: after a restart it may be called again."""
+    """The call has no side effects: after a restart it may be repeated."""
 
 
 async def _nothing() -> None:
-    """A plugin that holds nothing open."""
+    """The default `close`, for a plugin without open resources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plugin:
     tools: tuple[PluginTool, ...]
     close: Callable[[], Awaitable[None]] = _nothing
-    """Awaited when the agent ends."""
+    """Awaited when the agent shuts down."""
 
 
 Factory = Callable[[Mapping[str, Any]], Plugin]

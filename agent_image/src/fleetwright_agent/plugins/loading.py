@@ -1,7 +1,7 @@
-"""Finds the plugins that the configuration names among the installed packages, and loads each of them once.
+"""Finds the configured plugins among the installed packages, and loads each of them once.
 
-One that cannot be loaded costs the agent its tools and nothing else: it is logged, counted and on the status page.
-Refuses: loading what the configuration does not name, whatever is installed.
+A plugin that fails to load only removes its own tools: the failure is logged, counted and shown on the status page.
+Installed plugins that the configuration does not name are not loaded.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _MOST_OF_MESSAGE: Final = 300
 
 
 def installed() -> Iterable[EntryPoint]:
-    """Of every package that can be imported."""
+    """The entry points of all installed packages."""
     return entry_points(group=GROUP)
 
 
@@ -46,7 +46,7 @@ class Plugins:
         installed: Callable[[], Iterable[EntryPoint]] = installed,
         load_seconds: float = _LOAD_SECONDS,
     ) -> None:
-        """Args: `load_seconds` is for each, its import included."""
+        """Args: `load_seconds` is the time limit for each plugin, including its import."""
         self._declared = tuple(declared)
         self._metrics = metrics
         self._installed = installed
@@ -55,23 +55,23 @@ class Plugins:
         self._loaded: Mapping[str, _Loaded] | None = None
 
     def begin(self) -> None:
-        """Loads them beside; whoever ends the process waits for none."""
+        """Load the plugins on a background thread, which does not delay the end of the process."""
         if self._declared:
             threading.Thread(target=self.load, name="plugins", daemon=True).start()
 
     def load(self) -> None:
-        """Blocks until each is loaded or has failed; called again, or beside itself, it loads nothing twice."""
+        """Load the plugins and block until each has loaded or failed. Later and concurrent calls reuse the result."""
         with self._loading:
             if self._loaded is None:
                 self._loaded = {declared.name: self._load(declared) for declared in self._declared}
 
     def tools(self) -> tuple[Tool, ...]:
-        """Of those that could be loaded. Blocks until that is known."""
+        """Return the tools of the loaded plugins. Blocks until all plugins have loaded or failed."""
         self.load()
         return tuple(tool for loaded in (self._loaded or {}).values() for tool in loaded.tools)
 
     def report(self) -> list[dict[str, Any]]:
-        """For the status page; nothing until all of them were tried."""
+        """Return the state of each plugin for the status page; empty until all have loaded or failed."""
         return [
             {"name": name, "loaded": loaded.plugin is not None, "tools": len(loaded.tools), "message": loaded.problem}
             for name, loaded in (self._loaded or {}).items()
@@ -89,7 +89,7 @@ class Plugins:
 
     def _load(self, declared: Declared) -> _Loaded:
         loaded = _Loaded(problem=f"it did not load within {self._load_seconds:g} s")
-        # A thread of its own, which no end of the process waits for: code of others may hang, or leave by an exit.
+        # Use a daemon thread: third-party code may hang or call `exit`, and must not block the end of the process.
         thread = threading.Thread(
             target=self._try, args=(declared, loaded), name=f"plugin-{declared.name}", daemon=True
         )
@@ -118,9 +118,9 @@ class Plugins:
 def _factory(name: str, installed: Iterable[EntryPoint]) -> Any:
     found = [each for each in installed if each.name == name]
     if not found:
-        raise NotOffered(f"no installed package has it among its entry points {GROUP}: build it into spec.image")
+        raise NotOffered(f"no installed package has this entry point in {GROUP}; add the package to spec.image")
     if len({each.value for each in found}) > 1:
-        raise NotOffered(f"{len(found)} installed packages have it among their entry points {GROUP}: leave one")
+        raise NotOffered(f"{len(found)} installed packages have this entry point in {GROUP}; keep one of them")
     return found[0].load()
 
 

@@ -1,6 +1,6 @@
-"""A plugin's tools as the loop takes them: named after the plugin, bounded in time and size. Pure but for the calls.
+"""Converts a plugin's tools for the model loop: prefixed with the plugin's name, limited in time and size.
 
-Refuses: a tool whose name or schema no provider would take.
+This module is pure apart from the calls. It rejects tools whose name or schema no provider accepts.
 """
 
 import asyncio
@@ -19,29 +19,31 @@ _MOST_TOOLS: Final = 100
 
 
 class NotOffered(Exception):  # noqa: N818 - states what became of the plugin
-    """What the plugin gave cannot be offered; the text names what is wrong."""
+    """The plugin's tools cannot be used; the text names the problem."""
 
 
 def offered(name: str, plugin: object, *, seconds: float = _SECONDS) -> tuple[Tool, ...]:
-    """
-    Args: `seconds` that one call may take.
+    """Return the tools of a plugin.
+
+    Args:
+        seconds: The time limit of one call.
 
     Raises:
-        NotOffered: One of them cannot be, and so none is.
+        NotOffered: One of the tools is invalid; then none is used.
     """
     if not isinstance(plugin, Plugin):
         raise NotOffered(f"its factory returned {type(plugin).__name__}, not fleetwright_agent.plugins.api.Plugin")
     if len(plugin.tools) > _MOST_TOOLS:
-        raise NotOffered(f"it gives {len(plugin.tools)} tools; {_MOST_TOOLS} is the most")
+        raise NotOffered(f"it provides {len(plugin.tools)} tools; at most {_MOST_TOOLS} are allowed")
     tools = [_tool(name, tool, seconds) for tool in plugin.tools]
     if len({tool.name for tool in tools}) < len(tools):
-        raise NotOffered("two of its tools have one name")
+        raise NotOffered("two of its tools have the same name")
     return tuple(tools)
 
 
 def _tool(plugin: str, tool: PluginTool, seconds: float) -> Tool:
     if not _NAME.fullmatch(tool.name):
-        raise NotOffered(f"its tool {tool.name!r} may have 1 to 64 letters, digits, '_' and '-' as a name")
+        raise NotOffered(f"the name of its tool {tool.name!r} must have 1 to 64 letters, digits, '_' or '-'")
     try:
         checked_schema(tool.parameters)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""An agent as a process serves it: the A2A door, the operations door, and its life from start over drain to end."""
+"""The running agent: the A2A app, the operations app, and the lifecycle from start through drain to close."""
 
 import asyncio
 import logging
@@ -43,11 +43,11 @@ class Application:
         )
 
     async def build(self) -> None:
-        """What the first task would build; for who wants to know that it can be."""
+        """Build what the first task would build, so that a probe can report failures."""
         await self._parts.turns.get()
 
     async def start(self) -> None:
-        """Opens the log and ends what the last process left running. A log that cannot be trusted keeps us unready."""
+        """Open the task log and recover interrupted tasks. While the log is unusable, the agent is not ready."""
         self.heartbeat.begin()
         self._tell_assumed()
         if await self._opened():
@@ -76,7 +76,7 @@ class Application:
         return True
 
     async def _open_later(self) -> None:
-        """Another process may let go of the file, the volume get room, a person mend what was damaged."""
+        """Retry: another process may release the file, space may become free, or the file may be repaired."""
         await asyncio.sleep(self._parts.retry_seconds)
         if await self._opened():
             await self._begin()
@@ -85,7 +85,7 @@ class Application:
 
     async def _begin(self) -> None:
         if not self._leaving:
-            self._waiting_for = _STARTING  # In place of why the log could not be opened before.
+            self._waiting_for = _STARTING  # Replaces the reason for which the log could not be opened.
         await self._parts.conversations.check()
         self._parts.plugins.begin()
         self._beside(self._upkeep.run())
@@ -93,7 +93,7 @@ class Application:
         if self._parts.pushes:
             self._beside(self._parts.pushes.run())
         if len(self._parts.runs):
-            # Beside the start: the operations door answers meanwhile.
+            # Run in the background: the operations app answers meanwhile.
             self._beside(self._become_ready())
         else:
             self._ready()
@@ -104,17 +104,17 @@ class Application:
         self._ready()
 
     def _ready(self) -> None:
-        if self._waiting_for == _STARTING:  # Neither leaving, nor broken meanwhile.
+        if self._waiting_for == _STARTING:  # The agent is neither shutting down nor broken.
             self._waiting_for = None
 
     def _beside(self, part: Coroutine[Any, Any, None]) -> None:
-        """Runs it beside the requests, until the end."""
+        """Run a coroutine in the background until the agent closes."""
         task = asyncio.create_task(part)
         self._background.add(task)
         task.add_done_callback(self._ended)
 
     async def drain(self) -> None:
-        """Takes no more messages, lets running tasks end for a while, leaves or ends the rest."""
+        """Accept no more messages, wait a while for running tasks, then leave or end the rest."""
         self._leaving, self._waiting_for = True, "the agent is shutting down"
         _logger.info("draining", extra={"running": len(self._parts.runs)})
         await self._parts.runs.drain(self._parts.config.drain_seconds)
@@ -133,27 +133,27 @@ class Application:
             *(*pushes, parts.turns, parts.plugins, parts.tracing, parts.stores.knowledge, parts.stores.skills),
             *(parts.conversations, parts.books, parts.trail, parts.log),
         )
-        # What breaks at its end keeps nothing open that comes after it, and is told.
+        # A failure of one part is raised only after all later parts are closed.
         async with AsyncExitStack() as ending:
             for part in reversed(in_order):
                 ending.push_async_callback(part.aclose)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """What runs beside the requests and breaks: somebody has to hear of it."""
+        """Log the failure of a background task, and make the agent unready."""
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            _logger.error("a part of the agent broke", exc_info=error)
-            self._waiting_for = "a part of the agent broke; restart it, and see its log"
+            _logger.error("a background task failed", exc_info=error)
+            self._waiting_for = "a background task failed; see the log, then restart the agent"
 
     def not_ready(self) -> str | None:
-        """Why traffic should not come here, for people; nothing when it should."""
+        """Return why the agent should get no traffic, for people; `None` if it should."""
         parts = self._parts
         stored = parts.log.problem or parts.conversations.problem or self._unaudited()
         sealed = parts.pushes.problem if parts.pushes else None
         return self._waiting_for or stored or parts.callers.read()[1] or parts.card.read()[1] or sealed
 
     def _unaudited(self) -> str | None:
-        """Where no call may run without its line, an agent that cannot write lines is of little use."""
+        """Return why the audit trail is unusable, if the policy requires a line for every call."""
         return self._parts.trail.problem if self._parts.config.audit.mode is AuditMode.REQUIRED else None
 
     def status(self) -> dict[str, Any]:
@@ -177,18 +177,18 @@ class Application:
         }
 
     def _server(self, look: Look) -> dict[str, Any]:
-        """What is known of its tools is known from the first turn on."""
+        """Return the state of a server; its tools are known from the first turn on."""
         offer = self._parts.offers.of(look.name)
         return {**asdict(look), **(asdict(offer) if offer else {})}
 
     def _admission(self, operation: Operation) -> str | None:
         if self._waiting_for is not None and operation in SENDS:
-            return "The agent takes no messages right now; send it again."
+            return "The agent does not accept messages at the moment. Send it again."
         return None
 
 
 def _audit(trail: AuditTrail) -> dict[str, Any]:
-    """The end of the trail, which shows whether somebody cut it; nothing before its first line."""
+    """Return the end of the audit trail, which reveals a truncation; empty before the first line."""
     head, resumed = trail.head, trail.resumed
     if head is None or resumed is None:
         return {}

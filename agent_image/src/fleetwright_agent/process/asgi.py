@@ -1,4 +1,4 @@
-"""The A2A port, from the outside in: origin, caller, rate, body, and then the protocol."""
+"""The ASGI app of the A2A port, from the outside in: origin, authentication, rate limit, body limit, protocol."""
 
 from starlette.routing import Router
 from starlette.types import ASGIApp
@@ -17,7 +17,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 
 
 def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
-    """`admission` says why an operation cannot be had right now."""
+    """Return the app; `admission` returns why an operation cannot run at the moment."""
     handler = LogRequestHandler(
         parts.intake,
         log=parts.log,
@@ -39,7 +39,7 @@ def door(parts: Parts, *, metrics: Metrics, admission: Admission) -> ASGIApp:
         keepalive=parts.keepalive_seconds,
     )
     admin = Admin(parts.config.administrators, erasure=parts.erasure, stores=parts.stores)
-    # Every endpoint answers its own errors; what still gets through the server answers, and logs.
+    # Every endpoint handles its own errors; the server answers and logs any other exception.
     app: ASGIApp = Router(routes=[*calls, *card_routes(parts.card), *admin.routes])
     app = Bodies(app, limit=parts.config.limits.max_request_bytes)
     if per_minute := parts.config.limits.max_requests_per_minute:

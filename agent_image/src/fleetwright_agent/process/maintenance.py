@@ -1,6 +1,6 @@
-"""What keeps the task log in order: what a former process left running, what waits too long, what is too old.
+"""Periodic maintenance: recovers interrupted tasks, expires waiting ones, and deletes old data.
 
-Refuses: deciding how a run ends; `Runs` does.
+This module does not decide how a run ends; `Runs` does.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Upkeep:
         self._metrics = metrics
         self._due = 0.0
         self._charged = False
-        """Calls that the end of the former process interrupted."""
+        """The model calls that the end of the previous process interrupted are charged."""
         self._waiting = Waiting(
             log=parts.log,
             tasks=parts.tasks,
@@ -59,13 +59,13 @@ class Upkeep:
         )
 
     async def recover(self) -> None:
-        """Takes up what was running, in the order of acceptance: it is the order of turns within a conversation.
+        """Resume the interrupted tasks in the order of acceptance, which is the order of turns in a conversation.
 
-        Model calls that the end of the former process interrupted are charged before that.
+        Model calls that the end of the previous process interrupted are charged before that.
 
         Raises: LogUnusable.
         """
-        with suppress(MemoryUnusable):  # Readiness tells it, and the next round tries again.
+        with suppress(MemoryUnusable):  # Readiness reports the failure, and the next round retries.
             await self._charge_interrupted()
         keys = await self._parts.log.busy()
         for first in range(0, len(keys), _AT_ONCE):
@@ -91,19 +91,20 @@ class Upkeep:
         try:
             return self._parts.runs.recover(live, share=self._parts.intake.again)
         except Exception:
-            # Of all tasks only this one: raised here, it would end every start.
-            _logger.exception("a task could not be taken up", extra={"task": live.task_id})
+            # Only this task fails. Raised here, the error would fail every start.
+            _logger.exception("a task could not be recovered", extra={"task": live.task_id})
             return False
 
     async def run(self) -> None:
-        """Tries each part in each round, whatever became of the others and of the rounds before."""
+        """Run every part in each round, independent of failures of other parts and of earlier rounds."""
         while True:
             for part in (
                 self._parts.log_level.look,
                 self._live,
                 self._parts.runs.settle,
                 self._waiting.expire,
-                # Unready for it, the agent gets no call whose line would show that the trail can be written again.
+                # If the trail is unusable, the agent is unready and gets no calls whose lines could show that it
+                # recovered.
                 self._parts.trail.restore,
                 self._look,
                 self._count_failing_compactions,
@@ -119,31 +120,31 @@ class Upkeep:
         try:
             await part()
         except (LogUnusable, MemoryUnusable):
-            pass  # Readiness tells it, and the next round tries again.
+            pass  # Readiness reports the failure, and the next round retries.
         except Exception:
-            _logger.exception("a part of the upkeep broke; the next round tries it again")
+            _logger.exception("a maintenance step failed; the next round retries it")
             self._metrics.upkeep_failures.inc()
 
     async def _live(self) -> None:
-        """Whoever goes on with what runs leaves out the time since."""
+        """Record that the process is alive; a resumed task does not count the time after this record."""
         if len(self._parts.runs):
             self._parts.log.alive(self._parts.clock.now_ns())
 
     async def _look(self) -> None:
-        """Whether what could not be used can be again."""
+        """Check whether a store that was unusable works again."""
         if self._parts.conversations.problem:
             await self._parts.conversations.check()
         await self._charge_interrupted()
         await self._parts.books.look()
 
     async def _count_failing_compactions(self) -> None:
-        """Set the gauge from the disk, so that it is right after a restart and after an erasure too."""
+        """Set the gauge from the stored views, so that it is right after a restart and after an erasure."""
         at_least = self._parts.config.compaction.guard.max_failures
         failing = await count_failing_compactions(self._parts.conversations, at_least=at_least)
         self._metrics.compaction_breaker_open.set(failing)
 
     async def _forget(self) -> None:
-        """Forgets old tasks now and then; where the log could not be written, tries until it can be again."""
+        """Delete old data periodically; while the task log cannot be written, retry in every round."""
         if not self._parts.log.problem and self._parts.clock.monotonic() < self._due:
             return
         retention = self._parts.config.task_retention_seconds
@@ -162,10 +163,10 @@ class Upkeep:
         )
         pause = min(_SWEEP_SECONDS, min(times) / 4)
         self._due = self._parts.clock.monotonic() + pause
-        _logger.info("old tasks forgotten", extra={"tasks": forgotten})
+        _logger.info("old tasks deleted", extra={"tasks": forgotten})
 
     async def _empty_archive(self) -> None:
         retained = self._parts.config.compaction.archive.retain_seconds
         gone = await expire(self._parts.conversations, self._parts.clock.now_ns() / 1e9 - retained)
         if gone:
-            _logger.info("archived messages forgotten", extra={"messages": gone})
+            _logger.info("archived messages deleted", extra={"messages": gone})

@@ -1,7 +1,8 @@
-"""One process, two doors, and an end in good order: a signal first drains the tasks, then closes the doors.
+"""The HTTP servers of the process: two ports, and a graceful shutdown that drains the tasks before it closes them.
 
-The library that sends streams cuts them as soon as the HTTP server knows about the signal; here it learns of it only
-when every task has come to rest and its readers were told. Refuses: deciding what is served.
+The library for server-sent events cuts its streams as soon as the HTTP server handles a signal. Therefore the HTTP
+server is only told to exit after every task has come to rest and its readers have received the end. This module does
+not decide what is served.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ _KEEP_ALIVE_SECONDS: Final = 75
 
 
 class _Door(uvicorn.Server):
-    """A server that leaves signals to somebody else, or to `leaving`."""
+    """An HTTP server that does not stop on a signal, but sets the event `leaving`, if it has one."""
 
     def __init__(self, app: ASGIApp, leaving: asyncio.Event | None = None) -> None:
         super().__init__(
@@ -60,13 +61,13 @@ class _Door(uvicorn.Server):
         if self._leaving is None:
             return
         if self._leaving.is_set():
-            # Asked twice: whoever asks does not want to wait.
+            # A second signal forces an immediate exit.
             self.should_exit = self.force_exit = True
         self._loop.call_soon_threadsafe(self._leaving.set)
 
 
 class _Backstage:
-    """The operations door in a thread and a loop of its own: a blocked agent still says that it is."""
+    """The operations port in its own thread and event loop, so that a blocked agent can still report that."""
 
     def __init__(self, app: Application, listener: socket.socket) -> None:
         self._app = app
@@ -74,7 +75,7 @@ class _Backstage:
         self._leaving = threading.Event()
 
     def run(self) -> None:
-        """Until `leave`."""
+        """Serve until `leave` is called."""
         asyncio.run(self._serve())
 
     def leave(self) -> None:
@@ -91,7 +92,7 @@ class _Backstage:
 
 
 async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> None:
-    """Serves until a signal says otherwise; returns when everything is closed."""
+    """Serve until a signal arrives; return when everything is closed."""
     leaving = asyncio.Event()
     front, back = _Door(app.a2a, leaving), _Backstage(app, ops)
     serving = asyncio.ensure_future(front.serve(sockets=[a2a]))
@@ -105,7 +106,7 @@ async def serve(app: Application, *, a2a: socket.socket, ops: socket.socket) -> 
     await asyncio.wait({asked, serving, watching}, return_when=asyncio.FIRST_COMPLETED)
     if asked.done():
         draining = asyncio.ensure_future(app.drain())
-        # The front door ends by itself only when it was asked twice.
+        # The A2A server ends before the drain is done only after a second signal.
         await asyncio.wait({draining, serving}, return_when=asyncio.FIRST_COMPLETED)
         if draining.done():
             draining.result()

@@ -1,6 +1,6 @@
-"""The socket of a door: on one address, or on all of them, of both families where the kernel has both.
+"""Listening sockets: on one address, or on all addresses of both IP families if the kernel supports them.
 
-A pod of an IPv6-only cluster is asked on such an address alone. One socket takes both, so that a free port is one port.
+A pod in an IPv6-only cluster has no IPv4 address. A single dual-stack socket serves both families on one port.
 """
 
 import socket
@@ -11,10 +11,10 @@ EVERY = ""
 
 
 def listen(host: str, port: int, *, both: bool | None = None) -> socket.socket:
-    """`both` is whether one socket can take both families; the kernel is asked where it is not said.
+    """Return a listening socket; `both` tells whether one socket can serve both families (default: ask the kernel).
 
     Raises:
-        ConfigurationError: The address or the port cannot be had.
+        ConfigurationError: The address or the port is not available.
     """
     both = socket.has_dualstack_ipv6() if both is None else both
     wide = host == EVERY and both

@@ -1,8 +1,8 @@
-"""The wires of an extension's data: how it lies in a message or an artifact, written and read.
+"""Reads and writes the data of an extension in messages and artifacts.
 
-It is written into the metadata under the extension's URI, and where wanted as a data part beside it for readers of
-older dialects. It is read from either, and from a part whose type is the URI; numbers may come as 3.0 for 3 (X-08 to
-X-10). Refuses: deciding whether what was found is what the extension defines.
+The data is written to the metadata under the extension's URI, and optionally to a data part for clients of older A2A
+versions. It is read from either place, and from a part whose type is the URI. Numbers may arrive as 3.0 instead of 3.
+This module does not validate the data against the extension.
 """
 
 import re
@@ -14,11 +14,11 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 
 _VERSION: Final = re.compile(r"v[0-9]+")
-"""Where an extension's URI ends with it, the name stands before: `…/call-path/v1` is call-path-v1."""
+"""A version at the end of a URI; the extension's name precedes it: `…/call-path/v1` is call-path-v1."""
 
 
 def mime_type(name: str) -> str:
-    """Of an extension by its URI or its bare name, `hitl-v1`."""
+    """Return the MIME type of an extension, given its URI or its bare name such as `hitl-v1`."""
     *before, last = name.split("/")
     if before and _VERSION.fullmatch(last):
         last = f"{before[-1]}-{last}"
@@ -26,7 +26,7 @@ def mime_type(name: str) -> str:
 
 
 def typed_part(payload: Mapping[str, Any], mime: str, *, media_type: str | None = None) -> Part:
-    """Data that says what it is in both places where readers look."""
+    """Return a data part with its type in both places where clients look for it."""
     part = Part(data=ParseDict(dict(payload), Value()), media_type=media_type or mime)
     part.metadata["mimeType"] = mime
     return part
@@ -44,7 +44,7 @@ def attach(target: Message | Artifact, uri: str, payload: Mapping[str, Any], *, 
 
 
 def read(source: Message | Artifact, uri: str) -> dict[str, Any] | None:
-    """The payload of an extension, whichever wire it came on: metadata before parts, the first part before others."""
+    """Return the data of an extension: from the metadata, or else from the first part that contains it."""
     found = MessageToDict(source.metadata).get(uri)
     for part in source.parts:
         if _stated(part) in (mime_type(uri), uri):
@@ -53,14 +53,14 @@ def read(source: Message | Artifact, uri: str) -> dict[str, Any] | None:
 
 
 def has_part(source: Message | Artifact, uri: str) -> bool:
-    """Whether the data of that extension is there as a part as well."""
+    """Return whether a part contains the data of that extension."""
     return any(_stated(part) in (mime_type(uri), uri) for part in source.parts)
 
 
 def lifted(message: Message, uris: Collection[str]) -> Message:
-    """The message with the data of those extensions in its metadata, where it came as parts.
+    """Return the message with the data of those extensions moved from parts to the metadata.
 
-    What lies in the metadata already counts before a part, and the first part before others.
+    Data that is already in the metadata takes precedence over a part, and the first part over later ones.
     """
     names = {name: uri for uri in uris for name in (uri, mime_type(uri))}
     said = [names.get(_stated(part), "") for part in message.parts]
@@ -78,14 +78,14 @@ def lifted(message: Message, uris: Collection[str]) -> Message:
 
 
 def _stated(part: Part) -> str:
-    """What a data part says that it is; nothing of any other."""
+    """Return the type that a data part states; an empty text for other parts."""
     if not part.HasField("data"):
         return ""
     return str(MessageToDict(part.metadata).get("mimeType", ""))
 
 
 def _unwrapped(data: Any) -> Any:
-    """A list, for which a data part had no room before 1.0."""
+    """Unwrap a list; before A2A 1.0, a data part could only contain an object."""
     if isinstance(data, dict) and list(data) == ["value"] and isinstance(data["value"], list):
         return data["value"]
     return data

@@ -1,4 +1,4 @@
-"""What agents of this fleet say to each other beside the protocol: names on the wire, said once for both sides."""
+"""The names of A2A extensions and metadata keys, shared by both sides of a call between agents."""
 
 import re
 from collections.abc import Mapping
@@ -7,49 +7,49 @@ from typing import Any, Final
 COST: Final = "https://proto-labs.ai/a2a/ext/cost-v1"
 """Metadata of the artifact that ends a task."""
 CALL_PATH: Final = "https://fleetwright.dev/a2a/call-path/v1"
-"""Metadata of a message: the agents it came through, `<namespace>/<name>`, first to last."""
+"""Metadata of a message: the agents that it passed through, `<namespace>/<name>`, first to last."""
 TRACE: Final = "a2a.trace"
-"""Metadata of a request: the `traceId` and `spanId` of whoever follows it through the fleet."""
+"""Metadata of a request: the `traceId` and `spanId` of its caller's trace."""
 MAX_CALLS: Final = 8
-"""Agents a request may come through."""
+"""The largest number of agents that a request may pass through."""
 ASK: Final = "https://fleetwright.dev/a2a/ask/v1"
-"""Metadata of the message with which a task waits for a person: which ask it is, of what kind, until when."""
+"""Metadata of the message with which a task waits for a person: the ask's id, its kind, and when it expires."""
 ANSWER: Final = "https://fleetwright.dev/a2a/answer/v1"
-"""Metadata of the message that answers an ask: who said it, when, and for an approval what was decided."""
+"""Metadata of the message that answers an ask: who answered and when; for an approval, also the decision."""
 TRUNCATED: Final = "https://fleetwright.dev/a2a/truncated/v1"
-"""Metadata of an artifact: there was more."""
+"""Metadata of a truncated artifact."""
 CHOSEN_ID: Final = "https://fleetwright.dev/a2a/chosen-id/v1"
-"""Metadata of a task: its caller chose its id, as only clients of A2A 0.1 do."""
+"""Metadata of a task whose caller chose its id, as only clients of A2A 0.1 do."""
 GOES_ON: Final = "https://fleetwright.dev/a2a/goes-on/v1"
-"""Metadata of what has an interrupted state: its work goes on meanwhile."""
+"""Metadata of a task in an interrupted state whose work continues meanwhile."""
 DIRECT_REPLY: Final = "https://fleetwright.dev/a2a/direct-reply/v1"
-"""Metadata of a status message: it is the whole answer, and was given as a message."""
+"""Metadata of a status message that is the whole answer, returned as a message."""
 ORIGIN: Final = "origin"
-"""Metadata of a request: where it comes from, in a word of its caller's."""
+"""Metadata of a request: its origin, in the caller's own term."""
 TRIGGER: Final = "trigger"
-"""Metadata of a request: what made its caller send it; `background` where no person did."""
+"""Metadata of a request: its trigger; `background` if no person caused it."""
 BACKGROUND: Final = "background"
 PRIORITY: Final = "priority"
-"""Metadata of a request: how much it matters, in a word of its caller's. Nothing waits here that it could order."""
+"""Metadata of a request: its priority, in the caller's own term. The agent has no queue that it would order."""
 MODEL: Final = "model"
-"""Metadata of a request: which of the agent's models is to work on it, where callers may choose."""
+"""Metadata of a request: which of the agent's models to use, if callers may choose."""
 REASONING_EFFORT: Final = "reasoning_effort"
-"""Metadata of a request: how long that model is to think, where callers may choose."""
+"""Metadata of a request: the model's reasoning effort, if callers may choose."""
 LABELS: Final = (ORIGIN, TRIGGER, PRIORITY)
 INCOGNITO: Final = "incognito"
-"""Metadata of a request: whether it is to be forgotten, and to be answered without what earlier sessions were about."""
+"""Metadata of a request: answer without the summary of earlier sessions, and store no session."""
 SKILL_HINT: Final = "skillHint"
-"""Metadata of a request: the skill of the card that it is meant for."""
+"""Metadata of a request: the card's skill that it is meant for."""
 TOOL_CALL: Final = "https://proto-labs.ai/a2a/ext/tool-call-v1"
-"""Metadata of a status message: that a tool was called, or what came of it."""
+"""Metadata of a status message: a tool call, or its result."""
 SKILL: Final = "https://proto-labs.ai/a2a/ext/skill-v1"
-"""Metadata of an artifact of its own: a skill that was learned in the task."""
+"""Metadata of a separate artifact: a skill that was learned in the task."""
 MODEL_FALLBACK: Final = "https://fleetwright.dev/a2a/model-fallback/v1"
-"""Metadata of a status message: which model took over from which, and why."""
+"""Metadata of a status message: which model replaced another, and why."""
 HITL: Final = "hitl-v1"
-"""The data part that says what a person is asked, for programs. It has no URI."""
+"""The data part with a question for a person, for programs. It has no URI."""
 REASONING: Final = "reasoning-v1"
-"""The data part with what the model thought. It has no URI."""
+"""The data part with the model's reasoning. It has no URI."""
 
 
 _TRACEPARENT: Final = re.compile(
@@ -58,7 +58,7 @@ _TRACEPARENT: Final = re.compile(
 
 
 def trace_of(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The trace that a request belongs to, as far as it is one; it goes into logs and to peers."""
+    """Return the valid parts of a request's trace context, for logs and for peers."""
     said = metadata.get(TRACE)
     if not isinstance(said, Mapping):
         return {}
@@ -67,7 +67,7 @@ def trace_of(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def trace_in(traceparent: str) -> dict[str, str]:
-    """The trace that the W3C's header names; nothing where its sender does not record it."""
+    """Return the trace of a W3C `traceparent` header; empty if its sender does not record it."""
     found = _TRACEPARENT.fullmatch(traceparent.strip())
     if found is None or not int(found["flags"], 16) & 1:
         return {}
@@ -75,12 +75,12 @@ def trace_in(traceparent: str) -> dict[str, str]:
 
 
 def labels_of(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """What a request says of where it comes from, why, and how much it matters: for logs, the trail and peers."""
+    """Return a request's origin, trigger and priority, for logs, the audit trail and peers."""
     return {key: value for key in LABELS if isinstance(value := metadata.get(key), str)}
 
 
 def leaves_no_memory(metadata: Mapping[str, Any]) -> bool:
-    """Whether no session is remembered of it, and it is told of none (PA-097)."""
+    """Return whether the request stores no session and sees none."""
     return metadata.get(INCOGNITO) is True or metadata.get(TRIGGER) == BACKGROUND
 
 

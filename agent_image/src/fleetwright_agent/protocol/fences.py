@@ -1,4 +1,4 @@
-"""Marks text as data: what it quotes cannot end the mark, nor pretend to be another. Pure."""
+"""Marks text as data with tags. The text can neither close its tag nor imitate another one. Pure."""
 
 import re
 from typing import Final
@@ -14,16 +14,16 @@ _TAGS: Final = re.compile(rf"<(\s*/?\s*(?:{_NAMES}))", re.IGNORECASE)
 
 
 def fence(tag: str, note: str, text: str) -> str:
-    """The text between marks of its own; every mark inside it loses its meaning."""
+    """Wrap a text in the tag; every known tag inside it is escaped."""
     return f'<{tag} note="{note}">\n{harmless(text)}\n</{tag}>'
 
 
 def harmless(text: str) -> str:
-    """The text without anything that reads like one of our marks."""
+    """Escape everything in the text that reads like one of our tags."""
     return _TAGS.sub(r"&lt;\1", text)
 
 
 def fenced(tag: str, note: str, text: str) -> str:
-    """Text as data: a closing tag inside it cannot end the fence."""
+    """Wrap a text as data; a closing tag inside it is escaped."""
     safe = text.replace(f"</{tag}", f"<\\/{tag}")
     return f'<{tag} note="{note}">\n{safe}\n</{tag}>'

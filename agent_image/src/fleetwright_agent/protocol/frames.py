@@ -1,6 +1,6 @@
-"""What a turn says while it runs: the one vocabulary between the protocol and the loop.
+"""The frames that a running turn emits: the only interface between the A2A server and the agent loop.
 
-The server knows nothing of LangGraph and the loop knows nothing of A2A; both know only this file.
+The server does not import LangGraph, and the loop does not import A2A. Both import this module.
 """
 
 import asyncio
@@ -13,21 +13,21 @@ from typing import Any, Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The next piece of the answer."""
+    """The next piece of the streamed answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """The next piece of what the model thinks before it answers."""
+    """The next piece of the model's reasoning, which precedes the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """What was streamed so far is void: the model call that spoke it failed and is made again."""
+    """Invalidates the text streamed so far: the model call that produced it failed and is retried."""
 
     reason: str
 
@@ -37,9 +37,9 @@ class ToolStart:
     call_id: str
     name: str
     arguments: str
-    """JSON, cut to a preview."""
+    """JSON, truncated to a preview."""
     parent: str = ""
-    """The call within which a sub-agent made this one."""
+    """The id of the delegating call, if a sub-agent made this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,17 @@ class ToolEnd:
     name: str
     ok: bool
     result: str
-    """Cut to a preview."""
+    """The text of the result, truncated to a preview."""
     characters: int = 0
-    """Of the whole result."""
+    """The length of the whole result."""
     parent: str = ""
     kept: "asyncio.Future[None] | None" = field(default=None, compare=False, repr=False)
-    """Over when the result is on disk; nothing where it need not be."""
+    """Done when the result is on disk; None if the result need not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """One model could not answer, and the next that is declared goes on."""
+    """A model failed, and the turn continues with the next declared model."""
 
     failed: str
     following: str
@@ -67,16 +67,16 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A call of the model failed and is made again after a while."""
+    """A model call failed and is retried after a delay."""
 
     sentence: str
-    """Why, for the caller."""
+    """The reason, worded for the caller."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A tool call that a former process began for this task."""
+    """A tool call that an earlier process started for this task."""
 
     call_id: str
 
@@ -88,7 +88,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One model call's tokens; `input_tokens` includes the cached ones. No cost where no price is known."""
+    """The tokens and cost of one model call. Cached tokens count as input. Without a known price, there is no cost."""
 
     model: str
     input_tokens: int
@@ -98,12 +98,12 @@ class Usage:
     cost_usd: Decimal | None = None
     purpose: Purpose = Purpose.ANSWER
     estimated: bool = False
-    """The provider did not report what the call used: it was cut, or the process ended during it."""
+    """True if the provider reported no usage, because the call was cancelled or the process ended during it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerCost:
-    """What a peer reported for the work it was given; apart from our own cost."""
+    """The cost that a peer agent reported for its work; it is kept separate from this agent's own cost."""
 
     peer: str
     cost_usd: Decimal
@@ -122,9 +122,9 @@ class CompactionEnd:
     trigger: str = ""
     method: str = ""
     payback_calls: int | None = None
-    """Further calls of the model until it has paid for itself; nothing where it never does."""
+    """Model calls until the compaction has paid for itself; None if it never does."""
     cheapest_trigger: int | None = None
-    """Tokens at which it would have cost least, for a conversation that grows like this one."""
+    """The trigger, in tokens, with the lowest cost for a conversation that grows like this one."""
 
 
 class AskKind(StrEnum):
@@ -135,21 +135,21 @@ class AskKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person is needed before the turn can go on; said last, in place of `Done`."""
+    """A request for human input. It is the last frame of a turn that pauses, in place of `Done`."""
 
     kind: AskKind
     prompt: str
-    """What the person reads."""
+    """The text that is shown to the person."""
     payload: Mapping[str, Any]
-    """The same for programs: hitl-v1."""
+    """The same request in machine-readable form (hitl-v1)."""
     identity: str = ""
-    """Names this very ask; whoever answers says it back."""
+    """The id of this request; the reply repeats it."""
     tool: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer as data of the shape that its skill declares; said before `Done`."""
+    """The answer as data in the schema that its skill declares; emitted before `Done`."""
 
     data: Mapping[str, Any]
     media_type: str
@@ -157,19 +157,19 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A skill that was learned in this task; said before `Done`."""
+    """A skill that the agent learned in this task; emitted before `Done`."""
 
     skill: Mapping[str, Any]
-    """As skill-v1 has it."""
+    """The skill in the form of skill-v1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The whole answer, said once, last."""
+    """The complete answer. It is the last frame and is emitted once."""
 
     text: str
     cut: bool = False
-    """It ends where it was as long as it may be, and not where the model had said all."""
+    """True if the answer reached the output limit before the model finished."""
 
 
 Frame = (
@@ -196,10 +196,10 @@ class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes lik
     """The turn ended without an answer.
 
     Args:
-        reason: A word for counters and for programs, such as `model_unauthorized`.
-        message: A sentence for the caller; it never holds anything internal.
-        details: The same for programs, in JSON.
-        refused: Nothing was done: the task was not taken on.
+        reason: A machine-readable reason, also the label of a metric, such as `model_unauthorized`.
+        message: A sentence for the caller; it contains no internal details.
+        details: Machine-readable details, as JSON.
+        refused: True if the task was rejected before any work started.
     """
 
     def __init__(
@@ -214,17 +214,17 @@ class TurnFailed(Exception):  # noqa: N818 - a2a and LangGraph name outcomes lik
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a person said to an ask."""
+    """A person's reply to an `Ask`."""
 
     ask: str
-    """Its identity."""
+    """The identity of the `Ask`."""
     value: Any
-    """Text, or JSON where the caller sent data."""
+    """Text, or JSON if the caller sent data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Part of a message."""
+    """An image in a message."""
 
     media_type: str
     data: bytes = field(repr=False)
@@ -232,46 +232,46 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """One message of one caller, and how far from the first caller it is."""
+    """One message of one caller, with the chain of agents that forwarded it."""
 
     owner: str
     context_id: str
     task_id: str
     text: str
     call_path: tuple[str, ...] = ()
-    """`<namespace>/<name>` of every agent this request came through, first to last, for the loop guard."""
+    """`<namespace>/<name>` of each agent that forwarded this request, first to last; used to detect call loops."""
     metadata: Mapping[str, object] = field(default_factory=dict)
     pictures: tuple[Picture, ...] = ()
     reply: Reply | None = None
-    """The message answers an ask of the same task: the turn goes on exactly where it stopped."""
+    """Set if the message answers an `Ask` of the same task; the turn then resumes where it paused."""
     late: "Callable[[Usage | PeerCost], None]" = field(default=lambda _: None, compare=False)
-    """Hears what was used by work that was cancelled, once it has ended: nobody reads its frames any more."""
+    """Receives the usage of cancelled work after that work has ended, because its frames are no longer read."""
     left: "Callable[[], bool]" = field(default=lambda: False, compare=False)
-    """Whether work that was cancelled goes on in the next process."""
+    """Return True if the next process resumes work that was cancelled."""
     sub_agent: str = ""
-    """Who works on a part of it just now, where that is not the agent itself."""
+    """The name of the sub-agent that currently works on this request; empty for the agent itself."""
     opened: "Callable[[], None]" = field(default=lambda: None, compare=False)
-    """Called when the turn starts, or resumes from the state that a former process stored."""
+    """Called when the turn starts, or resumes from state that an earlier process stored."""
     restarted: bool = False
-    """The process ended while this message was worked on: what was done is kept, and no tool call is made twice."""
+    """True if the process ended during this message. Finished work is kept, and no tool call is repeated."""
 
 
 @runtime_checkable
 class Leaving(Protocol):
-    """A turn that leaves something open in tasks, with others."""
+    """A turn that keeps state for each task beyond the end of the turn."""
 
     def over(self, owner: str, task_id: str) -> None:
-        """The task goes on no more."""
+        """Release the state of a task that will not continue."""
 
 
 class Turn(Protocol):
-    """Runs one message to its end, or to an ask. Cancelling the iteration cancels the work.
+    """Runs one message until it is answered or pauses for a person. Cancelling the iteration cancels the work.
 
     Raises:
-        TurnFailed: No answer could be given; already classified.
+        TurnFailed: There is no answer; the failure is already classified.
     """
 
     def run(self, request: TurnRequest) -> AsyncGenerator[Frame, None]: ...
 
     async def aclose(self) -> None:
-        """Lets go of connections and files; no turn runs any more."""
+        """Close connections and files. Call this after the last turn has ended."""

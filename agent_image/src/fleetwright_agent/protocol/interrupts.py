@@ -1,6 +1,6 @@
-"""The interrupt of a task that waits for a person: what it asks, until when, and the message that holds it. Pure.
+"""Interrupts: the question that a task asks a person, as stored in the task. Pure.
 
-The task's own messages are the only record, so that a restart, a list and a caller all read the same.
+The messages of the task are the only record, so that a restart, a list and a caller read the same.
 """
 
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ class Pause:
     since_ns: int
     expires_ns: int | None = None
     cost: Mapping[str, Any] | None = None
-    """Of the task so far."""
+    """The cost of the task so far."""
 
     def expired(self, now_ns: int) -> bool:
         return self.expires_ns is not None and now_ns >= self.expires_ns
 
 
 def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message:
-    """Text for people, data for programs."""
+    """Return the message that asks: text for people, data for programs."""
     parts = [Part(text=ask.prompt), data_part(HITL, ask.payload)]
     message = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=parts)
     about: dict[str, Any] = {"id": ask.identity, "kind": ask.kind.value, "tool": ask.tool}
@@ -47,9 +47,9 @@ def ask_message(ask: Ask, *, message_id: str, expires_ns: int | None) -> Message
 
 
 def pause_of(task: Task) -> Pause | None:
-    """What the task waits for; nothing where it does not wait, or for something that is not ours to know.
+    """Return what the task waits for, or None if it does not wait or if its question has another format.
 
-    An executor of the SDK may say anything where ours says what it asks.
+    An a2a-sdk executor may put any message into an interrupted status.
     """
     if task.status.state not in INTERRUPTED:
         return None
@@ -75,7 +75,7 @@ def _pause(message: Message, since_ns: int) -> Pause | None:
 
 
 def answered_pause(task: Task) -> Pause | None:
-    """The pause that the newest message of the caller answered."""
+    """Return the pause that the newest message of the caller answered."""
     spoken = [i for i, message in enumerate(task.history) if message.role == Role.ROLE_USER]
     if len(spoken) < 2:
         return None
@@ -84,7 +84,7 @@ def answered_pause(task: Task) -> Pause | None:
 
 
 def newest_message(task: Task) -> Message | None:
-    """What the caller said last."""
+    """Return the newest message of the caller."""
     return next((message for message in reversed(task.history) if message.role == Role.ROLE_USER), None)
 
 

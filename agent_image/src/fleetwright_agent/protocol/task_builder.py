@@ -1,7 +1,7 @@
-"""A task that is brought up to date with the events that follow it, in memory that grows with its text alone.
+"""A task to which events are applied, whose memory grows only with its text.
 
-A protobuf message on upb frees the former values of its fields only when the message itself is freed. Appending pieces
-to a text field would therefore keep one copy of the text for each piece. Here the pieces stand beside the message.
+A protobuf message on upb frees earlier values of its fields only when the message itself is freed. Appending pieces
+to a text field would therefore keep one copy of the text for each piece. Here the pieces are kept outside the message.
 """
 
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ from fleetwright_agent.protocol.task_events import Event, continues, copy_of, fo
 
 class GrowingTask:
     def __init__(self, task: Task) -> None:
-        """Args: `task` belongs to this object from here on."""
+        """Args: `task` is owned by this object from now on."""
         self._task = task
         self._pieces: dict[str, list[str]] = {}
-        """By artifact: text that continues its last part."""
+        """For each artifact, the text that continues its last part."""
 
     @property
     def task_id(self) -> str:
@@ -31,7 +31,7 @@ class GrowingTask:
         return self._task.status.state
 
     def fold(self, event: Event) -> None:
-        """Bring the task up to date with the event that follows it."""
+        """Apply an event to the task."""
         if isinstance(event, TaskArtifactUpdateEvent):
             identity = event.artifact.artifact_id
             if event.append and self._continues(event.artifact):
@@ -50,19 +50,19 @@ class GrowingTask:
         return known is not None and bool(known.parts) and continues(known.parts[-1], piece.parts[0])
 
     def copy(self) -> Task:
-        """Return the task as it is now; the copy belongs to the caller."""
+        """Return a copy of the task as it is now."""
         copied = copy_of(self._task)
         for identity, pieces in self._pieces.items():
             _append(copied, identity, pieces)
         return copied
 
     def current(self) -> Task:
-        """Return the task as it is now, for reading: a copy only where one is needed."""
+        """Return the task as it is now, for reading; a copy is made only if necessary."""
         return self.copy() if self._pieces else self._task
 
 
 def replay(snapshot: Task, events: Iterable[Event]) -> Task:
-    """Return the task that a snapshot and the events after it make."""
+    """Return the task that results from a snapshot and the events after it."""
     growing = GrowingTask(copy_of(snapshot))
     for event in events:
         growing.fold(event)

@@ -1,6 +1,6 @@
-"""The events of a task as values: how they are made, folded into the task they describe, and joined.
+"""The events of a task: functions that create them, apply them to the task, and join them.
 
-Everything here is pure. Refuses: reading clocks, making identifiers.
+Everything here is pure: this module reads no clock and creates no ids.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from a2a.types.a2a_pb2 import (
 from fleetwright_agent.protocol.extensions import GOES_ON
 
 Event = Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
-"""What is appended to a task after its first record: a caller's further message, a status, a piece of an artifact."""
+"""An event that is appended after the first record of a task: a later message, a status, or a piece of an artifact."""
 
 Told = TypeVar("Told", bound=Event | Task)
 
@@ -38,19 +38,19 @@ INTERRUPTED = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STA
 RESTING = TERMINAL | INTERRUPTED
 
 LEFT: Final = "restart"
-"""In the metadata of the status with which a process leaves its task to the next."""
+"""The reason in the metadata of the status with which a process leaves its task to the next process."""
 _STATE_PREFIX = len("TASK_STATE_")
 
 
 def state_word(state: TaskState) -> str:
-    """`working`, `input-required`: the state as people and metrics name it."""
+    """Return the state in lower case, such as `working` or `input-required`, for people and metrics."""
     return str(TaskState.Name(state))[_STATE_PREFIX:].lower().replace("_", "-")
 
 
 def status_event(
     task_id: str, context_id: str, state: TaskState, *, at_ns: int, message: Message | None = None
 ) -> TaskStatusUpdateEvent:
-    """A new status of a task; its message is stamped with the task it belongs to."""
+    """Return a status event; its message gets the ids of the task and its context."""
     event = TaskStatusUpdateEvent(task_id=task_id, context_id=context_id, status=TaskStatus(state=state))
     event.status.timestamp.FromNanoseconds(at_ns)
     if message is not None:
@@ -61,19 +61,19 @@ def status_event(
 
 
 def rests(told: Task | TaskStatusUpdateEvent) -> bool:
-    """Whether nothing more comes of it until its caller says something."""
+    """Return whether the task stays in this state until its caller sends a message."""
     return told.status.state in RESTING and GOES_ON not in told.metadata
 
 
 def is_last(event: TaskStatusUpdateEvent) -> bool:
-    """Whether its stream ends with it, which 0.3 and 0.1 call `final`: it rests, or this process leaves it (X-07)."""
+    """Return whether a stream ends with this event (`final` in 0.3 and 0.1): the task rests, or the agent restarts."""
     said = event.status.message.metadata
     left = event.status.state == TaskState.TASK_STATE_WORKING and "reason" in said and said["reason"] == LEFT
     return left or rests(event)
 
 
 def going_on(told: Told) -> Told:
-    """What is told while a run works, marked where its state alone would read as an end."""
+    """Mark an interrupted state that is sent while a run still works, because it would otherwise look like an end."""
     if isinstance(told, Task | TaskStatusUpdateEvent) and told.status.state in INTERRUPTED:
         told = deepcopy(told)
         told.metadata[GOES_ON] = True
@@ -85,7 +85,7 @@ def agent_message(text: str, *, message_id: str) -> Message:
 
 
 def fold(task: Task, event: Event) -> None:
-    """Brings the task up to date with the event that follows it."""
+    """Apply an event to the task."""
     if isinstance(event, Message):
         if task.status.HasField("message"):
             task.history.append(task.status.message)
@@ -108,7 +108,7 @@ def _fold_artifact(task: Task, event: TaskArtifactUpdateEvent) -> None:
 
 
 def _extend(known: Artifact, piece: Artifact) -> None:
-    """Text goes on in the part where it stopped, so that a long answer does not become a thousand parts."""
+    """Append a piece to an artifact. Text extends the last part, so that a long answer has one part, not a thousand."""
     for part in piece.parts:
         if known.parts and continues(known.parts[-1], part):
             known.parts[-1].text += part.text
@@ -131,7 +131,7 @@ def continues(last: Part, following: Part) -> bool:
 
 
 def join(events: Sequence[Event]) -> list[Event]:
-    """Fewer events that say the same: neighbouring pieces of one artifact become one piece."""
+    """Merge consecutive pieces of one artifact into one event."""
     joined: list[Event] = []
     for event in events:
         last = joined[-1] if joined else None
@@ -152,7 +152,7 @@ def join(events: Sequence[Event]) -> list[Event]:
 
 
 def catch_up(task: Task) -> list[Event]:
-    """What brings a reader that missed too much to where the task is: every artifact whole, then the status."""
+    """Return events for a reader that missed too many: every artifact as a whole, then the status."""
     resting = task.status.state in RESTING
     events: list[Event] = [
         TaskArtifactUpdateEvent(task_id=task.id, context_id=task.context_id, artifact=artifact, last_chunk=resting)

@@ -1,4 +1,4 @@
-"""How a run ends that did not end by itself, and the event that tells it. Pure."""
+"""The outcomes of runs that were terminated or have failed, and the events that report them. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ from fleetwright_agent.protocol.task_events import LEFT, agent_message, status_e
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended that did not end by itself."""
+    """The reason and the final state of a run that was terminated or has failed."""
 
     state: TaskState
     sentence: str
-    """For the caller: why, and what to do. Never holds anything internal."""
+    """The reason and the remedy, for the caller; never contains internal details."""
     reason: str
-    """A word for programs."""
+    """The reason as a word, for programs."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """More for programs, in JSON."""
+    """Further JSON values, for programs."""
 
 
 _FAILED = TaskState.TASK_STATE_FAILED
@@ -32,14 +32,14 @@ UNWRITTEN = Outcome(_FAILED, "The result of this task could not be stored; try a
 RESTARTED = Outcome(_FAILED, "The agent restarted while this task was running; send the message again.", "restart")
 DRAINED = Outcome(_FAILED, "The agent was shut down before this task was done; send the message again.", "shutdown")
 GIVEN_UP = Outcome(
-    _FAILED, "The agent ended each time that it worked on this task, and does not try it again.", "restart"
+    _FAILED, "The agent stopped each time that it worked on this task, so the task is not retried.", "restart"
 )
 UNREADABLE = Outcome(
-    _FAILED, "What was kept of this task cannot be read any more; send the message again.", "unreadable"
+    _FAILED, "The stored data of this task cannot be read any more; send the message again.", "unreadable"
 )
 CANCELED = Outcome(TaskState.TASK_STATE_CANCELED, "The task was cancelled on request.", "canceled")
 
-_LEFT = "The agent restarts, and this task goes on after that; read it or subscribe to it again then."
+_LEFT = "The agent is restarting and will resume this task; read the task or subscribe to it again afterwards."
 
 
 def too_long(seconds: float) -> Outcome:
@@ -47,27 +47,30 @@ def too_long(seconds: float) -> Outcome:
 
 
 def unanswered(tool: str) -> Outcome:
-    return Outcome(_FAILED, f"Nobody approved {tool} in time; it has not run.", "approval_expired")
+    return Outcome(_FAILED, f"The call of {tool} was not approved in time; the tool has not run.", "approval_expired")
 
 
 def stalled(seconds: float, last: str) -> Outcome:
-    return Outcome(_FAILED, f"Nothing happened for {seconds:g} seconds; the last was that {last}.", "stall")
+    return Outcome(_FAILED, f"Nothing happened for {seconds:g} seconds; the last activity was: {last}.", "stall")
 
 
 def left(task: Task, *, at_ns: int) -> TaskStatusUpdateEvent:
-    """The status of a task that the process leaves to the one after it."""
+    """Return the status of a task that the process leaves to the next one."""
     message = agent_message(_LEFT, message_id=str(uuid4()))
     message.metadata["reason"] = LEFT
     return status_event(task.id, task.context_id, TaskState.TASK_STATE_WORKING, at_ns=at_ns, message=message)
 
 
 def ending(task: Task, outcome: Outcome, *, at_ns: int) -> TaskStatusUpdateEvent:
-    """The terminal status that tells the outcome; a task that waited has its cost there, for it gets no artifact."""
+    """Return the terminal status of a task with this outcome.
+
+    For a task that waited, the status message carries the cost, because the task gets no artifact.
+    """
     message = agent_message(outcome.sentence, message_id=str(uuid4()))
     message.metadata.update({**outcome.details, "reason": outcome.reason})
     pause = pause_of(task)
     if pause is not None and pause.cost is not None:
-        # On the wires on which the caller was told of it when it began to wait.
+        # In the same form (metadata or part) as in the message with which the task began to wait.
         as_part = has_part(task.status.message, COST)
         attach(message, COST, {**pause.cost, "success": False}, as_part=as_part)
     return status_event(task.id, task.context_id, outcome.state, at_ns=at_ns, message=message)

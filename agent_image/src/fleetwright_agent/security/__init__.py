@@ -1,1 +1,1 @@
-"""What the agent may reach, decided in one place for everything that it opens a connection to by itself."""
+"""Security: the egress policy, redaction of secrets, schema validation and the audit trail."""

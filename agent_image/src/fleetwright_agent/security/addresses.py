@@ -1,7 +1,7 @@
-"""What an address is, whoever names it: public, private, or the machine's own. Pure.
+"""Classifies IP addresses: public, private, or local to the machine. Pure.
 
-Sources: the IPv4 and IPv6 Special-Purpose Address Registries and the IPv6 Address Space registry of IANA, and the
-clouds' own documents for the addresses at which they tell a machine its credentials.
+Sources: the IPv4 and IPv6 Special-Purpose Address Registries and the IPv6 Address Space registry of IANA, and the cloud
+providers' documentation of their metadata addresses.
 """
 
 import ipaddress
@@ -16,27 +16,27 @@ def _networks(*texts: str) -> tuple[Network, ...]:
 
 
 LOCAL: Final = _networks(
-    "0.0.0.0/8",  # unspecified, which most systems take for loopback
+    "0.0.0.0/8",  # unspecified, which most systems treat as loopback
     "127.0.0.0/8",
-    "169.254.0.0/16",  # link-local, where most clouds answer
+    "169.254.0.0/16",  # link-local, which most clouds use for metadata
     "100.100.100.200/32",  # Alibaba's metadata
-    "168.63.129.16/32",  # Azure's
+    "168.63.129.16/32",  # Azure's metadata
     "224.0.0.0/4",
     "255.255.255.255/32",
-    "::/96",  # unspecified, loopback and what once carried an IPv4 address
+    "::/96",  # unspecified, loopback and the deprecated IPv4-compatible addresses
     "2001::/32",  # IPv4, through Teredo
     "2002::/16",  # IPv4, through 6to4
     "fd00:ec2::254/128",  # Amazon's metadata
-    "fd20:ce::254/128",  # Google's
+    "fd20:ce::254/128",  # Google's metadata
     "fe80::/10",
     "fec0::/10",
     "ff00::/8",
 )
-"""The machine itself, its link, its cloud, nobody in particular, and IPv4 in disguise."""
+"""The machine itself, its link, cloud metadata, multicast, unspecified addresses, and tunnelled IPv4."""
 _CARRIERS: Final = (
     ipaddress.IPv6Network("::ffff:0:0/96"),  # mapped
-    ipaddress.IPv6Network("64:ff9b::/96"),  # NAT64, which clusters of IPv6 alone reach the rest of the world by
-    ipaddress.IPv6Network("64:ff9b:1::/96"),  # the same, in networks of one's own
+    ipaddress.IPv6Network("64:ff9b::/96"),  # NAT64, through which IPv6-only clusters reach IPv4
+    ipaddress.IPv6Network("64:ff9b:1::/96"),  # NAT64 with a local prefix
 )
 
 _GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
@@ -51,7 +51,7 @@ _PRIVATE: Final = _networks(
     "198.18.0.0/15",
     "198.51.100.0/24",
     "203.0.113.0/24",
-    "240.0.0.0/4",  # some clusters give it to their pods
+    "240.0.0.0/4",  # some clusters use it for pods
     "2001::/23",
     "2001:db8::/32",
     "3fff::/20",
@@ -59,7 +59,7 @@ _PRIVATE: Final = _networks(
 
 
 def local_block(ip: Ip) -> Network | None:
-    """The narrowest range that makes the address a local one; one that carries a local address stands for itself."""
+    """Return the narrowest local range with this address; for one that maps to a local IPv4 address, itself."""
     carried = carried_by(ip)
     if carried is not None:
         return None if local_block(carried) is None else ipaddress.ip_network(ip)
@@ -67,14 +67,14 @@ def local_block(ip: Ip) -> Network | None:
 
 
 def is_public(ip: Ip) -> bool:
-    """Whether the Internet routes it."""
+    """Return whether the address is routed on the Internet."""
     if local_block(ip) is not None or any(ip in block for block in _PRIVATE):
         return False
     return ip.version == 4 or ip in _GLOBAL_UNICAST
 
 
 def carried_by(ip: Ip) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that connecting to this one connects to."""
+    """Return the IPv4 address that an IPv4-mapped or NAT64 address leads to."""
     return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if any(ip in each for each in _CARRIERS) else None
 
 

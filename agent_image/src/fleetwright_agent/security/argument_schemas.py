@@ -1,7 +1,8 @@
-"""Whether arguments fit a JSON Schema, found out in a time that has an end, whoever wrote the schema.
+"""Validates arguments against an untrusted JSON Schema in bounded time.
 
-Refuses: leaving this process for what a schema refers to; another dialect below a schema's root, whose keywords would
-not be these; patterns of strangers; and `patternProperties`, which jsonschema matches without an end.
+This module does not resolve references outside the schema. It rejects another dialect below a schema's root, whose
+keywords would bypass the time limit. It does not evaluate untrusted patterns. It rejects `patternProperties`, which
+jsonschema matches without a time limit.
 """
 
 import json
@@ -18,19 +19,19 @@ import regex  # type: ignore[import-untyped]  # it has no types
 from jsonschema.validators import extend, validator_for
 
 _SECONDS: Final = 0.25
-"""A fit is found in a few milliseconds; meanwhile nothing else runs."""
+"""Validation normally takes a few milliseconds; it blocks the event loop."""
 _LARGEST: Final = 50_000
-"""Values in a schema."""
-# Knows no address: what a schema refers to must not send this process anywhere.
+"""The largest number of values in a schema."""
+# An empty registry: a reference in a schema must not cause a network request.
 _NO_SCHEMAS: Final[referencing.Registry[Any]] = referencing.Registry()
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _FORMER: Final = (jsonschema.Draft3Validator, jsonschema.Draft4Validator)
-"""Dialects in which `id` names a schema."""
+"""The dialects in which `id` names a schema."""
 _Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterable[jsonschema.ValidationError] | None]
 
 
 class Undecided(Exception):  # noqa: N818 - states what became of the question
-    """The schema cannot be read, refers to elsewhere, or takes too long."""
+    """The schema is invalid, refers to other documents, or takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ _look: ContextVar[_Look] = ContextVar("look")
 def misfit(
     arguments: Mapping[str, Any], schema: Mapping[str, Any], *, patterns: bool
 ) -> jsonschema.ValidationError | None:
-    """What does not fit, if anything; where `patterns` is not set, those of the schema are passed over.
+    """Return the best matching validation error, or `None`; without `patterns`, the schema's patterns are ignored.
 
     Raises: Undecided.
     """
@@ -65,7 +66,7 @@ def misfit(
     except Undecided:
         raise
     except Exception as error:
-        # A schema of strangers breaks the reader in many ways, recursion without end among them.
+        # An untrusted schema can fail in many ways, such as infinite recursion.
         raise Undecided("it cannot be read") from error
     finally:
         _look.reset(before)
@@ -73,7 +74,7 @@ def misfit(
 
 
 def unusable(schema: Mapping[str, Any]) -> str:
-    """Why no call could ever be held against this schema, whatever its arguments; empty where one could."""
+    """Return why the schema can never validate any arguments; an empty text if it can."""
     try:
         _readable(schema, validator_for(schema, default=jsonschema.Draft202012Validator), patterns=True)
     except Undecided as undecided:
@@ -82,7 +83,7 @@ def unusable(schema: Mapping[str, Any]) -> str:
 
 
 def _readable(schema: Mapping[str, Any], kind: Any, *, patterns: bool) -> None:
-    """Nothing may lead to where another reader goes on, who knows neither the clock nor what is passed over."""
+    """Reject a schema that would switch to a validator without the time limit or the replaced keywords."""
     names = {"$schema", "$id"} | ({"id"} if kind in _FORMER else set())
     rest: list[Any] = [{key: value for key, value in schema.items() if key not in names}]
     seen = 0
@@ -106,7 +107,7 @@ def _readable(schema: Mapping[str, Any], kind: Any, *, patterns: bool) -> None:
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """The same dialect, whose every keyword looks at the clock."""
+    """Return a validator of the same dialect whose keywords all check the time limit."""
     own = {
         "pattern": _pattern,
         "uniqueItems": _unique,
@@ -143,9 +144,9 @@ def _unique(
     validator: Any,
     wanted: Any,
     instance: Any,
-    schema: Mapping[str, Any],  # noqa: ARG001 - what every keyword is given
+    schema: Mapping[str, Any],  # noqa: ARG001 - the signature of a keyword
 ) -> Iterator[jsonschema.ValidationError]:
-    """The library holds each item against every other one; what is said of each, once, finds the same."""
+    """Find duplicates by canonical JSON; the library compares each pair of items, which takes quadratic time."""
     if not wanted or not validator.is_type(instance, "array"):
         return
     seen: set[str] = set()
@@ -159,7 +160,7 @@ def _unique(
 
 
 def _alike(value: Any) -> Any:
-    """Equal values of JSON Schema become equal: 1.0 is 1, and true is neither."""
+    """Normalize equal JSON values to equal Python values: 1.0 becomes 1, and true stays distinct from 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
@@ -179,7 +180,7 @@ def _additional(keyword: _Keyword) -> _Keyword:
 
 
 def _unevaluated(keyword: _Keyword) -> _Keyword:
-    """It looks for `patternProperties` in all that the schema consists of, which only our own surely have not."""
+    """Skip the keyword for untrusted schemas: it evaluates `patternProperties` in every subschema."""
 
     def unevaluated(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
         return keyword(validator, value, instance, schema) if _look.get().patterns else None

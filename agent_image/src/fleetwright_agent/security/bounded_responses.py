@@ -1,6 +1,6 @@
-"""Responses that have an end: whoever answers without one is cut off, before it fills the memory.
+"""Limits the size of HTTP responses, so that an endless one cannot exhaust the memory.
 
-Refuses: compressed answers, for what a few bytes become is known too late.
+Compressed responses are rejected, because their decompressed size is unknown in advance.
 """
 
 import re
@@ -14,11 +14,11 @@ _EVENT_ENDS: Final = re.compile(rb"\n\n|\r\r|\r\n\r\n")
 
 
 class TooLarge(httpx.ReadError):
-    """The answer is longer than is read."""
+    """The response exceeds the limit."""
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
-    """Another transport whose answers are read so far and no further."""
+    """Wraps a transport and limits the size of its responses."""
 
     def __init__(
         self,
@@ -29,10 +29,13 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         event: int | None = None,
         answered_event: int | None = None,
     ) -> None:
-        """Args: `document` and `stream`, the most bytes of what is got and of what a call is answered with.
+        """Limit responses to GET and to other methods separately.
 
-        With `event`, events that are got may go on without end, and each of them has at most so many bytes. Of the
-        events that a call is answered with each has at most `answered_event`.
+        Args:
+            document: The most bytes of a response to GET.
+            stream: The most bytes of any other response.
+            event: If set, an event stream from GET has no total limit, only this limit for each event.
+            answered_event: The limit for each event of an event stream that answers another method.
         """
         self._answered_event = answered_event
         self._transport = transport
@@ -45,7 +48,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
         response = await self._transport.handle_async_request(request)
         if response.headers.get("Content-Encoding", _PLAIN) != _PLAIN:
             await response.aclose()
-            raise TooLarge("it is compressed, and was not asked to be")
+            raise TooLarge("the response is compressed, although that was not requested")
         got = request.method == "GET"
         events = response.headers.get("Content-Type", "").startswith("text/event-stream")
         of_event = (self._event if got else self._answered_event) if events else None
@@ -61,9 +64,9 @@ class _Bounded(httpx.AsyncByteStream):
     def __init__(
         self, stream: httpx.SyncByteStream | httpx.AsyncByteStream, most: int | None, *, event: int | None
     ) -> None:
-        """Args: the most bytes in all, and of each event."""
+        """Args: the limits in bytes for the whole response and for each event."""
         if not isinstance(stream, httpx.AsyncByteStream):
-            raise TypeError("an asynchronous transport gives asynchronous streams")
+            raise TypeError("the transport must return an asynchronous stream")
         self._whole = stream
         self._most = most
         self._event = event
@@ -74,10 +77,10 @@ class _Bounded(httpx.AsyncByteStream):
             size += len(piece)
             of_event += len(piece)
             if self._most is not None and size > self._most:
-                raise TooLarge("it is longer than is read")
+                raise TooLarge("the response exceeds the limit")
             if self._event is not None:
                 if of_event > self._event:
-                    raise TooLarge("an event is longer than is read")
+                    raise TooLarge("an event exceeds the limit")
                 if ends := [end.end() for end in _EVENT_ENDS.finditer(before + piece)]:
                     of_event = len(before) + len(piece) - ends[-1]
                 before = (before + piece)[-3:]

@@ -1,9 +1,10 @@
-"""The one policy for connections that the agent opens by itself: which host, which port, which addresses. Pure.
+"""The policy for the agent's outgoing connections: hosts, ports and addresses. Pure.
 
-A name opens what may lie behind it in a cluster, private addresses among it, and never the machine itself, its link
-or its cloud's metadata: whoever holds a name's zone could lead it there. Those only a range opens that holds nothing
-else, or the address itself as it is written. Refuses: everything that was not named, except where all that is public
-is allowed; spellings that resolvers and libraries read in ways of their own.
+A named host may resolve to private addresses, as Services of the cluster do. It may never resolve to loopback,
+link-local or cloud metadata addresses, because the owner of a DNS zone controls what a name resolves to. Those
+addresses need an explicit range that contains nothing else, or the literal address. Everything that is not named is
+denied, unless all public addresses are allowed. Spellings that resolvers and libraries interpret differently are
+rejected.
 """
 
 import ipaddress
@@ -25,12 +26,12 @@ _LOCALHOST: Final = "localhost"
 
 
 class UnusableUrl(ValueError):  # noqa: N818 - says what the URL is
-    """The URL can never be called from here; the text says why, for whoever wrote it."""
+    """The URL can never be called; the text tells its author why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a URL leads, in one spelling: lower case, no trailing dot, addresses as they are usually written."""
+    """The host and port of a URL, normalized: lower case, no trailing dot, addresses in canonical form."""
 
     host: str
     port: int
@@ -45,16 +46,16 @@ def target_of(url: str) -> Target:
     if len(url) > MAX_URL:
         raise UnusableUrl(f"it is longer than {MAX_URL} characters")
     if not url.isascii() or not url.isprintable() or any(sign in url for sign in ' \\"<>^`{|}'):
-        raise UnusableUrl("it holds characters that no URL has; write them encoded")
+        raise UnusableUrl("it contains characters that a URL cannot have; percent-encode them")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise UnusableUrl("it is no URL") from None
+        raise UnusableUrl("it is not a URL") from None
     if parts.scheme not in _PORTS:
         raise UnusableUrl("it must begin with https:// or http://")
     if "@" in parts.netloc:
-        raise UnusableUrl("it must hold no user or password")
+        raise UnusableUrl("it must not contain a user or password")
     return Target(canonical_host(parts.hostname or ""), port or _PORTS[parts.scheme])
 
 
@@ -62,11 +63,11 @@ def canonical_host(host: str) -> str:
     """Raises: UnusableUrl."""
     host = host.lower().removesuffix(".")
     if "%" in host:
-        raise UnusableUrl("its host must hold no percent sign")
+        raise UnusableUrl("its host must not contain a percent sign")
     with suppress(ValueError):
         return str(ipaddress.ip_address(host))
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
-        raise UnusableUrl("its host ends in a number and is no address: write four decimal numbers, or a name")
+        raise UnusableUrl("its host ends in a number but is not an IPv4 address; use four decimal numbers, or a name")
     if not _HOST.fullmatch(host) or len(host) > 253:
         raise UnusableUrl("it must name a host")
     return host
@@ -74,10 +75,14 @@ def canonical_host(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
-    """Args: `everywhere` allows what is public on the usual ports of HTTP, without its being named.
+    """The allowed targets and addresses.
 
-    `denied` is what nothing opens. What a name opens of it is left to the network where it is private: Services of the
-    cluster have such addresses, and whoever denies their range does not mean them.
+    Args:
+        hosts: The named targets.
+        ranges: The addresses that are allowed on any port.
+        everywhere: Allow all public addresses on ports 80 and 443.
+        denied: Addresses that no other rule allows. For a named host, its private addresses stay allowed: Services of
+            the cluster have such addresses, and a denied private range is not meant for them.
     """
 
     hosts: frozenset[Target] = frozenset()
@@ -87,7 +92,7 @@ class EgressPolicy:
 
     @classmethod
     def declared(cls, urls: Iterable[str], *, denied: tuple[Network, ...] = ()) -> Self:
-        """For edges that the configuration names: their hosts and ports, and nothing else.
+        """Return a policy for the endpoints in the configuration: their hosts and ports only.
 
         Raises:
             UnusableUrl: One can never be called.
@@ -95,11 +100,11 @@ class EgressPolicy:
         return cls(hosts=frozenset(target_of(url) for url in urls), denied=denied)
 
     def wants_resolving(self, target: Target) -> bool:
-        """Whether any address could make the target allowed."""
+        """Return whether the target could be allowed, depending on its addresses."""
         return self.everywhere or bool(self.ranges) or target in self.hosts
 
     def allows(self, target: Target, addresses: Sequence[Ip]) -> bool:
-        """Whether every address that the host has may be connected to; one that may not spoils the others."""
+        """Return whether all addresses of the host are allowed; a single denied address denies the host."""
         return bool(addresses) and all(self._opens(target, ip) for ip in addresses)
 
     def _opens(self, target: Target, ip: Ip) -> bool:

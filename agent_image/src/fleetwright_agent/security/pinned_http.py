@@ -1,7 +1,7 @@
-"""HTTP to addresses that a policy allows: a name is resolved once, and the connection goes to what was looked at.
+"""HTTP connections restricted by an egress policy: a name is resolved once, and the checked address is connected to.
 
-The name stays what TLS verifies, what the Host header says and what connections are kept by. Takes nothing from the
-environment, follows no redirect. Refuses: deciding, which `egress` does.
+TLS verification, the Host header and the connection pool use the original name. Environment variables are ignored, and
+redirects are not followed. The policy itself is in `egress`.
 """
 
 import asyncio
@@ -21,22 +21,22 @@ from fleetwright_agent.security.egress import EgressPolicy, Target, UnusableUrl,
 from fleetwright_agent.security.trusted_authorities import trusted
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
-"""Raises: OSError: the name is not known, or cannot be looked up now."""
+"""Resolves a name. Raises: OSError: the name is unknown, or the lookup failed."""
 
 
 class DeniedAddress(httpx.ConnectError):
-    """The policy does not allow this connection; nothing was sent to anybody. Trying again is of no use."""
+    """The policy does not allow this connection; no data was sent. A retry cannot succeed."""
 
 
 _THREADS: Final = ThreadPoolExecutor(16, thread_name_prefix="lookup")
-"""The system's resolver keeps a thread for each name; those that all the process shares stay free."""
+"""The system's resolver blocks a thread for each name; a pool of its own keeps the shared threads free."""
 
 
 async def resolve(host: str, port: int, *, threads: Executor = _THREADS) -> list[Ip]:
-    """Every address of the name, by the system's resolver."""
+    """Return all addresses of the name from the system's resolver."""
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     found = await asyncio.get_running_loop().run_in_executor(threads, ask)
-    # A scope says through which link an address is meant; what has one is refused, scope or not.
+    # Drop the scope id: an address that needs one is link-local, and the policy rejects it anyway.
     return [ipaddress.ip_address(str(place[0]).partition("%")[0]) for *_, place in found]
 
 
@@ -52,7 +52,7 @@ async def allowed_addresses(policy: EgressPolicy, target: Target, resolving: Res
 
 
 def _address(host: str) -> Ip | None:
-    """What is no name needs no lookup."""
+    """Return the address that the host is, if it is not a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -107,14 +107,14 @@ class _PinnedBackend(httpcore.AsyncNetworkBackend):
 
 
 class PinnedTransport(httpx.AsyncHTTPTransport):
-    """The usual transport, with connections that go where the policy allows and nowhere else."""
+    """A transport that only connects to addresses that the policy allows."""
 
     def __init__(
         self, policy: EgressPolicy, *, verify: ssl.SSLContext | None = None, resolving: Resolve = resolve
     ) -> None:
         context = verify or trusted()
         super().__init__(verify=context, trust_env=False)
-        # The one place where the library takes a backend is the pool itself.
+        # httpx has no parameter for a network backend; only the pool takes one.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
             max_connections=100,

@@ -1,8 +1,7 @@
-"""Takes secrets out of what is about to be written down: by the shape they have, the key they stand under, or their
-very value where this agent has it mounted (PA-078).
+"""Removes secrets from text before it is stored: by their format, by the key before them, or as known mounted values.
 
-Refuses: the way back. What a caller or a tool is told goes through whole, and so does the conversation; what is kept
-beside it is scrubbed: logs, the audit trail, summaries of sessions, facts, learned skills. Spans hold nothing of it.
+The live path is not redacted: answers to callers, results of tools and the conversation stay as they are. Copies of it
+are redacted: logs, the audit trail, session summaries, facts and learned skills. Spans contain none of this text.
 """
 
 import re
@@ -15,15 +14,15 @@ from typing import Any, Final
 REDACTED: Final = "[REDACTED]"
 _DEEPEST: Final = 10
 _SHORTEST_SECRET: Final = 8
-"""Of a mounted value: what is shorter is a word that may stand anywhere."""
+"""The minimum length of a mounted value that is redacted; a shorter one may be an ordinary word."""
 
 _LOOK_SECONDS: Final = 1.0
 
-# No expression here has two ways to match the same text, and none begins anew within what another beginning has read:
-# what is scrubbed comes from strangers, and its time must grow with its length only. Before each: what of it stands in
-# every text that it matches, one of them, in small letters. To look for these takes a fiftieth of the time.
+# No expression here can match the same text in two ways, and none restarts inside text that it has already scanned. The
+# input is untrusted, so the time must be linear in its length. Before each expression: lower-case substrings, one of
+# which is in every match. Searching for these first takes a fiftieth of the time.
 _KINDS: Final = (
-    # Not of words that follow: "basic authentication" is no credential.
+    # Requires 24 characters, or 8 with a digit or symbol: "basic authentication" is not a credential.
     (
         ("bearer", "basic"),
         r"(?i:\b(?:bearer|basic)\s{1,4})(?=[\w~+/=.-]{24}|(?=[\w~+/=.-]{8})[A-Za-z~.-]{0,256}[\d+/=_])[\w~+/=.-]++",
@@ -41,21 +40,21 @@ _KINDS: Final = (
         ("hooks.slack.com", "/api/webhooks"),
         r"\bhttps://(?:hooks\.slack\.com/services|(?:\w{1,10}\.)?discord(?:app)?\.com/api/webhooks)/[\w/-]++",
     ),
-    # Whoever has an address that is signed needs nothing else.
+    # A signed URL grants access by itself.
     (("sig=", "signature="), r"(?i:(?<=[?&]sig=)|(?<=[?&]signature=)|(?<=x-amz-signature=))[\w%/+=-]{16,}+"),
     (("akia", "asia", "abia", "acca"), r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
     ((".",), r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}+"),
-    # Also where the text was cut within it. `\b` would begin anew behind each dash.
+    # Also matches a truncated token. `\b` would restart behind each dash.
     (("eyj",), r"(?<![\w-])eyJ[\w-]{8,}+(?:\.[\w-]++(?:\.[\w-]*+|\Z)|\.?\Z)"),
     (
         ("-----begin",),
-        # The headers of RFC 1421, as in `Proc-Type: 4,ENCRYPTED`, have single dashes.
+        # The headers of RFC 1421, such as `Proc-Type: 4,ENCRYPTED`, contain single dashes.
         r"(?s:-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?!-----).)*+(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?)",
     ),
-    # A name alone is a token where git and registries are spoken to.
+    # Git servers and registries accept a token as the user name.
     (
         ("@",),
-        # A password may hold an unescaped slash; digits before the slash are the port of an address.
+        # A password may contain an unescaped slash; digits before the slash are the port of an address.
         (
             r"(?<=://)[^\s/@:]{0,256}:(?:[^\s/]{1,256}|(?!\d{1,5}/)[^\s@\"'<>]{1,256})(?=@)"
             r"|(?i:(?<=http://)|(?<=https://))[^\s/@:]{1,256}(?=@)"
@@ -63,12 +62,12 @@ _KINDS: Final = (
     ),
 )
 _SIGNS: Final = tuple((sign, kind) for signs, kind in _KINDS for sign in signs)
-# Behind each name: quotes, which are escaped where JSON stands in JSON; then a value with the same quotes, which goes
-# to the end where nothing closes it, or a list, or a word.
+# After each name: an optional quote, escaped in nested JSON. Then a quoted value, up to the end if the quote is not
+# closed, or a list, or a word.
 _IS: Final = r"(?P<is>\\{0,16}[\"']?\s{0,4}[:=]\s{0,4})"
 _QUOTED: Final = r"(?P<quote>\\{0,16}[\"'])(?:(?!(?<!\\)(?P=quote)).)*+(?:(?P=quote))?"
 _LIST: Final = r"[\[{][^\]}]*+[\]}]?"
-# The lines of a YAML block behind `|` or `>`; within JSON their breaks are escaped.
+# The lines of a YAML block after `|` or `>`; in JSON their line breaks are escaped.
 _BLOCK: Final = (
     r"[|>][-+\d]{0,2}[ \t]{0,8}"
     r"(?:(?:\r?\n(?:[ \t]++[^\r\n]*+|(?=\r?\n)))++|(?:\\{1,8}n[ \t]++[^\\\"'\r\n]*+)++)"
@@ -81,7 +80,7 @@ _ASSIGNED: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NAMES: Final = ("key", "secret", "token", "pass", "pwd", "credential", "authorization")
-"""One of them is in every name that `_ASSIGNED` knows."""
+"""Every name that `_ASSIGNED` matches contains one of these."""
 _COOKIES: Final = re.compile(r"(?i)\b(?P<name>(?:set-)?cookie)(?P<is>\s{0,4}:\s{0,4})[^\r\n\"']++")
 _PLAIN: Final = re.compile(r"[^a-z0-9]")
 _SENSITIVE: Final = (
@@ -109,13 +108,13 @@ _SENSITIVE: Final = (
     "cookies",
 )
 _PASS: Final = re.compile(r"(?:(?:^|[^A-Za-z])(?i:pass)|[a-z]Pass)$")
-"""A key that ends in the word `pass`, such as `DB_PASS` or `dbPass`, and not `compass`."""
+"""A key that ends in the word `pass`, such as `DB_PASS` or `dbPass`, but not `compass`."""
 _COUNTS: Final = ("pertoken", "maxtoken", "mintoken", "firsttoken")
-"""Keys that end like the name of a secret, and have a number of tokens or seconds."""
+"""Keys that end like the name of a secret, but hold a number of tokens or seconds."""
 
 
 class _Values:
-    """That are mounted; they are taken out wherever they stand."""
+    """The mounted secret values, which are removed wherever they occur."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._longest_first = sorted(set(values), key=len, reverse=True)
@@ -129,7 +128,7 @@ class _Values:
 
 
 class Redactor:
-    """`files` tells where secrets lie; asked again after a second, and read when one is another."""
+    """Redacts text and JSON values. `files` lists the mounted secrets; it is called at most once a second."""
 
     def __init__(
         self, files: Callable[[], Iterable[Path]] = tuple, *, clock: Callable[[], float] = time.monotonic
@@ -141,7 +140,7 @@ class Redactor:
         self._values = _Values()
 
     def __call__(self, value: Any) -> Any:
-        """The same, with what looks like a secret taken out; at most ten levels deep, and nothing below."""
+        """Return the value with secrets replaced; values nested deeper than ten levels are replaced entirely."""
         return self._scrubbed(value, self._known(), depth=0)
 
     def text(self, text: str) -> str:
@@ -166,7 +165,7 @@ class Redactor:
         return _scrub(str(value), known)
 
     def _known(self) -> _Values:
-        """Every value that is mounted; read anew when a file is another one."""
+        """Return the mounted values; the files are read again when one has changed."""
         now = self._clock()
         if self._looked is not None and now - self._looked < _LOOK_SECONDS:
             return self._values
@@ -218,7 +217,7 @@ def _hidden(found: re.Match[str]) -> str:
 
 
 def _is_sensitive(key: str, value: Any) -> bool:
-    """A number may be a secret too, but not where the key says what is counted."""
+    """Return whether the value under this key is a secret; a number is not if the key names a count."""
     if value is None or isinstance(value, bool):
         return False
     plain = _PLAIN.sub("", key.lower())

@@ -1,6 +1,6 @@
-"""The authorities that are trusted for TLS where nobody declares others: read once, for it takes tens of milliseconds.
+"""The default TLS trust store, loaded once because that takes tens of milliseconds.
 
-Refuses: being added to. Whoever trusts another authority makes a context of their own.
+The shared context must not be changed. Code that trusts other authorities creates its own context.
 """
 
 import ssl

@@ -1,1 +1,1 @@
-"""The A2A server: the edge, the task log, the request handler, the card."""
+"""The A2A server: middlewares, authentication, the request handler, the task log, and the agent card."""

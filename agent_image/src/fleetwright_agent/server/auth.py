@@ -1,8 +1,8 @@
-"""Who calls: a bearer token against the mounted digests, on every path that is not explicitly public.
+"""Authentication: checks a bearer token against the mounted digests, on every path that is not explicitly public.
 
-Tokens are compared as digests, in constant time, against every caller, and end when the list says, by our clock.
-Without a readable list nobody gets in. Where the configuration allows it, a client may send its token as an API key.
-Refuses: ambiguous credentials, guessing, remembering a list that is gone.
+The digest of a token is compared in constant time with that of every caller, and expires by the agent's clock. Without
+a readable list of callers every request is rejected; an earlier list is not reused. If the configuration allows it, a
+client may send its token as an API key. Requests with ambiguous credentials are rejected.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from fleetwright_agent.server.errors import refuse
 from fleetwright_agent.telemetry.metrics import Metrics
 
 PUBLIC: Final = frozenset({"/.well-known/agent-card.json", "/.well-known/agent.json"})
-"""Readable by everybody; whatever is not here needs a credential."""
+"""The public paths; every other path requires a credential."""
 _READS: Final = frozenset({"GET", "HEAD"})
 _MAX_TOKEN: Final = 4096
 _API_KEY: Final = "x-api-key"
@@ -31,14 +31,17 @@ _API_KEY: Final = "x-api-key"
 
 @dataclass(frozen=True, slots=True)
 class CallerUser:
-    """The caller as Starlette and the SDK see it; the name is the owner key."""
+    """The caller as Starlette and the SDK see it; `display_name` is the owner key."""
 
     display_name: str
     is_authenticated: bool = True
 
 
 def parse_callers(raw: bytes) -> Callers:
-    """Raises: ValueError, which never repeats what the file holds."""
+    """Parse the list of callers.
+
+    Raises: ValueError: the file is invalid; the text never repeats its content.
+    """
     try:
         callers = Callers.model_validate(json.loads(raw))
     except ValidationError as error:
@@ -54,7 +57,7 @@ def parse_callers(raw: bytes) -> Callers:
 
 
 def recognise(token: str, callers: Callers) -> Caller | None:
-    """Takes as long for the first caller as for the last, and for nobody."""
+    """Return the caller with this token, in the same time for every caller and for an unknown token."""
     digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
     found: Caller | None = None
     for caller in callers.callers:
@@ -66,7 +69,7 @@ def recognise(token: str, callers: Callers) -> Caller | None:
 @dataclass(frozen=True, slots=True)
 class Refusal:
     reason: str
-    """For the counter."""
+    """The label of the metric."""
     sentence: str
 
 
@@ -77,7 +80,7 @@ class Credential:
 
 
 def credential_of(headers: Headers, *, api_keys: bool) -> Credential | Refusal:
-    """What a request carries, in the one way it came; the header of API keys counts only where they are taken."""
+    """Return the single credential of a request; the API key header is ignored unless API keys are enabled."""
     keys = headers.getlist(_API_KEY) if api_keys else []
     if not keys:
         token = token_of(headers)
@@ -91,7 +94,7 @@ def credential_of(headers: Headers, *, api_keys: bool) -> Credential | Refusal:
 
 
 def token_of(headers: Headers) -> str | Refusal:
-    """The bearer token a request carries."""
+    """Return the bearer token of a request."""
     values = headers.getlist("authorization")
     if not values:
         return Refusal("missing", "A bearer token is required.")
@@ -105,18 +108,18 @@ def token_of(headers: Headers) -> str | Refusal:
 
 
 class Identity(Protocol):
-    """How a request proves who sends it; another way to prove it is another of these."""
+    """A method of authentication; another method is another implementation."""
 
     @property
     def schemes(self) -> Sequence[str]:
-        """The schemes that are accepted, each as a challenge names it, with its parameters."""
+        """The accepted schemes with their parameters, as they appear in the `WWW-Authenticate` header."""
 
     def identify(self, headers: Headers) -> Caller | Refusal:
-        """Who calls, as the owner of what the call makes; it is believed."""
+        """Return the authenticated caller, who becomes the owner of everything that the call creates."""
 
 
 class MountedTokens:
-    """Tokens against the digests that the operator mounts; the default."""
+    """Authentication by tokens, whose digests the operator mounts; the default."""
 
     def __init__(self, callers: Watched[Callers], *, realm: str, clock: Clock, api_keys: bool = False) -> None:
         self._callers = callers
@@ -132,7 +135,7 @@ class MountedTokens:
         callers, problem = self._callers.recent()
         caller = None if callers is None else recognise(credential.token, callers)
         if caller is None:
-            # Whoever has just been given a token is let in at once.
+            # The cached list may be stale, and a new token must be accepted at once.
             callers, problem = self._callers.read()
             caller = None if callers is None else recognise(credential.token, callers)
         if callers is None or problem:
@@ -140,12 +143,12 @@ class MountedTokens:
         if caller is None or (credential.is_api_key and caller.kind is not CallerKind.CLIENT):
             return Refusal("unknown", "The token is not accepted.")
         if caller.expires is not None and caller.expires.timestamp() * 1e9 <= self._clock.now_ns():
-            return Refusal("expired", "The token has run out: read the present one and send that.")
+            return Refusal("expired", "The token has expired: read the current one and send it.")
         return caller
 
 
 class Authentication:
-    """ASGI middleware: lets known callers in and says who they are."""
+    """ASGI middleware that rejects unknown callers and sets the user of the others."""
 
     def __init__(self, app: ASGIApp, *, identity: Identity, metrics: Metrics) -> None:
         self._app = app
@@ -160,7 +163,7 @@ class Authentication:
         if isinstance(caller, Refusal):
             self._metrics.auth_failures.labels(caller.reason).inc()
             first, *others = self._identity.schemes
-            # The schemes must be named; that a token was sent but not accepted is all a caller learns.
+            # The header must name the schemes. A caller learns only that its token is not accepted, not why.
             error = "" if caller.reason == "missing" else ', error="invalid_token"'
             headers = {"WWW-Authenticate": ", ".join([f"{first}{error}", *others])}
             await refuse(401, caller.sentence, headers=headers)(scope, receive, send)

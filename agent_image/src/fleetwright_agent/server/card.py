@@ -1,6 +1,6 @@
-"""The agent card: the mounted file, byte for byte, at its two well-known places.
+"""The agent card: the mounted file, served byte for byte at its two well-known paths.
 
-Refuses: building, changing or completing a card; the operator wrote it, and may have signed it.
+This module does not build or change a card, because the operator wrote it and may have signed it.
 """
 
 import hashlib
@@ -29,27 +29,27 @@ _MAX_AGE = 60
 class Card:
     raw: bytes
     digest: str
-    """`sha256:<hex>` of the file, as the operator spells it in the Agent's status."""
+    """`sha256:<hex>` of the file, in the same format as in the Agent's status."""
     input_modes: frozenset[str]
-    """Media types that the card says callers may send."""
+    """The media types that callers may send, from the card and its skills."""
     output_modes: frozenset[str] = frozenset()
-    """Those that it says they are given."""
+    """The default media types of answers."""
     skill_output_modes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Those of skills that say so for themselves."""
+    """The media types of answers, for skills that declare their own."""
     extensions: frozenset[str] = frozenset()
-    """Extensions of the protocol that the card declares."""
+    """The URIs of the A2A extensions that the card declares."""
     required: frozenset[str] = frozenset()
-    """Those of them without which nobody is answered."""
+    """The URIs of the extensions that every caller must request."""
     streaming: bool = False
-    """The card offers streams."""
+    """True if the card declares streaming."""
 
     def message(self) -> AgentCard:
-        """What of it the protocol's own version knows."""
+        """Return the card as an A2A 1.0 message, without unknown fields."""
         return ParseDict(json.loads(self.raw), AgentCard(), ignore_unknown_fields=True)
 
 
 def parse_card(raw: bytes) -> Card:
-    """Raises: ValueError."""
+    """Parse an agent card. Raises: ValueError."""
     try:
         card = json.loads(raw)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
@@ -75,7 +75,7 @@ def parse_card(raw: bytes) -> Card:
 
 
 def _extensions(card: dict[str, Any]) -> dict[str, bool]:
-    """By URI, whether it is required."""
+    """Return for each declared extension URI whether it is required."""
     declared = card.get("capabilities", {}).get("extensions") or ()
     return {each["uri"]: each.get("required", False) is True for each in declared}
 
@@ -110,7 +110,7 @@ def card_routes(card: Watched[Card]) -> list[Route]:
 
 
 def _known(asked: Headers, digest: str, modified: int) -> bool:
-    """Whether the caller has this card already; a tag says so more exactly than a date."""
+    """Return whether the caller already has this card; an ETag takes precedence over a date."""
     if "if-none-match" in asked:
         tags = {tag.strip().removeprefix("W/") for tag in asked["if-none-match"].split(",")}
         return "*" in tags or f'"{digest}"' in tags

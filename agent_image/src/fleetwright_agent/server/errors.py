@@ -1,6 +1,6 @@
-"""What callers are told when something is refused: codes, sentences, and nothing that is internal.
+"""Errors as callers see them: codes and texts without internal details.
 
-Codes of the dialects stand in their tables. Refuses: passing on the text of an exception.
+The codes of each dialect are in its table. The text of an unexpected exception is never sent to a caller.
 """
 
 import functools
@@ -24,7 +24,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
 RPC_PATH: Final = "/a2a"
-"""Where JSON-RPC is spoken; what lies below is HTTP+JSON."""
+"""The path of JSON-RPC; the paths below it are HTTP+JSON."""
 
 _STATUSES: Final = {
     400: "INVALID_ARGUMENT",
@@ -40,27 +40,27 @@ _STATUSES: Final = {
 _SENTENCE: Final = "The agent failed to handle this request; try again."
 
 
-class NoStreams(UnsupportedOperationError):  # noqa: N818 - the card, as the caller is told
+class NoStreams(UnsupportedOperationError):  # noqa: N818 - a statement about the card
     """The card of this agent offers no streams (A2A 1.0 §3.3.4)."""
 
 
-class Unavailable(A2AError):  # noqa: N818 - a state that passes, as the caller is told
-    """Messages cannot be taken right now."""
+class Unavailable(A2AError):  # noqa: N818 - a temporary state
+    """The agent cannot accept messages right now."""
 
     status = 503
     retry_seconds = 1
-    """After which it is worth trying again."""
+    """The value of the `Retry-After` header."""
 
 
 class LimitReached(Unavailable):
-    """A caller has as much at once as it may have."""
+    """A caller has reached a concurrency limit."""
 
     status = 429
     retry_seconds = 5
 
 
 class TooMuchWaits(LimitReached):
-    """What a caller has is for itself to end."""
+    """A caller has too many waiting tasks, which only the caller can end."""
 
     retry_seconds = 60
 
@@ -72,7 +72,7 @@ class MemoryFull(Unavailable):
 
 
 class Refusal:
-    """A refusal before a dialect is known, in the shape of the binding that is spoken at its path."""
+    """An error response for a request whose dialect is not known yet, in the format of the binding at its path."""
 
     def __init__(self, status: int, sentence: str, code: int, headers: Mapping[str, str]) -> None:
         self.status_code = status
@@ -93,17 +93,17 @@ class Refusal:
 def refuse(
     status: int, sentence: str, *, code: int = INVALID_REQUEST, headers: Mapping[str, str] | None = None
 ) -> Refusal:
-    """Args: `code` is the one over JSON-RPC."""
+    """Return an error response. Args: `code` is used over JSON-RPC."""
     return Refusal(status, sentence, code, headers or {})
 
 
 def internal() -> InternalError:
-    """What is told of whatever went wrong inside; the log has the rest."""
+    """Return the error for any unexpected exception; the details are in the log only."""
     return InternalError(_SENTENCE)
 
 
 def operation(method: F) -> F:
-    """An operation of the protocol: only the protocol's errors leave it."""
+    """Decorate an operation so that it raises only errors of the protocol."""
     guard = _guarded_stream if inspect.isasyncgenfunction(method) else _guarded
     return cast("F", guard(method))
 

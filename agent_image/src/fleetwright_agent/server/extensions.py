@@ -1,6 +1,7 @@
-"""The protocol extensions this runtime speaks, and what they look like on the wire.
+"""The A2A extensions that this runtime supports, and their payloads.
 
-Declared, activated and emitted must stay one set: `spoken`. Refuses: data an extension does not define.
+The extensions that are declared, activated and emitted must be the same set: `spoken`. A payload contains only fields
+that its extension defines.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,19 +34,19 @@ from fleetwright_agent.turn.approval_policy import may_ask
 
 _MAX_HOP = 127
 OF_CALLERS = frozenset({CALL_PATH, ASK})
-"""What callers say to the loop."""
+"""Extensions whose data callers send to the agent."""
 
 
 @dataclass(slots=True)
 class Bill:
-    """What a turn has used so far."""
+    """The usage of a turn so far."""
 
     calls: list[Usage] = field(default_factory=list)
     peers: dict[str, Decimal] = field(default_factory=dict)
     tools: set[str] = field(default_factory=set)
-    """Ids of the tool calls that were begun. A call that a restart interrupts counts once."""
+    """Ids of the tool calls that began. A call that a restart interrupts counts once."""
     before: Mapping[str, Any] | None = None
-    """The payload up to where the task waited for a person."""
+    """The cost payload of the task up to its last pause."""
 
     def add(self, item: Usage | PeerCost | Called) -> None:
         if isinstance(item, Usage):
@@ -60,7 +61,7 @@ class Bill:
 
 
 def cost(bill: Bill, *, duration_ms: int, success: bool) -> dict[str, Any]:
-    """The payload of cost-v1. Without a price for every call there is no `costUsd`: a part is not the cost."""
+    """Return the payload of cost-v1. `costUsd` is left out if any call has no price: the sum would be too low."""
     before = bill.before or {}
     used = before.get("usage", {})
     usage: dict[str, int] = {
@@ -99,10 +100,10 @@ def _dollars(amount: Decimal) -> float:
 
 
 def call_path(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """The agents a request came through.
+    """Return the agents that a request came through.
 
     Raises:
-        InvalidParamsError: It is not a list of `<namespace>/<name>`.
+        InvalidParamsError: The value is not a list of `<namespace>/<name>`.
     """
     value = metadata.get(CALL_PATH, [])
     if not isinstance(value, Sequence) or isinstance(value, str) or not all(_is_hop(hop) for hop in value):
@@ -115,16 +116,16 @@ def _is_hop(hop: object) -> bool:
 
 
 def loop_refusal(path: Sequence[str], *, myself: str) -> str | None:
-    """Why a request must not go on from here, for the agent that sent it; nothing when it may."""
+    """Return why a request is rejected as a loop or as too long a chain, for its sender; None if it is accepted."""
     if myself in path:
-        return f"The request came through {myself} already ({' > '.join(path)}); answering it again would be a loop."
+        return f"The request already came through {myself} ({' > '.join(path)}); answering it again would be a loop."
     if len(path) > MAX_CALLS:
         return f"The request came through {len(path)} agents; at most {MAX_CALLS} may pass it on."
     return None
 
 
 def tool_call(frame: ToolStart | ToolEnd) -> dict[str, Any]:
-    """The payload of tool-call-v1; the turn has cut arguments and results to previews."""
+    """Return the payload of tool-call-v1; the turn has shortened arguments and results to previews."""
     within = {"parentToolCallId": frame.parent} if frame.parent else {}
     about = {"toolCallId": frame.call_id, "name": frame.name, **within}
     if isinstance(frame, ToolStart):
@@ -138,7 +139,7 @@ def model_fallback(frame: Fallback) -> dict[str, str]:
 
 
 def skill_artifact(task_id: str, context_id: str, learned: Learned) -> TaskArtifactUpdateEvent:
-    """An artifact of its own, so that whoever wants the answer alone finds nothing else in it."""
+    """Return a learned skill as a separate artifact, so that the answer's artifact contains only the answer."""
     name = str(learned.skill["name"])
     artifact = Artifact(artifact_id=f"{task_id}-skill-{name}", name=name, description=str(learned.skill["description"]))
     attach(artifact, SKILL, learned.skill, as_part=True)
@@ -146,9 +147,10 @@ def skill_artifact(task_id: str, context_id: str, learned: Learned) -> TaskArtif
 
 
 def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
-    """The extensions with a URI that this agent speaks; its card declares the same.
+    """Return the URIs of the extensions that this agent supports; its card declares the same ones.
 
-    Args: `foreign` where an executor of the a2a-sdk does the work, which says itself what it speaks besides.
+    Args:
+        foreign: True if an a2a-sdk executor does the work; the card then declares the executor's own extensions too.
     """
     chosen = {CHOSEN_ID} if DialectName.V0_1 in config.dialects and len(config.dialects) > 1 else set()
     if foreign:
@@ -161,5 +163,5 @@ def spoken(config: AgentConfig, *, foreign: bool = False) -> frozenset[str]:
 
 
 def activated(requested: Iterable[str], spoken: frozenset[str]) -> list[str]:
-    """The extensions a caller asked for that are spoken here, for the response header."""
+    """Return the requested extensions that are supported, for the response header."""
     return sorted(spoken.intersection(requested))

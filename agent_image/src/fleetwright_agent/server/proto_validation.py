@@ -1,7 +1,7 @@
-"""What the protocol's definition says of a message's shape: what must be in it, and where JSON of any kind may lie.
+"""Checks of messages against the proto definition: required fields, and the presence of free-form JSON.
 
-Pure; what is looked up in the definition is looked up once. Refuses: looking into free JSON, of which nothing is
-required and which may be of any size.
+Pure; lookups in the definition are cached. Free-form JSON itself is not inspected, because it has no required fields
+and may be large.
 """
 
 from collections.abc import Iterator
@@ -22,20 +22,20 @@ _EMPTY: Final = "Field must contain at least one element."
 
 
 class Missing(TypedDict):
-    """As errors of the protocol tell it."""
+    """A missing field, in the format of A2A errors."""
 
     field: str
     message: str
 
 
 def check_complete(message: Proto) -> None:
-    """Raises: InvalidParamsError, with every required field that is not there."""
+    """Check that all required fields are set. Raises: InvalidParamsError, with every missing field."""
     if errors := list(_missing(message, "")):
         raise InvalidParamsError("Validation failed", data={"errors": errors})
 
 
 def holds_json(message: Proto) -> bool:
-    """Whether there is free JSON anywhere in it."""
+    """Return whether the message contains free-form JSON anywhere."""
     for name, repeated, is_free in _inner(message.DESCRIPTOR):
         values = getattr(message, name) if repeated else (getattr(message, name),) if message.HasField(name) else ()
         if values and (is_free or any(map(holds_json, values))):
@@ -45,7 +45,7 @@ def holds_json(message: Proto) -> bool:
 
 @cache
 def _inner(kind: Descriptor) -> tuple[tuple[str, bool, bool], ...]:
-    """The fields that are messages: their names, whether there are many, and whether they are free JSON."""
+    """Return the fields that are messages: name, whether the field is repeated, and whether it is free-form JSON."""
     return tuple(
         (field.name, field.is_repeated, field.message_type.full_name in _FREE)
         for field in kind.fields
@@ -59,14 +59,14 @@ class _Field:
     required: bool
     repeated: bool
     present: bool
-    """Whether it can be told from one that has its default value."""
+    """True if an unset field can be distinguished from one with the default value."""
     inner: bool
-    """Whether there are fields in it to look at."""
+    """True if the field is a message with fields to check."""
 
 
 @cache
 def _fields(kind: Descriptor) -> tuple[_Field, ...]:
-    """Those that matter here."""
+    """Return the fields to check: those that are required or contain messages."""
     found = [_field(field) for field in kind.fields]
     return tuple(field for field in found if field.required or field.inner)
 

@@ -1,7 +1,7 @@
-"""Keeps the memory within its time and its room: old conversations go, and where that is not enough nothing new begins.
+"""Retention of conversations: deletes old ones to keep age, number and size within limits, and stops new tasks if full.
 
-A conversation whose task runs or waits is kept, however old. Where what else is in the volume is too much by itself,
-every one is: it would go for nothing. Refuses: tasks, which the task log forgets by itself.
+A conversation whose task runs or waits is always kept. If other data alone exceeds the size limit, all conversations
+are kept, because deleting them would not help. This module does not delete tasks; the task log does.
 """
 
 import asyncio
@@ -54,10 +54,10 @@ class Retention:
         metrics.memory_limit_bytes.set(volume.most_bytes)
 
     async def look(self) -> None:
-        """Measures, makes room where there is too little, and says whether there is room for more.
+        """Measure the volume, free space if necessary, and set whether new tasks are admitted.
 
         Raises:
-            LogUnusable, MemoryUnusable, OSError: It could not be measured, or no room be made; what was said stands.
+            LogUnusable, MemoryUnusable, OSError: Measuring or freeing space failed; the admission is unchanged.
         """
         sizes = await self._measured()
         if self._volume.over(sizes):
@@ -69,7 +69,7 @@ class Retention:
         self._metrics.memory_full.set(full)
 
     async def expire(self) -> None:
-        """Forgets conversations that nobody has used for long, and those that an owner has too many of.
+        """Delete idle conversations, and the oldest ones of owners with too many.
 
         Raises: LogUnusable, MemoryUnusable, OSError.
         """
@@ -88,8 +88,8 @@ class Retention:
             _logger.warning("the memory is full: no new task begins", extra=seen)
             return
         _logger.warning(
-            "the memory is full: no new task begins, and no conversation makes way, for the rest is too large without"
-            " them; most of it is %s, %d of the %d bytes of memory.maxBytes: %s",
+            "the memory is full: no new task begins, and no conversation is deleted, because the other data alone is"
+            " too large; most of it is %s, %d of the %d bytes of memory.maxBytes: %s",
             *(part, sizes.parts[part], self._volume.most_bytes, _REMEDIES.get(part, _GROW)),
             extra=seen,
         )
@@ -104,7 +104,7 @@ class Retention:
     async def _make_room(self, sizes: Sizes) -> Sizes:
         now = self._clock.monotonic()
         if self._scrubbed is None or now - self._scrubbed >= _SCRUB_SECONDS:
-            # Tasks that were forgotten have left their room in the file of the others.
+            # Deleted tasks leave free pages in the SQLite file until it is vacuumed.
             self._scrubbed = now
             await self._log.scrub()
             await self._database.shrink()
@@ -117,7 +117,7 @@ class Retention:
             await self._forget(places[:_AT_ONCE], "room")
             before, sizes = sizes.used, await self._measured()
             if sizes.used >= before:
-                break  # What goes gives no room back just now: no other goes for nothing.
+                break  # Deleting frees no space right now, so no further conversation is deleted in vain.
         return sizes
 
     async def _forget(self, places: Collection[Place], reason: str) -> None:

@@ -1,4 +1,4 @@
-"""A call of a tool as it is remembered. Pure."""
+"""A tool call as memory stores it. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Made:
     name: str
     args: str
-    """JSON."""
+    """The arguments as JSON."""
     result: str
     duration_ms: int | None
-    """Nothing where the process that made it died before the turn went on."""
+    """`None` if the process died between the call and the next step of the turn."""

@@ -1,8 +1,8 @@
-"""Model calls that were begun and have not ended, in an append-only file beside the databases.
+"""Model calls that have started and not ended, in an append-only file beside the databases.
 
-A line is written before a call is made and outlives the process, because the kernel has it; nothing waits for a disk.
-A power cut may lose it. A line names the owner and the task of a call, and never any content. The file is empty while
-no call runs. Refuses: knowing what a call costs.
+A line is written before a call starts. It outlives the process, because the kernel holds it; no call waits for an
+fsync, so a power failure may lose it. A line names the owner and the task of a call, and never any content. The file is
+empty while no call runs. This module does not know what a call costs.
 """
 
 import json
@@ -16,7 +16,7 @@ FILE: Final = "calls.jsonl"
 _OURS_ALONE: Final = 0o600
 _log = logging.getLogger(__name__)
 _MOST_BYTES: Final = 64 * 1024
-"""From here on the lines of calls that have ended are dropped, once they are at least half of the file."""
+"""The size from which the lines of finished calls are removed, once they are at least half of the file."""
 
 
 class OpenCalls:
@@ -24,21 +24,21 @@ class OpenCalls:
         self._path = path
         self._file: int | None = None
         self._size = 0
-        """Bytes of the lines of calls that run."""
+        """The size of the lines of running calls."""
         self._running: dict[str, bytes] = {}
         self._left: dict[str, Any] | None = None
 
     def begin(self, call: str, about: Any) -> None:
-        """Record a call. If the file cannot be written, the log has an error and the call is made."""
+        """Record a call. If the file cannot be written, an error is logged and the call goes ahead."""
         line = self._running[call] = _line({"call": call, "about": about})
         self._size += len(line)
         try:
             os.write(self._opened(), line)
         except OSError as error:
-            _log.error("a model call could not be recorded before it was made: %s", error)
+            _log.error("a model call could not be recorded before it started: %s", error)
 
     def end(self, call: str) -> None:
-        """The call has ended, and what it cost is stored."""
+        """Remove a call that has ended and whose cost is stored."""
         line = self._running.pop(call, None)
         if line is None and (self._left or {}).pop(call, None) is None:
             return
@@ -62,7 +62,7 @@ class OpenCalls:
         return dict(self._left or {})
 
     def erase(self, owner: str, *, named: str) -> None:
-        """Take that owner out of the file: calls that never ended belong to `named` from here on.
+        """Remove that owner from the file: calls that never ended belong to `named` from then on.
 
         The lines of all calls that have ended are dropped as well.
 
@@ -91,12 +91,12 @@ class OpenCalls:
                 if not self._left:
                     os.ftruncate(file, 0)
                 elif not written.endswith(b"\n"):
-                    os.write(file, b"\n")  # The former process ended within its last line.
+                    os.write(file, b"\n")  # The previous process ended while it wrote its last line.
             self._file = file
         return self._file
 
     def _shorten(self) -> None:
-        """Replace the file by one with the lines of open calls alone. Raises: OSError."""
+        """Replace the file with one that contains only the lines of open calls. Raises: OSError."""
         left = [_line({"call": call, "about": about}) for call, about in (self._left or {}).items()]
         fresh = self._path.with_suffix(".new")
         file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _OURS_ALONE)

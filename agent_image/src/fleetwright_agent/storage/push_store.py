@@ -1,8 +1,12 @@
-"""The port of what the task log keeps for push: who wants to hear of a task, and the outbox.
+"""The port to the push data in the task log: registrations, and the outbox of notifications.
 
-What every implementation keeps: the record with which a task comes to rest and the letters that tell of it share one
-commit; the letters of one registration go out in their order; a registration goes with its task, and its letters with
-it. Refuses: addresses, credentials in clear, and time of its own.
+Every implementation guarantees:
+
+- The record that puts a task to rest and the notifications about it are written in one commit.
+- The notifications of one registration are delivered in order.
+- Deleting a task deletes its registrations, and deleting a registration deletes its notifications.
+
+This module does not check addresses, does not see credentials in plain text, and reads no clock.
 """
 
 from collections.abc import Collection
@@ -12,26 +16,26 @@ from typing import Final, Protocol
 from a2a.types.a2a_pb2 import Task
 
 FAR_NS: Final = 60_000_000_000
-"""No letter is put off for longer; one that seems to be is due, for a clock has jumped."""
+"""The longest delay of a notification. A later due time means that the clock was set back, and counts as due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """Where somebody wants to hear of one task."""
+    """A receiver of push notifications about one task."""
 
     id: str
     url: str
     host: str
-    """Host and port of the URL in one spelling."""
+    """Host and port of the URL, normalised."""
     dialect: str
-    """The version of the protocol it was registered in; its letters are written in it."""
+    """The protocol version that it was registered with; its notifications use the same version."""
     sealed: bytes = field(repr=False)
-    """Its credentials, encrypted; empty where there are none."""
+    """The encrypted credentials; empty for a receiver without credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A registration and whose it is."""
+    """A stored registration with its task and owner."""
 
     n: int
     owner: str
@@ -41,19 +45,19 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A task as it came to rest, for one registration."""
+    """A notification in the outbox: the task as it was when it came to rest, for one registration."""
 
     id: int
     owner: str
     registration: Registration
     attempts: int
-    """Those that were made."""
+    """The number of attempts so far."""
     task: Task
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """A letter that was given up."""
+    """A notification that could not be delivered and is not retried."""
 
     task_id: str
     host: str
@@ -62,33 +66,36 @@ class Dead:
 
 
 class NoTask(Exception):  # noqa: N818 - states a fact
-    """The task has been forgotten meanwhile."""
+    """The task was deleted in the meantime."""
 
 
 class PushStore(Protocol):
     async def register(self, n: int, registration: Registration, *, at_ns: int, most: int) -> bool:
-        """Adds or replaces a registration of the task, unless it has `most` others. Returns after the commit.
+        """Add or replace a registration, and return after the commit; return false if the task has `most` others.
 
-        A task that has ended already is told of at once: whoever registers just missed it.
+        If the task has already ended, a notification about its end is put into the outbox in the same commit.
 
         Raises:
-            NoTask: There is nothing to hear of, and never will be.
+            NoTask: There is no such task.
         """
 
     async def registrations(self, n: int) -> tuple[Registration, ...]:
-        """By their ids."""
+        """Return the registrations of a task, ordered by id."""
 
     async def sealed_otherwise(self, mark: bytes, *, after: tuple[int, str], most: int) -> tuple[Held, ...]:
-        """Registrations whose seals do not begin with the mark, in order of task and id, from behind this one on."""
+        """Return registrations whose credentials were encrypted with another key than the one of this mark.
+
+        They are ordered by task number and id, and start behind the key `after`.
+        """
 
     async def reseal(self, held: Held, sealed: bytes) -> None:
-        """Unless it has been registered anew meanwhile."""
+        """Replace the encrypted credentials, unless the registration was replaced in the meantime."""
 
     async def remove(self, n: int, registration_id: str) -> bool:
-        """With its letters; says whether there was one."""
+        """Delete a registration with its notifications; return true if it existed."""
 
     async def listened_to(self) -> frozenset[int]:
-        """The numbers of tasks with registrations."""
+        """Return the numbers of the tasks that have registrations."""
 
     async def due(
         self,
@@ -99,18 +106,24 @@ class PushStore(Protocol):
         owners_but: Collection[str],
         most: int,
     ) -> tuple[Letter, ...]:
-        """Letters to deliver now, the first of each registration; none of these, of these owners, to these hosts."""
+        """Return the first due notification of each registration.
+
+        Args:
+            but: Ids of notifications to leave out.
+            hosts_but: Receiver hosts to leave out.
+            owners_but: Owners to leave out.
+        """
 
     async def next_due_ns(self, *, but: Collection[int]) -> int | None:
-        """When the next letter is due that is not among these."""
+        """Return the due time of the next notification, without those in `but`."""
 
     async def delivered(self, letter: int) -> None: ...
 
     async def put_off(self, letter: int, *, until_ns: int) -> None:
-        """Counts an attempt."""
+        """Count an attempt and set the next due time."""
 
     async def give_up(self, letter: int, *, reason: str, at_ns: int) -> None:
-        """Keeps the letter as dead, without what it said."""
+        """Mark a notification as undeliverable, and delete its content."""
 
     async def dead(self, *, most: int) -> tuple[int, tuple[Dead, ...]]:
-        """How many there are, and the newest."""
+        """Return the number of undeliverable notifications and the newest `most` of them."""

@@ -1,4 +1,4 @@
-"""Where something that is remembered comes from; it stands with it whenever a model sees it."""
+"""The source of a remembered fact or skill; a model always sees both together."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,6 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Source:
     said_by: str
-    """The owner in whose task it came up."""
+    """The owner in whose task it was stored."""
     context_id: str
     task_id: str

@@ -1,7 +1,13 @@
-"""The port of the task log: tasks as append-only logs of events, durable, keyed by owner.
+"""The port of the task log: tasks as durable, append-only logs of events, keyed by their owner, the caller.
 
-What every implementation keeps: a claim and the first record share one commit; nothing is appended to a task
-that is not busy; `busy` alone says which tasks a restart interrupted. Refuses: A2A decisions of any kind.
+A task is busy while a run works on it, and at rest otherwise: it has ended, or it is interrupted and waits for its
+caller. Every implementation guarantees:
+
+- A claim and the first record of its task are written in one commit.
+- Nothing is appended to a task that is not busy.
+- `busy` alone marks the tasks that a restart interrupted.
+
+This module makes no A2A decisions.
 """
 
 from collections.abc import Iterable
@@ -14,20 +20,20 @@ from fleetwright_agent.protocol.task_events import Event
 from fleetwright_agent.storage.push_store import PushStore
 
 MOST_OF_PAGE: Final = 4 * 1024 * 1024
-"""Bytes of tasks, from which on a page of a list takes no further one."""
+"""The size in bytes from which on a page of a list takes no further task."""
 
 
 class LogUnusable(Exception):  # noqa: N818 - states a fact about the log, and reads so where it is raised
-    """The log cannot be opened or written; the text tells a person what to do and is no caller's business."""
+    """The log cannot be opened or written. The text is for operators, and must not be shown to callers."""
 
 
 class AtRest(LogUnusable):
-    """The task rests in the log already, by whatever end came first."""
+    """The task already rests in the log, because another end was written first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One message of one owner: the same content under the same identifier is the same request, sent again."""
+    """The deduplication key of one owner's message: the same id with the same content is a repetition."""
 
     owner: str
     message_id: str
@@ -49,12 +55,12 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class TooManyWait:
-    """The owner has as many tasks that wait for it as it may have."""
+    """The owner has the maximum number of tasks that wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotResting:
-    """The task is running, or has ended; it takes no further message."""
+    """The task is running or has ended, so it takes no further message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A task as the log knows it, events after its snapshot folded in."""
+    """A task as stored in the log, with the events after its snapshot applied."""
 
     n: int
     owner: str
@@ -74,18 +80,18 @@ class Stored:
     busy: bool
     task: Task
     updated_ns: int = 0
-    """When something last happened to it, whatever its status says of that."""
+    """The time of the last record; the timestamp of the status may differ."""
     taken_up: int = 0
-    """How many processes in a row have taken it up that did not end in good order, this one counted."""
+    """How many processes in a row have worked on it without leaving it in good order, including this one."""
     began_ns: int | None = None
-    """When the work for its newest message began, as if no time had passed between processes."""
+    """When the work on its newest message began, shifted by the pauses between processes."""
     lost: bool = False
-    """What was written of it cannot be read any more; the task says so."""
+    """True if the stored data is unreadable; `task` is then a failed task that explains this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in an owner's list, newest first."""
+    """A position in an owner's task list, which is ordered newest first."""
 
     updated_ns: int
     task_id: str
@@ -105,12 +111,12 @@ class Query:
 class Page:
     tasks: tuple[Stored, ...]
     following: Position | None
-    """Where the next page starts; nothing on the last one."""
+    """The position where the next page starts; None on the last page."""
     total: int
 
     @classmethod
     def of(cls, found: Iterable[tuple[Position, Stored]], *, size: int, total: int) -> Self:
-        """The first of them: so many, or fewer where they are large. At least one, however large."""
+        """Return a page of at most `size` tasks; fewer if they are large, but at least one if any was found."""
         tasks: list[Stored] = []
         last, room = None, MOST_OF_PAGE
         for position, stored in found:
@@ -123,7 +129,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Which task it is, without the task."""
+    """The key of a task."""
 
     owner: str
     task_id: str
@@ -131,106 +137,111 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What hung on tasks that were forgotten."""
+    """The number of tasks that were or would be deleted, and of their registrations."""
 
     tasks: int = 0
     registrations: int = 0
-    """Of push notifications."""
+    """Registrations for push notifications."""
 
 
 class TaskLog(Protocol):
     @property
     def pushes(self) -> PushStore:
-        """What is kept with the tasks for whoever wants to hear of them."""
+        """The store of push registrations and notifications."""
 
     @property
     def problem(self) -> str | None:
-        """Why the log cannot be relied on right now, for people; nothing when it can."""
+        """Why the log is not usable right now, as text for people; None if it is."""
 
     @property
     def damaged(self) -> int:
-        """Of how many tasks that cannot be read any more what was written is kept aside."""
+        """The number of unreadable tasks whose original data is kept."""
 
     async def open(self) -> None:
         """Raises: LogUnusable."""
 
     async def known(self, claim: Claim) -> Known | None:
-        """The task that this very message was sent for before."""
+        """Return the task for which the same message was accepted before."""
 
     async def is_reused(self, claim: Claim) -> bool:
-        """Whether its identifier has stood for other content of the same owner too."""
+        """Return whether the same owner has used the same message id for other content."""
 
     async def accept(
         self, claim: Claim, task: Task, *, at_ns: int, most_waiting: int | None = None, also: Claim | None = None
     ) -> Accepted | Known | TooManyWait:
-        """Makes the task busy with `task` as its record 1, once per claim. Returns after the commit.
+        """Create a busy task with `task` as its record 1, once per claim. Returns after the commit.
 
         Args:
-            also: Another name of the same message, which is claimed with it.
-            most_waiting: How many tasks of the owner may wait for it; with as many of them no other begins.
+            also: A second claim for the same message.
+            most_waiting: The number of waiting tasks from which on the owner may not start another.
         """
 
     async def resume(self, claim: Claim, stored: Stored, records: tuple[Record, ...]) -> Accepted | Known | NotResting:
-        """Makes an interrupted task busy again with what continues it. Returns after the commit."""
+        """Make an interrupted task busy again, and append the records that continue it. Returns after the commit."""
 
     def began(self, n: int, at_ns: int, *, again: bool) -> None:
-        """That the work for the newest message began: written soon, unless that is known already. Never raises.
+        """Record that the work on the newest message began, unless it is recorded already. Never raises.
 
-        Args: `again` where a former process had the task: it may have ended that one, and is noted at once.
+        Args:
+            again: True if an earlier process worked on the task. The task may have crashed it, so the record is
+                written at once; otherwise it is written soon.
         """
 
     def alive(self, at_ns: int) -> None:
-        """That the process lives: the time until the next one is no task's. Written soon; never raises."""
+        """Record a sign of life of the process, so that downtime does not count towards time limits.
+
+        Written soon; never raises.
+        """
 
     def append(self, n: int, record: Record) -> None:
-        """Writes soon, in order; lost if the process dies before. Never raises: see `problem`."""
+        """Append a record soon, in order; it is lost if the process dies first. Never raises: see `problem`."""
 
     def leave(self, n: int) -> None:
-        """The process ends in good order and leaves the task to the next, which counts anew. Never raises."""
+        """Leave the task to the next process in good order, and reset its count of processes. Never raises."""
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
-        """Writes the last records and the whole task, and frees it. Returns after the commit.
+        """Write the last records and the whole task, which is then no longer busy. Returns after the commit.
 
         Args:
-            expires_ns: Until when it may wait for its caller; without it for as long as that takes.
+            expires_ns: Until when the task may wait for its caller; without it, the wait is unlimited.
 
         Raises:
-            AtRest: So it was before; nothing was written.
+            AtRest: The task was at rest already; nothing was written.
             LogUnusable: Nothing was written, as far as the log knows.
         """
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
-        """Ends an interrupted task that is still where it was seen. Returns after the commit."""
+        """End an interrupted task, and return after the commit; return false if it has changed since it was read."""
 
     async def find(self, owner: str, task_id: str) -> Stored | None: ...
 
     async def page(self, query: Query) -> Page: ...
 
     async def busy(self) -> tuple[Key, ...]:
-        """Tasks that were running when the process before this one ended, in the order of their acceptance."""
+        """Return the busy tasks, in the order of acceptance: at the start, those that the previous process left."""
 
     async def expired(self, now_ns: int) -> tuple[Key, ...]:
-        """Tasks that wait for their callers, and may not any longer."""
+        """Return the tasks whose wait for their caller has expired."""
 
     async def sweep(self, before_ns: int) -> int:
-        """Forgets tasks that ended before, with all that hangs on them; returns how many. Interrupted ones stay."""
+        """Delete tasks that ended before this time, with all their data; return their number. Interrupted ones stay."""
 
     async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
-        """Every task of an owner, or those of one conversation, in the order of their acceptance.
+        """Return every task of an owner, or of one of its conversations, in the order of acceptance.
 
-        What was asked to be accepted before is among them, whether or not it is on disk by now.
+        Tasks whose acceptance was requested earlier, but is not yet committed, are included.
         """
 
     async def held(self) -> frozenset[tuple[str, str]]:
-        """Owner and context of every task that runs or waits."""
+        """Return owner and context of every task that runs or waits."""
 
     async def counted(self, owner: str, context_id: str = "") -> Forgotten:
-        """What `forget` would find."""
+        """Return what `forget` would delete."""
 
     async def forget(self, owner: str, context_id: str = "") -> None:
-        """Forgets tasks in any state, with all that hangs on them. Returns after the commit."""
+        """Delete tasks in any state, with all their data. Returns after the commit."""
 
     async def scrub(self) -> None:
-        """Leaves nothing on the volume of what was forgotten, and gives its room back."""
+        """Remove all traces of deleted data from the volume, and free the space."""
 
     async def aclose(self) -> None: ...

@@ -1,4 +1,4 @@
-"""How much of the memory volume is used, by what, and whether there is room for more. Refuses: making room."""
+"""The used and the free space of the memory volume. This module does not free any space."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Final
 
 PARTS: Final = ("tasks", "conversations", "knowledge", "skills", "audit", "other")
-"""`conversations` holds the archive too, the ledger of costs, and what is told of earlier sessions."""
+"""`conversations` includes the archive, the cost sums and the summaries of earlier sessions."""
 _RESERVE: Final = 32 * 1024 * 1024
-"""That stays free for what is under way."""
+"""Bytes that stay free for running tasks."""
 _RESERVED_PART: Final = 20
-"""Of a small volume no more than this part of it is reserved."""
+"""On a small volume, at most one twentieth of the capacity is reserved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """In bytes."""
+    """The sizes in bytes."""
 
     parts: Mapping[str, int]
     free: int
@@ -29,7 +29,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Of a file system: what is free to us, and what there is."""
+    """The space of a file system in bytes: free for this process, and in total."""
 
     free: int
     capacity: int
@@ -41,7 +41,7 @@ def space_of(folder: Path) -> Space:
 
 
 class Volume:
-    """Looks at files: call it off the event loop."""
+    """Measures files. Its methods block; call them off the event loop."""
 
     def __init__(self, folder: Path, *, most_bytes: int, space: Callable[[Path], Space] = space_of) -> None:
         self._folder = folder
@@ -57,22 +57,25 @@ class Volume:
                 try:
                     size = path.stat().st_size
                 except OSError:
-                    continue  # It has gone meanwhile.
+                    continue  # The file was deleted meanwhile.
                 parts[_part(path.relative_to(self._folder))] += size
         space = self._space(self._folder)
         return Sizes(parts, space.free, space.capacity)
 
     def over(self, sizes: Sizes) -> int:
-        """Bytes that are more than may be."""
+        """Return the number of bytes above the limit."""
         return max(0, sizes.used - self.most_bytes)
 
     def overgrown(self, sizes: Sizes) -> str | None:
-        """The largest of the parts that no conversation makes way for, where they have no room by themselves."""
+        """Return the largest part apart from conversations if those parts alone exceed the limit.
+
+        Deleting conversations cannot free enough space then.
+        """
         others = {part: size for part, size in sizes.parts.items() if part != "conversations"}
         return max(others, key=lambda part: others[part]) if sum(others.values()) > self.most_bytes else None
 
     def is_full(self, sizes: Sizes) -> bool:
-        """Whether nothing new may begin: also where others have filled the disk, whom nothing of ours makes way for."""
+        """Return whether new work must be rejected, also if data of other programs fills the file system."""
         return self.over(sizes) > 0 or sizes.free < min(_RESERVE, sizes.capacity // _RESERVED_PART)
 
 

@@ -1,7 +1,7 @@
 """Logs as JSON lines on standard output.
 
-Our own loggers speak at the level that is asked for; everybody else only warns, because libraries write the contents
-of messages at their lower levels. Refuses: contents, and credentials, which are taken out of whatever is said.
+The agent's own loggers use the configured level. Other loggers only log warnings and errors, because libraries log
+message contents at lower levels. Log lines contain no message contents, and credentials are redacted.
 """
 
 import json
@@ -18,7 +18,7 @@ from fleetwright_agent.security.redaction import Redactor
 _OURS: Final = logging.getLogger("fleetwright_agent")
 LEVELS: Final = ("debug", "info", "warning", "error")
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "color_message"}
-# It repeats what callers sent when it is wrong; refusals are told to the caller and counted.
+# This logger repeats invalid requests of callers. The agent reports and counts rejections itself.
 _SILENT: Final = "a2a.server.routes.jsonrpc_dispatcher"
 
 
@@ -41,7 +41,7 @@ class JsonLines(logging.Formatter):
 
 
 class LogLevel:
-    """The level of our own loggers, as a mounted file says it; without the file that of the process's start."""
+    """The level of the agent's loggers from a mounted file; without the file, the level at the start."""
 
     def __init__(self, path: Path, *, logger: logging.Logger = _OURS) -> None:
         self._file = Watched(path, _level)
@@ -51,7 +51,7 @@ class LogLevel:
         self._problem: str | None = None
 
     async def look(self) -> None:
-        """Take over what the file says now. The agent keeps the level of its start while the file says none."""
+        """Apply the level in the file. Without a valid level, the agent keeps the level of its start."""
         wanted, problem = self._file.read()
         if wanted != self._wanted:
             self._wanted, level = wanted, self._usual if wanted is None else wanted
@@ -62,7 +62,7 @@ class LogLevel:
         if problem != self._problem:
             self._problem = problem
             if problem and self._file.modified:
-                self._logger.warning("the log level is not taken over: %s", problem)
+                self._logger.warning("the log level in the file is not applied: %s", problem)
 
 
 def _level(content: bytes) -> int:
@@ -74,7 +74,7 @@ def _level(content: bytes) -> int:
 
 
 def configure(level: str, *, redact: Callable[[Any], Any] | None = None, stream: TextIO = sys.stdout) -> None:
-    """Without `redact` only what has the shape of a secret is taken out."""
+    """Configure logging. Without `redact`, only text in the format of a secret is redacted."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines(redact or Redactor()))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

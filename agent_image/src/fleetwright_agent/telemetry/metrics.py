@@ -1,6 +1,7 @@
-"""Every Prometheus name of the runtime. Names and labels are an API: dashboards and alerts depend on them.
+"""All Prometheus metrics of the runtime. Names and labels are an API: dashboards and alerts depend on them.
 
-No label ever holds a task or a conversation: their number has no bound. Callers stand in one, which bounds them.
+No label holds a task or a conversation, because their number is unbounded. One label holds callers and bounds their
+number.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +27,7 @@ _PASSED_ON: Final = (
     "model_unpaid",
     "model_unreachable",
 )
-"""Why a call of a model fails that another one may answer."""
+"""Reasons of failed model calls that a fallback model may answer."""
 _NOT_PASSED_ON: Final = ("model_context_overflow", "model_refused_request")
 _NOT_SHORTENED: Final = (
     "budget",
@@ -42,11 +43,11 @@ _NOT_SHORTENED: Final = (
     "too_long",
     "torn_pair",
 )
-"""Why a compaction changes nothing."""
+"""Reasons for which a compaction changes nothing."""
 
 
 class _Made:
-    """Series of one registry, by names of the project."""
+    """Creates the metrics of one registry, with the project's prefix."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -62,7 +63,7 @@ class _Made:
 
 
 class Metrics:
-    """One registry per process in production, one per test in tests."""
+    """The metrics of one registry: one per process in production, one per test in tests."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -75,145 +76,145 @@ class Metrics:
 
     def _serving(self, make: _Made) -> None:
         self.agent_info = make.gauge("agent_info", "The running revision; always 1.", "agent", "namespace", "revision")
-        self.tasks = make.gauge("tasks", "Tasks that are not at rest, by state.", "state")
-        self.tasks_lost = make.counter("tasks_lost_total", "Tasks in the log that could not be read any more.")
-        self.upkeep_failures = make.counter("upkeep_failures_total", "Rounds of upkeep of which a part broke.")
-        self.task_seconds = make.histogram("task_seconds", "From accepting a message to the task's rest.", "outcome")
-        self.hitl_wait = make.histogram(
-            "hitl_wait_seconds", "From asking a person to the reply.", "kind", buckets=_WAITS
+        self.tasks = make.gauge("tasks", "Running and waiting tasks, by state.", "state")
+        self.tasks_lost = make.counter("tasks_lost_total", "Tasks in the log that could not be read.")
+        self.upkeep_failures = make.counter("upkeep_failures_total", "Failed maintenance steps.")
+        self.task_seconds = make.histogram(
+            "task_seconds", "From accepting a message to the end or pause of its task.", "outcome"
         )
-        self.auth_failures = make.counter("auth_failures_total", "Requests refused for their credential.", "reason")
+        self.hitl_wait = make.histogram(
+            "hitl_wait_seconds", "From a question to a person until the reply.", "kind", buckets=_WAITS
+        )
+        self.auth_failures = make.counter("auth_failures_total", "Requests rejected for their credential.", "reason")
         self.push_deliveries = make.counter(
-            "push_deliveries_total", "Attempts to tell receivers of tasks, by what became of them.", "outcome"
+            "push_deliveries_total", "Attempts to deliver push notifications, by outcome.", "outcome"
         )
         self.loop_stalls = make.counter("loop_stalls_total", "Times that the event loop was blocked for seconds.")
-        self.trace_failures = make.counter("trace_failures_total", "Batches of spans that the collector did not take.")
+        self.trace_failures = make.counter("trace_failures_total", "Batches of spans that could not be sent.")
         self.audit_failures = make.counter(
             "audit_failures_total", "Lines of the audit trail that could not be written."
         )
 
     def _model(self, make: _Made) -> None:
-        self.llm_calls = make.counter("llm_calls_total", "Calls of the model.", "model", "outcome")
-        self.llm_tokens = make.counter("llm_tokens_total", "Tokens as the provider counted them.", "model", "direction")
+        self.llm_calls = make.counter("llm_calls_total", "Model calls.", "model", "outcome")
+        self.llm_tokens = make.counter("llm_tokens_total", "Tokens as counted by the provider.", "model", "direction")
         self.llm_cache_tokens = make.counter(
             "llm_cache_tokens_total", "Input tokens served from cache.", "model", "kind"
         )
         self.llm_cost_usd = make.counter("llm_cost_usd_total", "US dollars by the declared price.", "model")
-        self.caller_cost_usd = make.counter(
-            "caller_cost_usd_total", "US dollars by the caller they were for.", "caller"
-        )
+        self.caller_cost_usd = make.counter("caller_cost_usd_total", "US dollars, by caller.", "caller")
         self.budget_remaining_usd = make.gauge(
             "budget_remaining_usd", "US dollars left in the current window.", "period"
         )
         self.budget_remaining_tokens = make.gauge(
             "budget_remaining_tokens", "Tokens left in the current window.", "period"
         )
-        self.budget_rejections = make.counter(
-            "budget_rejections_total", "Calls that a budget had no room for.", "period"
-        )
+        self.budget_rejections = make.counter("budget_rejections_total", "Calls that a budget rejected.", "period")
         self.llm_estimated_calls = make.counter(
             "llm_estimated_calls_total",
-            "Calls cut or interrupted, whose tokens were estimated.",
+            "Truncated or interrupted calls whose tokens were estimated.",
             "model",
         )
-        self.llm_cut_answers = make.counter(
-            "llm_cut_answers_total", "Answers that end where they were as long as they may be.", "model"
-        )
-        self.llm_unpriced_calls = make.counter(
-            "llm_unpriced_calls_total", "Calls of which the cost is not known.", "model"
-        )
+        self.llm_cut_answers = make.counter("llm_cut_answers_total", "Answers truncated at the output limit.", "model")
+        self.llm_unpriced_calls = make.counter("llm_unpriced_calls_total", "Calls with an unknown cost.", "model")
         self.model_fallbacks = make.counter(
-            "model_fallbacks_total", "Calls that another model took over.", "from", "to", "reason"
+            "model_fallbacks_total", "Calls that a fallback model answered.", "from", "to", "reason"
         )
-        self.empty_replies = make.counter("llm_empty_replies_total", "Replies to results of tools that said nothing.")
+        self.empty_replies = make.counter("llm_empty_replies_total", "Empty replies to tool results.")
         self.mended_requests = make.counter(
             "llm_mended_requests_total",
-            "Requests that a provider refused and that were changed.",
+            "Requests that a provider rejected and that were repaired.",
             "outcome",
         )
         self.repeated_calls = make.counter(
-            "repeated_tool_calls_total", "Turns that made one call again and again with one result.", "outcome"
+            "repeated_tool_calls_total", "Turns that repeated a tool call with the same result.", "outcome"
         )
-        self.llm_latency = make.histogram("llm_latency_seconds", "A whole model call.", "model")
-        self.llm_first_token = make.histogram("llm_first_token_seconds", "Until the first token of a call.", "model")
+        self.llm_latency = make.histogram("llm_latency_seconds", "Duration of a model call.", "model")
+        self.llm_first_token = make.histogram(
+            "llm_first_token_seconds", "Time to the first token of a model call.", "model"
+        )
 
     def _memory(self, make: _Made) -> None:
-        self.memory_bytes = make.gauge("memory_bytes", "Bytes in the memory volume, by what they are for.", "part")
-        self.memory_limit_bytes = make.gauge("memory_limit_bytes", "Bytes that the memory may have.")
-        self.memory_free_bytes = make.gauge("memory_free_bytes", "Bytes that are free on the memory volume.")
-        self.memory_full = make.gauge("memory_full", "1 while no new task begins for want of room.")
+        self.memory_bytes = make.gauge("memory_bytes", "Bytes in the memory volume, by purpose.", "part")
+        self.memory_limit_bytes = make.gauge("memory_limit_bytes", "The size limit of the memory in bytes.")
+        self.memory_free_bytes = make.gauge("memory_free_bytes", "Free bytes on the memory volume.")
+        self.memory_full = make.gauge("memory_full", "1 while new tasks are rejected because the memory is full.")
         self.conversations_forgotten = make.counter(
-            "conversations_forgotten_total", "Conversations that made way, by why.", "reason"
+            "conversations_forgotten_total", "Deleted conversations, by reason.", "reason"
         )
         self.sessions_lost = make.counter(
-            "sessions_lost_total", "Summaries of an exchange that could not be written; the answers went out."
+            "sessions_lost_total", "Session summaries that could not be written; the answers were sent."
         )
         self.knowledge_ingested = make.counter(
             "knowledge_ingested_total",
-            "Results of tools that were to be kept as facts, by what became of them.",
+            "Tool results to be stored as facts, by outcome.",
             "outcome",
         )
         self.skills_learned = make.counter("skills_learned_total", "Skills that were learned.", "outcome")
-        self.skills_recalled = make.counter("skills_recalled_total", "Learned skills that were given with a message.")
-        self.skills_curated = make.counter("skills_curated_total", "Learned skills that went, by why.", "outcome")
+        self.skills_recalled = make.counter("skills_recalled_total", "Learned skills that a model was shown.")
+        self.skills_curated = make.counter(
+            "skills_curated_total", "Learned skills that were removed, by outcome.", "outcome"
+        )
 
     def _tools(self, make: _Made) -> None:
-        self.tool_calls = make.counter("tool_calls_total", "Calls of tools.", "tool", "outcome")
-        self.tool_latency = make.histogram("tool_latency_seconds", "A tool call.", "tool")
-        self.plugin_loaded = make.gauge(
-            "plugin_loaded", "1 where a plugin is loaded, 0 where it could not be.", "plugin"
-        )
+        self.tool_calls = make.counter("tool_calls_total", "Tool calls.", "tool", "outcome")
+        self.tool_latency = make.histogram("tool_latency_seconds", "Duration of a tool call.", "tool")
+        self.plugin_loaded = make.gauge("plugin_loaded", "1 if the plugin is loaded, 0 if it failed to load.", "plugin")
         self.tool_schemas_withheld = make.counter(
-            "tool_schemas_withheld_total", "Declarations of tools that calls of the model were spared."
+            "tool_schemas_withheld_total", "Tool declarations left out of model calls."
         )
         self.sub_agent_tasks = make.counter(
-            "sub_agent_tasks_total", "Tasks of sub-agents that came to an end.", "sub_agent", "outcome"
+            "sub_agent_tasks_total", "Finished tasks of sub-agents.", "sub_agent", "outcome"
         )
         self.mcp_breaker_open = make.gauge(
-            "mcp_breaker_open", "1 while calls of a server that does not answer are refused.", "server"
+            "mcp_breaker_open", "1 while calls of an unresponsive server are rejected.", "server"
         )
 
     def _compaction(self, make: _Made) -> None:
         self.compactions = make.counter(
-            "compactions_total", "Context compactions that were tried.", "trigger", "method", "outcome"
+            "compactions_total", "Attempted context compactions.", "trigger", "method", "outcome"
         )
         self.compaction_tokens = make.counter("compaction_tokens_total", "Estimated tokens before and after.", "phase")
         self.compaction_cost_usd = make.counter("compaction_cost_usd_total", "US dollars spent on summaries.")
         self.compaction_llm_tokens = make.counter(
             "compaction_llm_tokens_total", "Tokens of summary calls.", "direction", "cached"
         )
-        self.compaction_seconds = make.histogram("compaction_seconds", "A compaction, the summary included.")
+        self.compaction_seconds = make.histogram(
+            "compaction_seconds", "Duration of a compaction, including the summary."
+        )
         self.compaction_failures = make.counter(
             "compaction_failures_total", "Compactions that changed nothing.", "reason"
         )
         self.overflow_recoveries = make.counter(
-            "overflow_recoveries_total", "Turns saved by compacting after the provider refused the size.", "outcome"
+            "overflow_recoveries_total", "Compactions after the provider rejected the prompt's size.", "outcome"
         )
         self.compaction_cache_rewrite_tokens = make.counter(
-            "compaction_cache_rewrite_tokens_total", "Tokens that a provider reads anew because the prompt changed."
+            "compaction_cache_rewrite_tokens_total",
+            "Tokens that a provider processes again because the prompt changed.",
         )
         self.compaction_breaker_open = make.gauge(
-            "compaction_breaker_open", "Conversations in which compaction waits for the caller's next message."
+            "compaction_breaker_open", "Conversations whose compaction waits for the caller's next message."
         )
         self.compaction_pins_missing = make.counter(
-            "compaction_pins_missing_total", "Pins that could not be shown: their source is gone, or their room full."
+            "compaction_pins_missing_total",
+            "Pins that could not be shown: their source is missing, or the limit is reached.",
         )
         self.refetch_after_compaction = make.counter(
-            "refetch_after_compaction_total", "Calls that repeat one whose result was put aside.", "tool"
+            "refetch_after_compaction_total", "Tool calls that repeat one whose result was archived.", "tool"
         )
         self.prompt_tokens_since_compaction = make.histogram(
             "prompt_tokens_since_compaction", "Prompt tokens sent between two summaries.", buckets=_TOKENS
         )
         self.context_fill = make.histogram(
-            "context_fill_ratio", "Part of the window a model call filled.", buckets=_FILL
+            "context_fill_ratio", "Share of the context window that a model call used.", buckets=_FILL
         )
 
     def declare(
         self, models: Iterable[str], *, lines: Iterable[Sequence[str]] = (), periods: Iterable[str] = ()
     ) -> None:
-        """Starts counters at zero: a series that begins with its first event hides it from `increase()`.
+        """Start the counters at zero, because `increase()` does not see the first event of a new series.
 
-        Args: `lines` are models of which each may take over from each; `periods` are those of the budgets.
+        Args: `lines` are the fallback orders, whose models may replace each other; `periods` are those of the budgets.
         """
         for counter, values in (
             (self.push_deliveries, ("delivered", "retried", "dead", "dropped")),

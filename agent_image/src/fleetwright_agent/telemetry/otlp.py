@@ -1,7 +1,7 @@
-"""Spans by OpenTelemetry's SDK, sent as OTLP over HTTP through the egress that everything else takes.
+"""Exports spans of the OpenTelemetry SDK as OTLP over HTTP, through the agent's egress policy.
 
-The environment decides nothing: no variable of the pod changes what is sampled or where it goes. Refuses: holding up
-the work; what cannot be sent is dropped, and counted.
+Environment variables of the SDK are ignored: they change neither the sampling nor the endpoint. Exporting never blocks
+the agent's work; spans that cannot be sent are dropped and counted.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _MOST_AT_ONCE: Final = 512
 
 
 class Collector:
-    """Takes batches of spans on their way; its client lives on the agent's loop."""
+    """Sends batches of spans to the collector; its HTTP client runs on the agent's event loop."""
 
     def __init__(self, telemetry: Telemetry, layout: Layout, *, denied: tuple[Network, ...] = ()) -> None:
         self._telemetry = telemetry
@@ -50,7 +50,7 @@ class Collector:
         self._trusted: bytes | None = None
 
     async def post(self, body: bytes) -> None:
-        """Raises: httpx.HTTPError, OSError, ValueError: it was not taken."""
+        """Raises: httpx.HTTPError, OSError, ValueError: the collector did not accept the batch."""
         headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", **self._headers()}
         client = await self._current()
         (await client.post(self._url, content=body, headers=headers)).raise_for_status()
@@ -85,7 +85,7 @@ class Collector:
 
 
 class _Exporter(SpanExporter):
-    """Called on the SDK's thread; the request is made on the loop."""
+    """Runs on the SDK's thread; the request runs on the event loop."""
 
     def __init__(self, collector: Collector, loop: asyncio.AbstractEventLoop, failures: Counter) -> None:
         self._collector = collector
@@ -113,7 +113,7 @@ class OtlpTracing:
         failures: Counter,
         denied: tuple[Network, ...] = (),
     ) -> None:
-        """Args: `resource` says whose spans they are; `failures` counts batches that were not taken."""
+        """Args: `resource` identifies the agent in each span; `failures` counts batches that could not be sent."""
         self._collector = Collector(telemetry, layout, denied=denied)
         self._failures = failures
         self._provider = TracerProvider(
@@ -149,7 +149,7 @@ class OtlpTracing:
         await self._collector.aclose()
 
     def _begin(self) -> None:
-        """The exporter needs the loop that serves; there is none when the agent is put together."""
+        """Start the exporter with the first span, because it needs the running event loop."""
         if self._sends:
             return
         self._sends = True
@@ -183,7 +183,7 @@ def _named(context: SpanContext) -> Mapping[str, str] | None:
 
 
 def _remote(of: Mapping[str, str]) -> Context | None:
-    """What goes on a caller's trace; nothing where it names none that can be gone on with."""
+    """Return a context that continues the caller's trace; `None` if the caller sent no valid one."""
     with suppress(KeyError, ValueError):
         context = SpanContext(
             int(of["traceId"], 16), int(of["spanId"], 16), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED)
@@ -194,5 +194,5 @@ def _remote(of: Mapping[str, str]) -> Context | None:
 
 
 def traces_url(endpoint: str) -> str:
-    """With the path of OTLP where the collector's address has none."""
+    """Return the URL for traces; the default OTLP path is added if the endpoint has no path."""
     return endpoint if urlsplit(endpoint).path.strip("/") else f"{endpoint.rstrip('/')}/v1/traces"

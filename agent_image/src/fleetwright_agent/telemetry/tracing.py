@@ -1,7 +1,6 @@
-"""What the runtime tells of its work as it does it: spans within spans, by the GenAI names of OpenTelemetry.
+"""The tracing interface: nested spans with OpenTelemetry's GenAI names, and the no-op implementation.
 
-The port, and what stands behind it where nobody collects. Names and numbers only: no span holds what a caller, a
-model or a tool said.
+Spans contain names and numbers only, never text of a caller, a model or a tool.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,13 +13,13 @@ _OPEN: ContextVar[Mapping[str, str] | None] = ContextVar("the span that is open"
 
 
 def here() -> Mapping[str, str]:
-    """The recorded span that is open, as `traceId` and `spanId`, for whoever is called; nothing where none is."""
+    """Return the current span as `traceId` and `spanId`, for outgoing requests; empty if no span is recorded."""
     return _OPEN.get() or {}
 
 
 @contextmanager
 def being(span: Mapping[str, str] | None) -> Iterator[None]:
-    """Within it that span is the one that is open."""
+    """Make that span the current one within the block."""
     before = _OPEN.set(span)
     try:
         yield
@@ -29,7 +28,7 @@ def being(span: Mapping[str, str] | None) -> Iterator[None]:
 
 
 def traceparent() -> str:
-    """`here` as the W3C's header has it; nothing where no span is open."""
+    """Return the current span as a W3C `traceparent` header; an empty text if no span is open."""
     span = here()
     return f"00-{span['traceId']}-{span['spanId']}-01" if span else ""
 
@@ -38,22 +37,22 @@ class Span(Protocol):
     def tell(self, attributes: Mapping[str, Value]) -> None: ...
 
     def fail(self, kind: str) -> None:
-        """It came to no good end; `kind` is a word, such as `model_unauthorized`."""
+        """Mark the span as failed; `kind` is an identifier, such as `model_unauthorized`."""
 
 
 class Tracing(Protocol):
     def span(
         self, name: str, attributes: Mapping[str, Value], *, of: Mapping[str, str] | None = None, calls: bool = False
     ) -> AbstractContextManager[Span]:
-        """A part of the span that is open around it, until its block is left.
+        """Open a child of the current span for the duration of the block.
 
         Args:
-            of: The trace that it goes on, as `traceId` and `spanId`; only where it is the outermost here.
-            calls: Whether it is a call of something outside.
+            of: The caller's trace to continue, as `traceId` and `spanId`; used for the outermost span only.
+            calls: The span is a call of another service.
         """
 
     async def aclose(self) -> None:
-        """What was not sent yet is."""
+        """Send the remaining spans, and close."""
 
 
 class _Nobody:
@@ -65,7 +64,7 @@ class _Nobody:
 
 
 class Untold:
-    """Where nobody collects."""
+    """The no-op implementation, used without a collector."""
 
     @contextmanager
     def span(self, *_: object, **__: object) -> Iterator[Span]:

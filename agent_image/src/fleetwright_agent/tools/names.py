@@ -1,4 +1,4 @@
-"""What a tool is called towards a model. Apart from `mcp_listing`, which imports the protocol's library."""
+"""The names of tools in model requests. It is separate from `mcp_listing`, which imports the MCP library."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def offered_name(name: str) -> str:
-    """The name as a provider accepts it; one that had to change ends with a hash, so that two stay apart."""
+    """Return a name that providers accept; a changed name ends with a hash, so that two names stay distinct."""
     plain = _FOREIGN.sub("_", name)
     if plain == name and len(name) <= _LONGEST:
         return name

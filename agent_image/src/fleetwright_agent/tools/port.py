@@ -1,4 +1,4 @@
-"""A tool as the loop sees it: a name, a schema, and a call that may fail in words."""
+"""The model loop's interface for a tool: a name, a schema, and a call that returns or raises text."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from fleetwright_agent.protocol.frames import Ask, Frame, TurnRequest
 
 
 class ToolError(Exception):
-    """The call failed; the message is for the model, and through it perhaps for the caller."""
+    """The call failed. The model reads the message, and may repeat it to the caller."""
 
     outcome = "error"
-    """For the counter."""
+    """The label of the metric."""
 
 
 class ToolDeclined(ToolError):  # noqa: N818 - states what a person did, and reads so where it is raised
-    """A person did not allow the call."""
+    """A person declined the call."""
 
     outcome = "declined"
 
@@ -28,22 +28,22 @@ class ToolBlocked(ToolError):  # noqa: N818 - states what became of the call
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call in one turn: the arguments are validated against the tool's schema."""
+    """One call in one turn. The arguments are already validated against the tool's schema."""
 
     arguments: Mapping[str, Any]
     turn: TurnRequest
     emit: Callable[[Frame], None]
     reply: Any = None
-    """What a person said to what the tool asks."""
+    """A person's reply to the tool's question."""
     key: str = ""
-    """Names this very call within its turn, in the next process too."""
+    """Identifies this call within its turn, also after a restart."""
     identity: str = ""
-    """As the provider names it, and the caller is told it."""
+    """The provider's id of the call, which the caller sees too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`run` gives text and raises `ToolError`; whatever it returns is data, never instructions."""
+    """A tool. `run` returns text or raises `ToolError`; the text is data, never instructions."""
 
     name: str
     description: str
@@ -51,15 +51,15 @@ class Tool:
     """JSON Schema of an object."""
     run: Callable[[ToolCall], Awaitable[str]]
     asks: Callable[[Mapping[str, Any]], Ask] | None = None
-    """From the arguments to what a person must say before it runs; nobody is asked where this is not given."""
+    """Builds the question for a person from the arguments; `None` if the tool needs no reply."""
     repeatable: bool = False
-    """It changes nothing anywhere: after a restart it may be called again."""
+    """The call has no side effects: after a restart it may be repeated."""
     deferrable: bool = False
-    """Where there are many tools, the model has to look for it."""
+    """If there are many tools, the model has to search for this one."""
 
     @property
     def declaration(self) -> dict[str, Any]:
-        """The shape in which a chat-completions request names it."""
+        """The declaration in a chat-completions request."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},

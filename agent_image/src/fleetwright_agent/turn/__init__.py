@@ -1,1 +1,1 @@
-"""The loop: LangGraph between a model and tools, spoken to in frames."""
+"""The agent loop: LangGraph with a model and tools. It communicates with the server in frames."""

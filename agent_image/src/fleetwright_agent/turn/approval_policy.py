@@ -1,7 +1,7 @@
-"""Which tools of a turn involve a person, by the configuration and by who asks. Pure.
+"""Decides which tools of a turn involve a person, by the configuration and by the caller. Pure.
 
-A caller that is an agent is not asked: it is given no tool that asks, and approves nothing unless the configuration
-says that callers may; an agent never approves by its own credential (PA-045, PA-046).
+A caller that is an agent gets no tools that ask a person, and may approve only if the configuration allows callers to
+approve. A request with the agent's own credential can never approve.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,7 +21,7 @@ from fleetwright_agent.tools.port import Tool
 def with_people(
     tools: Mapping[str, Tool], config: AgentConfig, owner: str, *, uncertain: Collection[str] = ()
 ) -> dict[str, Tool]:
-    """The tools as this caller's turn has them; `uncertain` names those of servers of which `unmatched` says so."""
+    """The tools for this caller; `uncertain` names tools that need approval because a rule names an unknown tool."""
     wanted = needs_approval(config) | {*uncertain}
     me = f"{config.namespace}/{config.name}"
     may = may_approve(config, owner)
@@ -34,16 +34,16 @@ def with_people(
 
 
 def may_ask(config: AgentConfig) -> bool:
-    """Whether any turn may come to wait for a person, whoever its caller is."""
+    """Return True if any turn may wait for a person, for any caller."""
     pauses = any(budget.on_exceeded is Exceeded.PAUSE for budget in config.budgets)
-    # A rule for a tool that its server or plugin does not offer puts all of that behind a person.
+    # If a policy names a tool that a server or plugin does not offer, all of its tools need approval.
     others = [*(server.name for server in config.mcp_servers), *(plugin.name for plugin in config.plugins)]
     guarded = any(guarded_by_policy(config, name) for name in others)
     return config.ask_human or pauses or guarded or bool(needs_approval(config))
 
 
 def needs_approval(config: AgentConfig) -> frozenset[str]:
-    """The names of tools, as the model calls them."""
+    """The names of tools that need approval, as the model calls them."""
     by_server = (
         offered_name(f"{server.name}__{tool}") for server in config.mcp_servers for tool in server.require_approval
     )
@@ -51,7 +51,7 @@ def needs_approval(config: AgentConfig) -> frozenset[str]:
 
 
 def servers_of(config: AgentConfig) -> tuple[McpServer, ...]:
-    """The servers, each with all of its tools that need approval, in whichever place the configuration names them."""
+    """The servers, each with all tools that need approval, from both places in the configuration."""
     named = config.approvals.tools
     return tuple(
         server.model_copy(update={"require_approval": (*server.require_approval, *_of_server(named, server.name))})
@@ -60,8 +60,9 @@ def servers_of(config: AgentConfig) -> tuple[McpServer, ...]:
 
 
 def of_uncertain_plugins(tools: Collection[str], config: AgentConfig) -> Iterator[str]:
-    """The tools of every plugin of which the policy, or an approval, names one that it does not have: what was meant
-    may be open under another name.
+    """The tools of each plugin for which a policy or an approval names a tool that the plugin does not have.
+
+    The intended tool may be available under another name.
     """
     for plugin in config.plugins:
         named = (*guarded_by_policy(config, plugin.name), *_of_server(config.approvals.tools, plugin.name))
@@ -70,7 +71,7 @@ def of_uncertain_plugins(tools: Collection[str], config: AgentConfig) -> Iterato
 
 
 def guarded_by_policy(config: AgentConfig, server: str) -> list[str]:
-    """The tools of that server, or plugin, that the agent's policy names, as it calls them itself."""
+    """The tools of a server or plugin that the agent's policy names, without the prefix."""
     policy = config.enforcement
     names = (*policy.deny, *(rule.tool for rule in policy.arguments), *(limit.tool for limit in policy.limits))
     return _of_server(names, server)
@@ -93,5 +94,5 @@ def is_client(owner: str) -> bool:
 
 
 def is_remembered(request: TurnRequest) -> bool:
-    """An agent speaks for all its callers: what it said for one must not be remembered when it asks for another."""
+    """Return True if the turn may be remembered. Agents speak for many callers, whose data must not mix."""
     return is_client(request.owner) and not leaves_no_memory(request.metadata)

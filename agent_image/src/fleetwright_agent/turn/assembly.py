@@ -1,4 +1,4 @@
-"""Builds the turn of one agent from its configuration: the only place that chooses real parts."""
+"""Builds the turn of one agent from its configuration. Only this module chooses the implementations."""
 
 import asyncio
 import time
@@ -46,9 +46,9 @@ from fleetwright_agent.turn.toolbox import Toolbox
 
 
 def build_turn(supplies: Supplies, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> Turn:
-    """Opens the HTTP clients; nothing is sent yet. Whoever opened the conversations and the trail closes them.
+    """Open the HTTP clients, without sending anything. The caller closes the conversations and the audit trail.
 
-    Args: `sleep` waits before a call of the model is tried again.
+    Args: `sleep` waits before a model call is retried.
     """
     config, layout, metrics = supplies.config, supplies.layout, supplies.metrics
     redact = redactor(layout).text
@@ -109,7 +109,7 @@ def _peers(supplies: Supplies, client: httpx.AsyncClient) -> PeerCalls:
 
 
 def _own_tools(config: AgentConfig, delegation: Delegation | None) -> Callable[[TurnContext], Sequence[Tool]]:
-    """Those that know the turn that they are called in."""
+    """The tools that need the context of the current turn."""
 
     def made(context: TurnContext) -> list[Tool]:
         searching = [search_tool(lambda: context.tools)] if config.tool_search else []
@@ -128,7 +128,7 @@ def _work(
     chats: Sequence[Chat],
     listeners: Sequence[Listener],
 ) -> Work:
-    """Each sub-agent in a loop of its own, with the parts of the agent; `client` reaches the agent's own model."""
+    """Create a loop for each sub-agent from the agent's dependencies; `client` connects to the agent's own model."""
 
     def worker(sub_agent: SubAgent) -> Worker:
         model = model_of(sub_agent, supplies.config.model)

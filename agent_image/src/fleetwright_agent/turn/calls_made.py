@@ -1,4 +1,4 @@
-"""The calls of tools that an answer came from, read from the conversation itself: so it holds over a restart. Pure."""
+"""The tool calls that led to an answer. Pure: it reads only the stored messages, so it works after a restart."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from fleetwright_agent.turn.rounds import this_turn
 
 
 def made(messages: Sequence[AnyMessage]) -> list[Made]:
-    """Since the caller's message, in their order."""
+    """The tool calls since the caller's message, in order."""
     found: list[Made] = []
     calls: dict[str, str] = {}
     for message in this_turn(messages):

@@ -1,7 +1,7 @@
-"""Where a turn starts: a new message, a reply to an ask, or what a dead process left.
+"""Decides how a turn starts: with a new message, with a reply to an ask, or from the state of a dead process.
 
-The decision is pure and reads one stored state; `Threads` finds that state and moves it aside when the conversation
-goes on without it. Refuses: going on where a tool call may or may not have happened.
+`start` is pure and reads one stored state. `Threads` finds that state, and copies it to a separate thread if a
+different task continues the conversation. A turn never resumes if a tool call may or may not have taken effect.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from fleetwright_agent.storage.sqlite.conversations.threads import Aside, conver
 from fleetwright_agent.storage.sqlite.tool_journal import Begun, Journal
 from fleetwright_agent.turn.images import said
 
-_LOST: Final = TurnFailed("pause_lost", "What this task waited for is not known any more; send a new message.")
+_LOST: Final = TurnFailed("pause_lost", "The question of this task is no longer stored; send a new message.")
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How the graph is entered; nothing to enter where it had come to its end."""
+    """The input of the graph; `ended` is True if the stored run is complete and the graph must not be entered."""
 
     entry: dict[str, Any] | Command[Any] | None
     fresh: bool = False
@@ -41,19 +41,19 @@ def start(request: TurnRequest, stored: StateSnapshot) -> Start:
         if not (ours and request.restarted):
             raise _LOST
     if ours and request.restarted:
-        # Not `next`: a step whose work is done and that is not yet closed has nobody next.
+        # Do not test `next`: a step that has finished but is not yet committed has no next node.
         return Start(None, ended=not stored.tasks)
     return Start({"messages": [said(request)], "task": request.task_id}, fresh=True)
 
 
 def is_answered(values: Mapping[str, Any]) -> bool:
-    """Whether a turn that has stopped surely waits for nobody: its last word is an answer."""
+    """Return True if the conversation ends with an answer and nothing waits for a person."""
     messages = values.get("messages")
     return "__interrupt__" not in values and bool(messages) and _spoken(messages or ())
 
 
 def asked(stored: StateSnapshot) -> list[Ask]:
-    """Every ask of a state that has no answer yet, in the order in which the model made them."""
+    """The unanswered asks of a stored state, in the order in which the model made them."""
     return [_ask(found) for task in stored.tasks if task.result is None for found in task.interrupts]
 
 
@@ -63,7 +63,7 @@ def _ask(found: Interrupt) -> Ask:
 
 
 class Threads:
-    """The thread of a task: its conversation's, or one of its own."""
+    """Chooses the thread of a task: the thread of its conversation, or one of its own."""
 
     def __init__(
         self,
@@ -74,8 +74,9 @@ class Threads:
         unknown: Callable[[TurnRequest, Sequence[Begun]], Awaitable[None]],
         delegates: bool = False,
     ) -> None:
-        """Args: `unknown` is told of the calls that a process which died had begun; `delegates` says whether turns have
-        sub-agents.
+        """Args:
+        unknown: Receives the calls that a dead process had started but not finished.
+        delegates: True if turns may have sub-agents.
         """
         self._graph = graph
         self._saver = saver
@@ -84,7 +85,7 @@ class Threads:
         self._delegates = delegates
 
     async def open(self, request: TurnRequest) -> tuple[str, Start, StateSnapshot]:
-        """Raises: TurnFailed, where the turn must not go on."""
+        """Raises: TurnFailed, if the turn must not continue."""
         aside, thread = _aside(request).thread, conversation(request.owner, request.context_id)
         is_aside, stored = await asyncio.gather(self._saver.holds(aside), self._state(thread))
         if is_aside:
@@ -99,16 +100,16 @@ class Threads:
             tools = ", ".join(call.tool for call in calls)
             raise TurnFailed(
                 "restart_tool_unknown",
-                f"The agent restarted while {tools} ran. Whether it took effect is not known, so it was not"
-                " called again: look, then send the message again if it is needed.",
+                f"The agent restarted while {tools} ran. It is unknown whether it took effect, so it was not"
+                " called again. Check, then send the message again if it is needed.",
             )
         return thread, begin, stored
 
     async def close(self, request: TurnRequest, thread: str) -> None:
-        """All of it is on disk then.
+        """End a finished task, after all of its state is on disk.
 
-        What a task that was set aside has come to goes back into its conversation. Its own thread ends, and those of
-        its sub-agents do.
+        A task with a thread of its own has its messages copied back into the conversation. Its own thread and those
+        of its sub-agents are deleted.
         """
         main = conversation(request.owner, request.context_id)
         await self._saver.settled(thread)
@@ -118,10 +119,10 @@ class Threads:
             await self._saver.adelete_aside(_aside(request))
 
     async def drop(self, request: TurnRequest, thread: str) -> None:
-        """The task has failed: what it did apart from its conversation goes with it.
+        """Delete the separate thread of a failed task.
 
-        What its sub-agents did stays until upkeep finds that it is over: a process that dies before the failure is
-        stored must not begin them anew.
+        The threads of its sub-agents stay until maintenance deletes them. Otherwise the next process would start the
+        sub-agents again if this one dies before the failure is stored.
         """
         if thread != conversation(request.owner, request.context_id):
             await self._saver.adelete_aside(_aside(request))
@@ -131,25 +132,25 @@ class Threads:
         known = {message.id for message in now.values.get("messages", ())}
         news = [message for message in done.values["messages"] if message.id not in known]
         if news and _spoken(news):
-            # Whoever was in the middle of a turn when the process ended comes after this one.
+            # A turn that was interrupted in the main thread moves to a thread of its own and continues after this one.
             await self._set_aside(request, now, main, unfinished=bool(now.tasks))
             await self._graph.aupdate_state(_place(main), {"messages": news}, as_node="model")
             await self._saver.settled(main)
 
     async def now(self, thread: str) -> StateSnapshot:
-        """What is on disk of it."""
+        """The stored state of the thread, after pending writes are on disk."""
         await self._saver.settled(thread)
         return await self._state(thread)
 
     async def _set_aside(self, request: TurnRequest, stored: StateSnapshot, thread: str, *, unfinished: bool) -> None:
-        """Whoever has not come to an end in this conversation keeps their place."""
+        """Copy the state of another, unfinished task to a thread of its own, so that the task can resume there."""
         other = stored.values.get("task")
         if unfinished and other and other != request.task_id:
             target = Aside(request.owner, request.context_id, other).thread
             await self._saver.acopy_thread(thread, target)
 
     async def _keep_finished(self, stored: StateSnapshot, thread: str) -> None:
-        """What calls had come to beside one that was cut off: a new message would take its place in the graph."""
+        """Store the results of finished calls next to an interrupted one; a new message would discard them."""
         done = [task.result["messages"] for task in stored.tasks if task.result and "messages" in task.result]
         if messages := [message for found in done for message in found]:
             await self._graph.aupdate_state(_place(thread), {"messages": messages}, as_node="tools")
@@ -168,6 +169,6 @@ def _place(thread: str) -> RunnableConfig:
 
 
 def _spoken(messages: Sequence[AnyMessage]) -> bool:
-    """A history must not end with calls that nobody answers for."""
+    """Return True if the messages end with an answer. A history must not end with unanswered tool calls."""
     last = messages[-1]
     return isinstance(last, AIMessage) and not last.tool_calls

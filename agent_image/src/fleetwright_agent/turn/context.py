@@ -1,6 +1,6 @@
-"""What one turn carries through the loop: who asked, where frames go, which tools there are.
+"""The context of one turn: the request, the frame callback and the available tools.
 
-LangGraph hands it to every hook as the runtime's context. It dies with the turn; nothing here is stored.
+LangGraph passes it to every hook as the runtime context. It exists only for the turn and is never stored.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,12 +22,12 @@ class TurnState(AgentState):
     messages: Required[Annotated[list[AnyMessage], grown]]
     prior_sessions: NotRequired[str]
     task: NotRequired[str]
-    """Whose turn the newest messages are of."""
+    """The id of the task that the newest messages belong to."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Calls of tools that one message of the caller has caused, those of its sub-agents among them."""
+    """The number of tool calls that one message of the caller has caused, including those of sub-agents."""
 
     tool_calls: int = 0
 
@@ -38,49 +38,49 @@ class TurnContext:
     emit: Callable[[Frame], None]
     tools: Mapping[str, Tool]
     thread: str = ""
-    """Under which the journal keeps this turn's calls."""
+    """The thread id under which the journal stores the calls of this turn."""
     unreachable: Mapping[str, str] = field(default_factory=dict)
-    """MCP servers that could not be asked for their tools, with the reason."""
+    """MCP servers whose tools could not be listed, each with the reason."""
     withheld: frozenset[str] = frozenset()
-    """Names of tools that the model is not shown."""
+    """Names of tools whose declarations the model does not receive."""
     found: tuple[str, ...] = ()
-    """Of those, the ones that it is shown because it has looked for them."""
+    """Withheld tools that the model has found by a search, so that it receives their declarations after all."""
     recall: Tool | None = None
-    """Offered once there is something to recall."""
+    """Offered to the model after the first compaction, when there is something to recall."""
     remembered: str | None = None
-    """Facts for this turn, as the model reads them; not looked for yet where there is nothing here."""
+    """Remembered facts for this turn, as the model reads them; None before the first lookup."""
     tally: Tally = field(default_factory=Tally)
     attended: bool = True
-    """Whether a person may be asked; a sub-agent asks nobody."""
+    """True if a person may be asked; False for a sub-agent."""
     spoken: bool = False
-    """Whether the model call that runs now has said anything to the caller."""
+    """True if the current model call has streamed any text to the caller."""
     silent: bool = False
-    """What the model says now is not for the caller."""
+    """True if the caller does not receive the current output of the model."""
     observed: bool = False
     calls_since_summary: int | None = None
-    """Model calls since the last summary that this turn made; None before the first."""
+    """Model calls since the last summary in this turn; None before the first summary."""
     fresh: bool = True
-    """A new message of the caller, and not a turn that goes on."""
+    """True for a new message of the caller, False for a turn that resumes."""
     idle_seconds: float = 0.0
-    """Before this turn: for so long nobody has sent this conversation to the provider."""
+    """Seconds before this turn in which no request of this conversation went to the provider."""
     called: float | None = None
-    """When the model answered last in this turn, by the monotonic clock."""
+    """The time of the last model answer in this turn, by the monotonic clock."""
     standing: Standing | None = None
-    """Of this conversation's compaction; read at the turn's first call."""
+    """The state of this conversation's compaction, read at the first model call of the turn."""
     patience: float | None = None
-    """A failed call of the model waits no longer than this before it is tried again; None waits as it is told to."""
+    """The longest retry delay of a failed model call, in seconds; None for no limit."""
     stands_in: bool = False
-    """Whoever is asked now does what another model could not."""
+    """True if the model that is called next replaces one that failed."""
     failure: TurnFailed | None = None
-    """Set where an exception would be swallowed; raised before the next model call."""
+    """A failure to raise before the next model call, set where LangGraph would swallow an exception."""
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of that name, declared or not."""
+        """The tool of that name, whether or not the model has its declaration."""
         return self.tools.get(name) or (self.recall if self.recall and self.recall.name == name else None)
 
     @property
     def declarations(self) -> list[dict[str, Any]]:
-        """What the model is told of the tools; what may come later stands last."""
+        """The tool declarations for the model. Tools that may be added later come last, to keep the prompt cache."""
         offered = [tool for name, tool in sorted(self.tools.items()) if name not in self.withheld]
         offered += [self.tools[name] for name in self.found]
         if self.recall is not None and self.standing is not None and self.standing.view is not None:

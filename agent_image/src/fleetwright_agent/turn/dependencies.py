@@ -1,4 +1,4 @@
-"""What a process lends its turns, as one value: whoever opened a part closes it."""
+"""The dependencies that a process passes to its turns. The code that opened a dependency closes it."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""A turn on LangGraph: builds the loop once, runs one message through it, and speaks frames.
+"""A turn on LangGraph: compiles the loop once, runs one message through it, and emits frames.
 
-A conversation is a thread of the saver, keyed by owner and context. The caller of `run` serialises turns of
-one conversation; different conversations run side by side on the one graph.
+A conversation is a thread of the checkpointer, keyed by owner and context. The caller of `run` serialises the turns
+of one conversation; turns of different conversations run concurrently on the same graph.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Closing(Protocol):
 
 
 class GraphTurn:
-    """Runs turns of one agent; the model, the links, the memories and the tools are handed in."""
+    """Runs the turns of one agent."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class GraphTurn:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Args:
-        unknown: Is told of calls that a process which died had begun.
-        own_tools: Makes the tools that are of one turn alone.
-        closing: What to close at the end, beside the tools.
-        over: Is told of the owner and the task of every turn that has come to its end; one that waits for a person,
-            or that another process goes on with, has not.
-        learned: Tells at the end of a turn what it has taught.
+        unknown: Receives the calls that a dead process had started but not finished.
+        own_tools: Creates the tools that exist for one turn only.
+        closing: Further objects to close at the end, after the tools.
+        over: Receives the owner and task of each turn that has ended. A turn that waits for a person, or that another
+            process resumes, has not ended.
+        learned: Returns, at the end of a turn, the frames of what was learned in it.
         """
         self._limits = config.limits
         self._tells_sessions = config.memory.sessions.enabled
@@ -96,7 +96,7 @@ class GraphTurn:
             while (frame := await frames.get()) is not _END:
                 await self._bills.note(request, frame)
                 if isinstance(frame, ToolEnd) and frame.kept is not None:
-                    await asyncio.wait([frame.kept])  # What comes after it is not told before it either.
+                    await asyncio.wait([frame.kept])  # Later frames wait too, which keeps the order.
                 yield frame
             last = await work
             if self._learned and isinstance(last, Done):
@@ -120,7 +120,7 @@ class GraphTurn:
         self._over(owner, task_id)
 
     async def _tell_late(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> None:
-        """What was used up to the moment in which somebody stopped listening belongs on the bill."""
+        """Report and store the usage that was emitted before the consumer stopped reading frames."""
         while not frames.empty():
             frame = frames.get_nowait()
             if isinstance(frame, Usage | PeerCost):
@@ -129,7 +129,7 @@ class GraphTurn:
                     await self._bills.note(request, frame)
 
     async def _work(self, request: TurnRequest, frames: asyncio.Queue[Any]) -> Ask | Done:
-        """To the end of the turn, or to where a person is needed."""
+        """Run the turn until it is answered or needs a person."""
         thread, begin, stored = await self._threads.open(request)
         request.opened()
         try:
@@ -141,14 +141,14 @@ class GraphTurn:
                 values = now.values
             return await self._finish(request, thread, values["messages"])
         except Exception:
-            # Not what is cancelled: it may go on after a restart, and where it does not, upkeep drops it.
+            # A cancelled turn is not dropped here: it may resume after a restart. Otherwise maintenance deletes it.
             await self._threads.drop(request, thread)
             raise
 
     async def _invoke(
         self, request: TurnRequest, frames: asyncio.Queue[Any], thread: str, begin: Start, stored: StateSnapshot
     ) -> dict[str, Any]:
-        """What the conversation holds then."""
+        """Return the state of the conversation after the run."""
         context = TurnContext(request, frames.put_nowait, {}, thread)
         found = await self._toolbox.equipment(request, beside=self._own_tools(context))
         context.tools, context.unreachable = found.tools, found.unreachable
@@ -162,13 +162,13 @@ class GraphTurn:
             entry = {**entry, "prior_sessions": prior}
         steps = STEPS_PER_CALL * (self._limits.most_model_calls + 5)
         place: RunnableConfig = {"configurable": {"thread_id": thread}, "recursion_limit": steps}
-        # What a step has come to is written in its turn, and on disk before anybody outside learns of it: before a
-        # tool is called, and before the end is told.
+        # "sync": each step is on disk before its effects are visible outside, that is, before a tool is called and
+        # before the end is reported.
         values: dict[str, Any] | None = await self._graph.ainvoke(entry, place, context=context, durability="sync")
         return values or {}
 
     def _idle(self, stored: StateSnapshot) -> float:
-        """Seconds since this conversation was stored last, which is when the model was last asked."""
+        """Seconds since the conversation was last stored, which is also when the model was last called."""
         return self._clock() - datetime.fromisoformat(stored.created_at).timestamp() if stored.created_at else 0.0
 
     async def _finish(self, request: TurnRequest, thread: str, messages: Sequence[AnyMessage]) -> Done:

@@ -1,7 +1,7 @@
-"""How a conversation takes up what is said: behind what it has.
+"""Appends new messages to a conversation. Pure.
 
-LangGraph's own way makes a table of the whole conversation at each of a turn's seven steps, in which what is new takes
-the place of what has its id. A message that has no id yet has nobody's. Pure.
+LangGraph's own reducer indexes the whole conversation by id at each of a turn's seven steps, to replace messages with
+the same id. A message without an id replaces nothing, so it is simply appended.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from langgraph.graph.message import add_messages
 
 
 def grown(before: Sequence[AnyMessage], news: Any) -> list[AnyMessage]:
-    """The same as `add_messages`."""
+    """Return the same result as LangGraph's `add_messages`."""
     said = news if isinstance(news, list) else [news]
     if any(not isinstance(message, BaseMessage) or isinstance(message, RemoveMessage) for message in said):
         return _merged(before, said)

@@ -1,7 +1,7 @@
-"""Pictures in a conversation: how a message has them, and how it reads to a model that sees none. Pure.
+"""Pictures in messages, and their replacement by text for models without vision. Pure.
 
-LangChain has one shape for them, which each provider's client puts into its own. Refuses: addresses of pictures; what
-lies elsewhere is named in words and never fetched.
+LangChain has one format for pictures, which each provider's client converts. Pictures are never fetched from a URL; a
+URL stays text.
 """
 
 from base64 import b64encode
@@ -16,7 +16,7 @@ _UNSEEN: Final = "[A picture was here, which this model cannot see.]"
 
 
 def said(request: TurnRequest) -> HumanMessage:
-    """What a caller said, as the conversation keeps it."""
+    """The caller's message in the form in which the conversation stores it."""
     if not request.pictures:
         return HumanMessage(request.text)
     words = [{"type": "text", "text": request.text}] if request.text else []
@@ -32,7 +32,7 @@ def count(message: AnyMessage) -> int:
 
 
 def unseen(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The same, with words in place of every picture."""
+    """Return the same messages, with text in place of each picture."""
     if not any(isinstance(message.content, list) for message in messages):
         return list(messages)
     return [_in_words(message) if count(message) else message for message in messages]

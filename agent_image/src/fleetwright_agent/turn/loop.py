@@ -1,4 +1,4 @@
-"""The loop of model and tools, as LangGraph builds it: the agent's own, and one for each of its sub-agents."""
+"""Compiles the LangGraph loop of model and tools: one for the agent, and one for each sub-agent."""
 
 from collections.abc import Callable, Sequence
 from contextvars import Context
@@ -15,8 +15,8 @@ from fleetwright_agent.turn.providers.models import Chat
 
 
 def build_loop(chat: Chat, *, links: Sequence[ModelLink], runner: ToolRunner, saver: ConversationSaver) -> Any:
-    """A compiled graph; its tools are those of each turn's context."""
-    # The loop asks for a thread twice at each call, to look whether LangSmith is told of it: a look takes no thread.
+    """Return a compiled graph; its tools come from the context of each turn."""
+    # LangSmith uses a thread twice for each call, only to check whether tracing is on. Run the check in place.
     langsmith.set_runtime_overrides(aio_to_thread=_here)
     return create_agent(
         cast("BaseChatModel", chat),

@@ -1,4 +1,4 @@
-"""Everything a turn remembers, on one database. Refuses: opening or closing it."""
+"""The stores of a turn on one database. This module does not open or close the database."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def memories(
     conversations: Database, *, redact: Callable[[str], str], session_lost: Callable[[], None] = lambda: None
 ) -> Memories:
     """Args:
-    redact: Takes secrets out of what comes back in every prompt.
+    redact: Removes secrets from text that later prompts include.
     session_lost: Counts a session row that could not be written.
     """
     return Memories(

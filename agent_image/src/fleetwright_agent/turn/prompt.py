@@ -1,7 +1,7 @@
-"""The system prompt, built in one place in one order: what changes least stands first, for provider caches.
+"""Builds the system prompt. The parts that change least come first, for the provider's prompt cache.
 
-Order: instructions, skills, peers, rules for failure. Memory is never in it: what callers or tools said
-once is data, and goes into a user-role message that is fenced as such.
+The order is: instructions, skills, peers, rules for failures. Memory is never part of it: earlier text of callers or
+tools is data, and goes into a user-role message that is fenced as such.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ _RULES = """\
 
 
 def read_instructions(config: AgentConfig, layout: Layout) -> str:
-    """What the agent is for, from the configuration or from the file that it names.
+    """The agent's instructions, from the configuration or from the file that it names.
 
     Raises:
-        TurnFailed: The file is gone, empty, or no text.
+        TurnFailed: The file is missing, empty or not text.
     """
     if config.instructions_file is None:
         return config.instructions.strip()
@@ -35,7 +35,7 @@ def read_instructions(config: AgentConfig, layout: Layout) -> str:
 
 
 def system_prompt(config: AgentConfig, instructions: str, unreachable: Mapping[str, str]) -> str:
-    """The whole system message; `unreachable` names MCP servers whose tools are missing just now."""
+    """The complete system message; `unreachable` names MCP servers whose tools are currently missing."""
     sections = [instructions]
     if config.skills:
         lines = [f"- {skill.name}: {skill.description}" for skill in config.skills]
@@ -48,7 +48,7 @@ def system_prompt(config: AgentConfig, instructions: str, unreachable: Mapping[s
 
 
 def sub_agent_prompt(instructions: str, unreachable: Mapping[str, str]) -> str:
-    """The whole system message of a sub-agent: what it is for, and the same rules."""
+    """The complete system message of a sub-agent: its instructions, and the same rules."""
     return "\n\n".join([instructions.strip(), *_ending(unreachable)])
 
 

@@ -1,4 +1,4 @@
-"""What has happened since the caller's message, read from the conversation itself: so it holds over a restart. Pure."""
+"""Counts what has happened since the caller's message. Pure: it reads the stored messages, so it survives restarts."""
 
 import json
 from collections import Counter
@@ -9,11 +9,11 @@ from typing import Final
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 STEPS_PER_CALL: Final = 2
-"""Of the loop, for each call of the model: the call itself, and the tools that it calls."""
+"""Graph steps per model call: the call itself, and the tool calls that follow it."""
 
 
 def this_turn(messages: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
-    """What came after the newest message of the caller."""
+    """The messages after the caller's newest one."""
     asked = next((index for index in reversed(range(len(messages))) if isinstance(messages[index], HumanMessage)), -1)
     return messages[asked + 1 :]
 
@@ -23,12 +23,12 @@ def model_calls(messages: Sequence[AnyMessage]) -> int:
 
 
 def tool_calls(messages: Sequence[AnyMessage]) -> int:
-    """Those that have ended, refused ones too."""
+    """The number of tool calls that have ended, including refused ones."""
     return sum(isinstance(message, ToolMessage) for message in this_turn(messages))
 
 
 def loaded_skills(messages: Sequence[AnyMessage]) -> frozenset[str]:
-    """The skills that were read since the caller's message, by name."""
+    """The names of the skills that were loaded since the caller's message."""
     turn = this_turn(messages)
     answered = {
         message.tool_call_id for message in turn if isinstance(message, ToolMessage) and message.status != "error"
@@ -39,13 +39,13 @@ def loaded_skills(messages: Sequence[AnyMessage]) -> frozenset[str]:
 
 
 def answers_tools(messages: Sequence[AnyMessage]) -> bool:
-    """Whether the model is asked what to make of the results of tools."""
+    """Return True if the next model call processes tool results."""
     return bool(messages) and isinstance(messages[-1], ToolMessage)
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A call that was made with one result so many times; so many of them before the newest round."""
+    """A tool call that returned the same result `times` times in this turn, `before` times before the newest round."""
 
     tool: str
     times: int
@@ -53,7 +53,7 @@ class Repeat:
 
 
 def most_repeated(messages: Sequence[AnyMessage]) -> Repeat | None:
-    """Of the calls of the newest round, the one that was made most often in this turn with the same result."""
+    """The call of the newest round that was made most often in this turn with the same result."""
     turn = this_turn(messages)
     newest = next((index for index in reversed(range(len(turn))) if isinstance(turn[index], AIMessage)), 0)
     before, after = _made(turn[:newest]), _made(turn)
@@ -63,7 +63,7 @@ def most_repeated(messages: Sequence[AnyMessage]) -> Repeat | None:
 
 
 def _made(messages: Sequence[AnyMessage]) -> Counter[tuple[str, str, str]]:
-    """Tool, arguments and result. A provider may number the calls of each message anew."""
+    """Count calls by tool, arguments and result, because some providers restart call ids in every message."""
     made: Counter[tuple[str, str, str]] = Counter()
     calls: dict[str, tuple[str, str]] = {}
     for message in messages:

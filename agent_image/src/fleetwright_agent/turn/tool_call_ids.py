@@ -1,8 +1,8 @@
-"""Every call of a tool has an identifier of its own in its conversation, whatever its provider calls it.
+"""Gives each tool call an id that is unique in its conversation, because some providers' ids are not.
 
-Providers exist that begin to count anew with each answer, or give no identifier at all. Results, entries of the ledger
-and pins are found by it, so that the result of one call would be taken for that of another. Refuses: changing what is
-told apart already, for some providers know their own identifiers again.
+Some providers restart their ids with each answer, or send no id. Results, ledger entries and pins are found by id, so
+the result of one call would be taken for that of another. Unique ids are kept, because some providers expect to see
+their own ids again.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from fleetwright_agent.turn.providers.tool_call_deltas import renamed
 
 
 def told_apart(message: AIMessage, before: Sequence[AnyMessage]) -> None:
-    """Gives the calls of a new message, which nobody has seen yet, the identifiers that they lack.
+    """Replace missing and repeated ids in the tool calls of a new message.
 
     Args:
-        message: An answer of the model; changed in place.
-        before: The whole conversation, also what the model is no longer shown.
+        message: The model's new answer, which is changed in place.
+        before: The whole conversation, including messages that the model no longer sees.
     """
     if not message.tool_calls:
         return

@@ -1,6 +1,6 @@
-"""The tools of one turn: the agent's own, those of its servers as far as they answer, and those that ask people.
+"""The tools of one turn: the agent's own, those of its reachable MCP servers, and those that ask people.
 
-Refuses: offering a tool that enforcement denies.
+Tools that enforcement denies are not offered.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 class Equipment:
     tools: dict[str, Tool]
     unreachable: dict[str, str]
-    """MCP servers that could not be asked for their tools, with the reason."""
+    """MCP servers whose tools could not be listed, each with the reason."""
 
 
 class Toolbox:
@@ -46,8 +46,8 @@ class Toolbox:
         offers: Offers,
     ) -> None:
         """Args:
-        personal: Tools that a caller has only where something is remembered of it.
-        offers: Records which tools are left out for their size.
+        personal: Tools that only remembered callers get.
+        offers: Records which tools are omitted because of their size.
         """
         self._config = config
         self._tools = tuple(tools)
@@ -60,9 +60,9 @@ class Toolbox:
         self._oversized: frozenset[str] = frozenset()
 
     async def equipment(self, request: TurnRequest, *, beside: Sequence[Tool] = ()) -> Equipment:
-        """Every tool of this turn; a server that cannot be reached takes only its own tools away.
+        """Return all tools of this turn; an unreachable server removes only its own tools.
 
-        Args: `beside` are tools that were made for this turn alone.
+        Args: `beside` are tools that exist for this turn only.
         """
         found = await asyncio.gather(*(server.tools() for server in self._servers), return_exceptions=True)
         personal = self._personal if is_remembered(request) else ()
@@ -74,7 +74,7 @@ class Toolbox:
                 unreachable[server.name] = str(listed)
                 _log.warning("MCP server %s: %s", server.name, listed)
             elif isinstance(listed, Exception):
-                unreachable[server.name] = "sent what is no list of tools"
+                unreachable[server.name] = "sent an invalid list of tools"
                 _log.warning("MCP server %s: its list of tools cannot be read", server.name, exc_info=listed)
             elif isinstance(listed, BaseException):
                 raise listed
@@ -100,10 +100,10 @@ class Toolbox:
             names = [name.removeprefix(prefix) for name in dropped if name.startswith(prefix)]
             self._offers.exclude(server.name, names)
         if dropped:
-            _log.warning("tools of MCP servers are left out: too large", extra={"tools": dict(dropped)})
+            _log.warning("tools of MCP servers are omitted because they are too large", extra={"tools": dict(dropped)})
 
     def recall(self, thread: str) -> Tool | None:
-        """Searches what compaction put aside of that conversation, where the model may."""
+        """The tool that searches the messages compaction archived, if the configuration allows it."""
         if not self._config.compaction.archive.recall_tool or self._denies(RECALL):
             return None
 

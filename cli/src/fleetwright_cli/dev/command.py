@@ -24,7 +24,7 @@ from fleetwright_cli.dev.fleet_run import FleetRun
 from fleetwright_cli.dev.manifests import InvalidFleet
 from fleetwright_cli.dev.processes import Processes, ProcessFailed, free_port
 from fleetwright_cli.dev.provider import Provider, provider_from
-from fleetwright_operator.catalog import Catalog, parse_catalog
+from fleetwright_operator.api.model_catalog import Catalog, parse_catalog
 
 _MODEL = "offline-model"
 _INTERRUPTED = 130

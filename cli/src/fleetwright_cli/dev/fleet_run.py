@@ -18,7 +18,7 @@ from fleetwright_cli.dev.layout import AgentFiles, Ports, agent_files, server_ur
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest, read_fleet
 from fleetwright_cli.dev.processes import Processes, free_port
 from fleetwright_cli.dev.provider import Provider, substitutions
-from fleetwright_operator.catalog import Catalog
+from fleetwright_operator.api.model_catalog import Catalog
 
 NAMESPACE = "dev"
 ADDRESSES = "addresses.json"

@@ -14,20 +14,20 @@ from fleetwright_agent.config.agent import AgentConfig
 from fleetwright_cli.dev.hosts import without_declared_hosts
 from fleetwright_cli.dev.manifests import Fleet, InvalidFleet, Manifest
 from fleetwright_cli.dev.provider import KEY_NAME, KEY_SECRET, Provider, with_provider
-from fleetwright_operator.bearer import Bearer, Token
-from fleetwright_operator.catalog import Catalog
-from fleetwright_operator.desired.callers import Tokens, client_names
-from fleetwright_operator.desired.card import served_card, unsigned
-from fleetwright_operator.desired.deployment import is_suspended
-from fleetwright_operator.desired.mounted_files import CONFIG_MAP
-from fleetwright_operator.desired.push import offers_push
-from fleetwright_operator.desired.references import instructions_file
-from fleetwright_operator.edges import Identity, allowed_peers, callers_of
-from fleetwright_operator.endpoints import Endpoints
-from fleetwright_operator.render import Rendered, render_agent
-from fleetwright_operator.selection import skill_names
+from fleetwright_operator.api.call_authorization import Identity, allowed_peers, callers_of
+from fleetwright_operator.api.endpoints import Endpoints
+from fleetwright_operator.api.model_catalog import Catalog
+from fleetwright_operator.api.skill_document import InvalidSkill, SkillContent, files_of, read_skill
+from fleetwright_operator.api.skill_selection import skill_names
+from fleetwright_operator.build.callers import Tokens, client_names
+from fleetwright_operator.build.card import served_card, unsigned
+from fleetwright_operator.build.config.push import offers_push
+from fleetwright_operator.build.deployment import is_suspended
+from fleetwright_operator.build.documents import Rendered, render_agent
+from fleetwright_operator.build.pod.file_references import instructions_file
+from fleetwright_operator.build.pod.mounted_files import CONFIG_MAP
+from fleetwright_operator.credentials.rotating_token import Bearer, Token
 from fleetwright_operator.settings import Settings
-from fleetwright_operator.skill_document import InvalidSkill, SkillContent, files_of, read_skill
 
 _HOST = "127.0.0.1"
 

@@ -77,7 +77,7 @@ async def test_an_id_is_not_used_twice_for_different_messages(open_door: Open, r
         late = (await caller.call("tasks/send", send("a", "three")))["error"]
     assert late["code"] == -32009
     assert late["message"] == (
-        "The task is completed and takes no further message; send another id with its sessionId to go on"
+        "The task is completed and takes no further message; send another id with its sessionId to continue"
     )
     assert len(door.turn.requests) == 1
 
@@ -215,7 +215,7 @@ async def test_an_answer_that_looks_like_one_from_long_before_is_refused_with_th
             assert again["message"]["parts"][0]["text"] == "Really?"
         passed = 61
         error = (await caller.call("tasks/send", send("a", text)))["error"]
-        assert (error["code"], "an id of its own" in error["message"]) == (-32600, True)
+        assert (error["code"], "a request with a new id" in error["message"]) == (-32600, True)
         ended = (await caller.call("tasks/send", send("a", "certainly")))["result"]["status"]
         assert ended["state"] == "completed"
         assert (await caller.call("tasks/send", send("a", text)))["result"]["status"]["state"] == "completed"

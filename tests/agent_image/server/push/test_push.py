@@ -138,11 +138,13 @@ async def _lists(door: Any, number: int) -> bool:
 @pytest.mark.parametrize(
     ("script", "attempts", "reason"),
     [
-        pytest.param([500], 3, "it answers 500", id="after three attempts"),
+        pytest.param([500], 3, "it responds with status 500", id="after three attempts"),
         pytest.param([HANG], 3, "it did not answer within 0.2 s", id="after three hangs"),
         pytest.param([429, 408, 200], 3, None, id="not because it is busy"),
-        pytest.param([404], 1, "it refuses: 404", id="at once where it refuses"),
-        pytest.param([302], 1, "it redirects: register the address that it leads to", id="at once where it redirects"),
+        pytest.param([404], 1, "it rejects the notification with status 404", id="at once where it refuses"),
+        pytest.param(
+            [302], 1, "it redirects: register the address that it redirects to", id="at once where it redirects"
+        ),
     ],
 )
 async def test_a_letter_is_given_up_and_people_are_told(

@@ -1,1 +1,1 @@
-"""Streamable HTTP in front of an MCP server that speaks over its standard input and output."""
+"""Serves an MCP server that uses standard input and output over streamable HTTP."""

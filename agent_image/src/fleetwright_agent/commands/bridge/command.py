@@ -1,6 +1,6 @@
-"""`fleetwright-agent bridge -- COMMAND …`: serves a stdio MCP server over streamable HTTP until it is told to end.
+"""`fleetwright-agent bridge -- COMMAND …`: serves a stdio MCP server over streamable HTTP until it gets a signal.
 
-Refuses: starting a program that is not there, and more sessions, each a process, than it was allowed.
+The command fails if the program does not exist. The number of sessions, each with its own process, is limited.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     bridge.add_argument("--host", default=EVERY, help="address to listen on (default: all, IPv6 and IPv4)")
     bridge.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000)")
     bridge.add_argument("--path", default="/mcp", help="path of the endpoint (default: /mcp)")
-    bridge.add_argument("--sessions", type=int, default=32, help="most sessions at a time, a process each")
+    bridge.add_argument("--sessions", type=int, default=32, help="limit of concurrent sessions, each with a process")
     bridge.add_argument("--log-level", choices=LEVELS, default="info")
     bridge.add_argument("program", nargs="+", metavar="COMMAND", help="the server, after --")
     bridge.set_defaults(run=run)
@@ -36,10 +36,10 @@ def run(options: argparse.Namespace) -> None:
     """Raises: ConfigurationError."""
     program = options.program[0]
     if shutil.which(program) is None:
-        raise ConfigurationError(f"{program!r} is no program of this image: check spec.workload.command")
+        raise ConfigurationError(f"{program!r} does not exist in this image; check spec.workload.command")
     listener = listen(options.host, options.port)
     configure(options.log_level)
-    # It tells every stream that ends with its session as an error.
+    # It logs every stream that ends together with its session as an error.
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
     asyncio.run(_serve(options, listener))
 
@@ -83,5 +83,5 @@ async def _serve(options: argparse.Namespace, listener: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, leave)
-    # Not `serve`, which dies of the signal once more when all is closed.
-    await server._serve(sockets=[listener])  # noqa: SLF001 - nothing public leaves signals alone
+    # `serve` would raise the signal again after the shutdown, so it cannot be used.
+    await server._serve(sockets=[listener])  # noqa: SLF001 - no public method leaves signals alone

@@ -1,8 +1,8 @@
-"""One session of the bridge: a process of its own for each, and messages passed both ways unread.
+"""The relay between a session of the bridge and its own server process; it passes messages on without reading them.
 
-A client that opens a session gets a server that nobody else talks to, as the server was written for; its end is
-the session's end, and the client's next session gets a new one. Whoever waits for an answer is told when the
-process dies. Refuses: knowing tools, prompts or anything else that MCP is about.
+Each session gets a process of its own, because stdio servers expect a single client. The process ends with the session.
+If it dies earlier, requests without an answer get an error, and the client's next session starts a new process. This
+module does not interpret tools, prompts or any other part of MCP.
 """
 
 import logging
@@ -23,14 +23,14 @@ _To = MemoryObjectSendStream[SessionMessage]
 
 
 class Relay(Server[Any, Any]):
-    """What the SDK's session manager runs for each session, in place of a server of its own."""
+    """The server object that the SDK's session manager runs for each session."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         super().__init__("bridge")
         self._process = StdioServerParameters(command=command[0], args=list(command[1:]), env=dict(environment))
 
     async def run(self, read_stream: Any, write_stream: Any, *_: Any, **__: Any) -> None:
-        """Until the client's session or the process ends."""
+        """Relay until the client's session or the process ends."""
         try:
             async with stdio_client(self._process, errlog=sys.stderr) as (output, input_):
                 _log.info("a session began")
@@ -50,33 +50,33 @@ class _Conversation:
         async with anyio.create_task_group() as both:
             both.start_soon(self._down)
             await self._up()
-            # The process has ended: whoever still waits would wait for ever.
+            # After the end of the process, no open request can get an answer.
             both.cancel_scope.cancel()
             with anyio.CancelScope(shield=True), anyio.move_on_after(1):
                 await self._answer_the_rest()
 
     async def _down(self) -> None:
-        """From the client to the process."""
+        """Relay messages from the client to the process."""
         try:
             async for message in self._from_client:
                 if isinstance(message, Exception):
-                    continue  # the transport has told the client
+                    continue  # the transport has already answered the client
                 if isinstance(message.message.root, JSONRPCRequest):
                     self._unanswered[message.message.root.id] = None
                 await self._to_process.send(SessionMessage(message.message))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # the process is ending, which the other direction notices
         finally:
-            # A client that went takes its process with it.
+            # The end of the client's session ends the process.
             await self._to_process.aclose()
             await self._from_process.aclose()
 
     async def _up(self) -> None:
-        """From the process to the client."""
+        """Relay messages from the process to the client."""
         try:
             async for message in self._from_process:
                 if isinstance(message, Exception):
-                    _log.warning("the server wrote what is no message of MCP to its standard output")
+                    _log.warning("the server wrote text that is not an MCP message to its standard output")
                     continue
                 if isinstance(message.message.root, JSONRPCResponse | JSONRPCError):
                     self._unanswered.pop(message.message.root.id, None)

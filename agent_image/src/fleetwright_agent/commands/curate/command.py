@@ -1,7 +1,7 @@
-"""`fleetwright-agent curate`: looks through the learned skills now, beside an agent that serves or without one.
+"""`fleetwright-agent curate`: curates the learned skills now, whether or not the agent is running.
 
-Prints a line of JSON for each owner, with what was merged and pruned, and last the sums. With `--dry-run` nothing is
-changed. Refuses: an agent without learned skills in its configuration.
+Prints one line of JSON for each owner with the merged and pruned skills, and a last line with the totals. With
+`--dry-run` nothing is changed. The command fails if the agent's configuration does not enable learned skills.
 """
 
 import argparse
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    curate = commands.add_parser("curate", help="look through the learned skills: merge what is there twice, prune")
-    curate.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
-    curate.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    curate = commands.add_parser("curate", help="curate the learned skills: merge similar ones, prune weak ones")
+    curate.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
+    curate.add_argument("--dry-run", action="store_true", help="only print what would be done")
     curate.set_defaults(run=run)
 
 
@@ -31,8 +31,8 @@ def run(options: argparse.Namespace) -> None:
     layout = Layout(root=options.root)
     config = load(layout)
     if not config.memory.skills.enabled:
-        raise ConfigurationError("this agent learns no skills: memory.skills.enabled is not true")
-    # Not before they are needed: every other command would import them too.
+        raise ConfigurationError("this agent does not learn skills; set memory.skills.enabled to true")
+    # Imported late, so that other commands do not import them.
     from fleetwright_agent.commands.curate.once import curated
     from fleetwright_agent.storage.sqlite.engine.database import MemoryUnusable
 

@@ -1,4 +1,4 @@
-"""One look at the learned skills of an agent by a process that ends with it: opens what it needs, and closes it."""
+"""Curates the skills of an agent once, in a process of its own: opens the stores and closes them."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,15 +18,15 @@ from fleetwright_agent.telemetry.metrics import Metrics
 
 
 async def curated(config: AgentConfig, layout: Layout, *, dry_run: bool) -> list[Curated]:
-    """Raises: MemoryUnusable, OSError: it is not complete."""
-    # Its counters end with it; those of an agent that serves beside it are its own.
+    """Raises: MemoryUnusable, OSError: the result is incomplete."""
+    # These metrics are never exported; a running agent has its own.
     clock, metrics = Clock(), Metrics(CollectorRegistry())
     skills = LearnedSkills(layout.memory / FOLDER, now=clock.now)
     trail = audit_trail(config, layout, metrics, clock)
 
     async def tell(event: str, about: Mapping[str, Any]) -> None:
         if config.audit.mode is not AuditMode.OFF:
-            with suppress(AuditFailed):  # It is logged; what was done is done.
+            with suppress(AuditFailed):  # The failure is logged, and the skills are already curated.
                 await trail.record(event, about)
 
     curator = Curator(config, skills, tell=tell, metrics=metrics, clock=clock)

@@ -1,1 +1,1 @@
-"""Brings a skill's files into a pod before its agent starts, and tells whether they are those that were looked at."""
+"""Downloads the files of a skill before its agent starts, and verifies their digest."""

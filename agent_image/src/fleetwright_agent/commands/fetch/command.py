@@ -1,4 +1,4 @@
-"""`fleetwright-agent fetch skill`: one commit's files into a folder, and only those that were looked at before."""
+"""`fleetwright-agent fetch skill`: downloads the skill files of one commit, and verifies their digest."""
 
 import argparse
 import shutil
@@ -9,21 +9,21 @@ from fleetwright_agent.config.mounted_files import ConfigurationError
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    fetch = commands.add_parser("fetch", help="bring something into a folder, end")
+    fetch = commands.add_parser("fetch", help="download files into a folder")
     things = fetch.add_subparsers(dest="thing", required=True)
-    skill = things.add_parser("skill", help="the files of a skill, from git")
+    skill = things.add_parser("skill", help="download a skill from git")
     add_source(skill, required=True)
     skill.add_argument("--into", type=Path, required=True, help="an empty folder")
-    skill.add_argument("--digest", required=True, help="of the files, as `probe skill` reported it")
+    skill.add_argument("--digest", required=True, help="expected digest, as `probe skill` reported it")
     skill.set_defaults(run=run)
 
 
 def add_source(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--url", required=required, help="http or https address of a git repository")
     parser.add_argument("--commit", required=required, help="40 hexadecimal digits")
-    parser.add_argument("--path", default="", help="the skill's folder in it (default: its top)")
-    parser.add_argument("--credentials", type=Path, help="a folder with the files token, or username and password")
-    parser.add_argument("--patience", type=float, default=20.0, help="seconds in which a refusal is tried again")
+    parser.add_argument("--path", default="", help="the skill's folder in the repository (default: the root)")
+    parser.add_argument("--credentials", type=Path, help="a folder with the file token, or username and password")
+    parser.add_argument("--patience", type=float, default=20.0, help="seconds in which a failed connection is retried")
 
 
 def fetch_into(options: argparse.Namespace, folder: Path) -> None:
@@ -43,11 +43,11 @@ def run(options: argparse.Namespace) -> None:
     fetch_into(options, options.into)
     found = read_folder(options.into).digest
     if found != options.digest:
-        raise ConfigurationError(f"the files have the digest {found}, and {options.digest} was looked at")
+        raise ConfigurationError(f"the files have the digest {found}, but {options.digest} is expected")
 
 
 def _is_whole(folder: Path, digest: str) -> bool:
-    """A container that is started anew finds what the one before it wrote, which may be half."""
+    """Return whether a previous container already wrote all files; it may have been interrupted."""
     try:
         return read_folder(folder).digest == digest
     except ConfigurationError:

@@ -1,7 +1,7 @@
-"""What a skill's folder holds: its files, the head of its document, and one digest over everything.
+"""The content of a skill's folder: its files, the front matter of its document, and one digest over everything.
 
-Refuses what cannot be mounted as a skill: links and devices, too many files, too much. Whether the document keeps the
-Agent Skills rules is the operator's to say, once for every source.
+Folders that cannot be mounted as a skill are rejected: links, devices, too many files, or too many bytes. This module
+does not validate the document against the Agent Skills specification; the operator does, for all sources alike.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _LONGEST_HEAD: Final = 8192
 class SkillFolder:
     digest: str
     head: str
-    """Of the document, up to the line that closes its fields."""
+    """The front matter of the document, up to its closing line."""
     files: tuple[str, ...]
 
 
@@ -47,7 +47,7 @@ def _files(folder: Path) -> list[str]:
             facts = path.lstat()
             relative = path.relative_to(folder).as_posix()
             if not stat.S_ISREG(facts.st_mode):
-                raise ConfigurationError(f"{relative!r} is no plain file: a skill has files and folders only")
+                raise ConfigurationError(f"{relative!r} is not a regular file; a skill contains only files and folders")
             size += facts.st_size
             found.append(relative)
         if len(found) > MOST_FILES or size > MOST_BYTES:
@@ -64,6 +64,6 @@ def _head(folder: Path) -> str:
     head = "\n".join(lines[: end + 1])
     if len(head) > _LONGEST_HEAD:
         raise ConfigurationError(
-            f"{DOCUMENT}: the fields between the '---' lines have more than {_LONGEST_HEAD} letters"
+            f"{DOCUMENT}: the fields between the '---' lines have more than {_LONGEST_HEAD} characters"
         )
     return head

@@ -1,7 +1,7 @@
-"""One commit of a git repository, by HTTP: the files below one path of it, written as plain files.
+"""Downloads the files below one path of a git commit over HTTP, and writes them as plain files.
 
-No history is fetched where the server can do without, no program is started and no hook is run. Refuses links and
-submodules, which a skill cannot have, and says nothing of credentials.
+If the server allows it, only this commit is fetched, without its history. No program and no hook runs. Links and
+submodules are rejected, because a skill cannot contain them. Messages contain no credentials.
 """
 
 import tempfile
@@ -42,10 +42,12 @@ class Source:
 
 
 def fetch(source: Source, into: Path, *, patience: float) -> None:
-    """`patience` is for how many seconds a server that cannot be reached is tried again: a new pod's way may take some.
+    """Download a commit's files; `patience` is how many seconds an unreachable server is retried.
+
+    The network of a new pod may need some seconds.
 
     Raises:
-        ConfigurationError: There is no such commit or path, or the server does not let us in.
+        ConfigurationError: The commit or path does not exist, or the server rejects the credentials.
         Unavailable: The server cannot be reached, or fails.
     """
     started = time.monotonic()
@@ -67,22 +69,22 @@ def _download(source: Source, repo: Repo) -> None:
             _fetch(source, repo, lambda _refs, **_: [source.commit.encode()], depth=1)
         except (GitProtocolError, HangupException) as error:
             _raise_unreachable(error)
-            # A server need not give what no branch or tag points at; then it is looked for in all that they reach.
+            # A server may refuse a commit that is not the tip of a branch or tag. Fetch all history then.
             _fetch(source, repo, None, depth=None)
     except HTTPUnauthorized:
         remedy = "check the Secret" if source.credentials else "name a Secret in source.git.secretRef"
-        raise ConfigurationError(f"{source.url} asks for other credentials; {remedy}") from None
+        raise ConfigurationError(f"{source.url} requires authentication; {remedy}") from None
     except HTTPError as error:
-        raise _Unreachable from error  # The library wraps only some of those that befall an answer on its way.
+        raise _Unreachable from error  # The library wraps only some errors that occur while the response is read.
     except NotGitRepository:
-        raise ConfigurationError(f"{source.url} is no git repository that can be read") from None
+        raise ConfigurationError(f"{source.url} is not a readable git repository") from None
     except (GitProtocolError, HangupException) as error:
         _raise_unreachable(error)
         raise Unavailable(f"{source.url} does not answer as a git server: {type(error).__name__}") from error
 
 
 def _raise_unreachable(error: Exception) -> None:
-    """Whether it was the network is not said by the error itself, but by what caused it."""
+    """Raise `_Unreachable` for a network error; only the error's cause shows that it is one."""
     if isinstance(error.__cause__ or error.__context__, HTTPError):
         raise _Unreachable from error
 
@@ -118,7 +120,7 @@ class _OneOrigin(urllib3.PoolManager):
         if origin != self._first:
             there = f"{parts.scheme}://{parts.netloc}"
             raise ConfigurationError(
-                f"the git server redirects to another server, {there}: put its address into source.git.url"
+                f"the git server redirects to another server, {there}; use its address in source.git.url"
             )
         return super().urlopen(method, url, redirect=redirect, **keywords)
 
@@ -146,7 +148,7 @@ def _tree(source: Source, repo: Repo) -> Tree:
     except KeyError:
         raise ConfigurationError(f"{source.url} has no commit {source.commit}") from None
     if not isinstance(commit, Commit):
-        raise ConfigurationError(f"{source.commit} is no commit")
+        raise ConfigurationError(f"{source.commit} is not a commit")
     tree = repo.object_store[commit.tree]
     for step in (part for part in source.path.split("/") if part):
         try:
@@ -163,13 +165,13 @@ def _write(tree: Tree, repo: Repo, into: Path) -> None:
     for number, entry in enumerate(iter_tree_contents(repo.object_store, tree.id), start=1):
         path = entry.path.decode(errors="replace")
         if entry.mode not in _PLAIN:
-            raise ConfigurationError(f"{path!r} is a link or a submodule: a skill has files and folders only")
+            raise ConfigurationError(f"{path!r} is a link or a submodule; a skill contains only files and folders")
         target = into / path
         if ".." in Path(path).parts or not target.resolve().is_relative_to(into.resolve()):
-            raise ConfigurationError(f"{path!r} leads out of the skill's folder")
+            raise ConfigurationError(f"{path!r} is outside the skill's folder")
         blob = repo.object_store[entry.sha]
         if not isinstance(blob, Blob):
-            raise ConfigurationError(f"{path!r} is no file")
+            raise ConfigurationError(f"{path!r} is not a file")
         size += len(blob.data)
         if number > MOST_FILES or size > MOST_BYTES:
             raise ConfigurationError(f"a skill has at most {MOST_FILES} files of {MOST_BYTES} bytes together")

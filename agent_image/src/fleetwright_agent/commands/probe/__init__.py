@@ -1,1 +1,1 @@
-"""Short looks at one thing, each a command that ends: a report on standard output, or an exit code and a reason."""
+"""The `probe` commands: each examines one thing and prints a report, or fails with an exit code and a reason."""

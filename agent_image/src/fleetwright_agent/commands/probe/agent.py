@@ -1,7 +1,7 @@
-"""`probe agent`: whether the agent that is mounted here could serve. Builds all of it and opens no door.
+"""`probe agent`: checks that the mounted agent can start. It builds every part and opens no port.
 
-What lies elsewhere is not its matter: a model or an MCP server that cannot be reached stops no revision. Nor does a
-plugin that cannot be loaded; the log has why.
+Remote services are not checked: a model or an MCP server that is not reachable does not block a revision. Nor does a
+plugin that fails to load; the log contains the reason.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from fleetwright_agent.process import executors
 
 
 def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    look = looks.add_parser("agent", help="whether the mounted agent could serve")
-    look.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
+    look = looks.add_parser("agent", help="check that the mounted agent can start")
+    look.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
     look.set_defaults(look_at=look_at)
 
 
@@ -50,7 +50,7 @@ def _check_skills(config: AgentConfig, layout: Layout) -> None:
 
 
 async def _build(config: AgentConfig, layout: Layout) -> None:
-    """Both doors, and every part that the first task would import, with nothing opened that is stored."""
+    """Build both ASGI apps and all parts that the first task imports, without opening any store."""
     from fleetwright_agent.app import create_app
     from fleetwright_agent.config.file_watcher import Watched
     from fleetwright_agent.server.auth import parse_callers

@@ -1,6 +1,7 @@
-"""`fleetwright-agent probe …`: runs one look and prints what it saw as one line of JSON, the last of its log.
+"""`fleetwright-agent probe …`: runs one probe and prints its report as one line of JSON, the last line of the log.
 
-A new look is a module with `declare` and a line in `LOOKS`. Refuses: reports beyond 64 KiB, which nobody would read.
+A new probe is a module with `declare`, and an entry in `LOOKS`. Reports over 64 KiB are rejected, because the operator
+does not read longer ones.
 """
 
 import argparse
@@ -18,7 +19,7 @@ LOOKS: Final = (agent, mcp, skill)
 
 
 def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    probe = commands.add_parser("probe", help="look at one thing, report, end")
+    probe = commands.add_parser("probe", help="examine one thing and print a report")
     looks = probe.add_subparsers(dest="look", required=True)
     for look in LOOKS:
         look.declare(looks)
@@ -26,7 +27,7 @@ def declare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def run(options: argparse.Namespace) -> None:
-    """Raises: ConfigurationError, Unavailable: there is nothing good to report."""
+    """Raises: ConfigurationError, Unavailable: the probe failed."""
     configure("warning", stream=sys.stderr)
     report = json.dumps(asyncio.run(options.look_at(options)), separators=(",", ":"))
     if len(report.encode()) >= REPORT_LIMIT:

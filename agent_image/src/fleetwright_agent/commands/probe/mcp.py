@@ -1,6 +1,6 @@
-"""`probe mcp`: the handshake with one MCP server, and the tools it offers, each with its digest.
+"""`probe mcp`: the handshake with an MCP server, and the tools that it offers, each with its digest.
 
-Asked for by the same description that agents get of the server, so that what is seen is what they will see.
+The argument is the server's entry in `agent.json`, so the probe sees what the agents see.
 """
 
 import argparse
@@ -26,10 +26,10 @@ _COUNTED = 10_000
 
 
 def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    look = looks.add_parser("mcp", help="what an MCP server is and offers")
+    look = looks.add_parser("mcp", help="report the identity and the tools of an MCP server")
     look.add_argument("server", help="an entry of mcpServers of agent.json, as JSON")
-    look.add_argument("--root", type=Path, default=Path("/"), help="where the mounted files lie (default: /)")
-    look.add_argument("--patience", type=float, default=12.0, help="seconds in which a refusal is tried again")
+    look.add_argument("--root", type=Path, default=Path("/"), help="folder of the mounted files (default: /)")
+    look.add_argument("--patience", type=float, default=12.0, help="seconds in which a failed connection is retried")
     look.add_argument(
         "--denied",
         action="append",
@@ -42,7 +42,7 @@ def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Non
 
 
 async def look_at(options: argparse.Namespace) -> dict[str, Any]:
-    """Raises: ConfigurationError: the server cannot be spoken to."""
+    """Raises: ConfigurationError: the server cannot be used."""
     try:
         server = McpServer.model_validate_json(options.server)
     except ValidationError as error:
@@ -52,7 +52,7 @@ async def look_at(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _patiently(look: Callable[[], Awaitable[dict[str, Any]]], *, seconds: float) -> dict[str, Any]:
-    """A network plugin may take seconds to let a new pod through, and a server to start: one refusal says little."""
+    """Retry a connection failure: the network of a new pod may need seconds, and so may the start of the server."""
     from mcp.shared.exceptions import McpError
 
     from fleetwright_agent.tools.mcp.wire import McpUnreachable
@@ -82,9 +82,9 @@ async def _look(server: McpServer, layout: Layout, denied: tuple[Network, ...]) 
             "version": hello.serverInfo.version[:_LONGEST],
             "protocolVersion": str(hello.protocolVersion)[:_LONGEST],
         },
-        # Agents use no more than are listed here, so a server with more of them is told of by their number.
+        # The list below is truncated to the number of tools that agents use, so the total is reported too.
         "offered": len(digests),
-        # A longer name is none that the protocol allows, and nobody could pin it.
+        # The protocol allows no longer name, so such a tool could not be pinned.
         "tools": [{"name": name, "digest": digest} for name, digest in digests if len(name) <= _LONGEST][:MOST_TOOLS],
         "toolsDigest": tools_digest(digests),
     }

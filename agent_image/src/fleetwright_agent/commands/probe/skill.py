@@ -1,4 +1,4 @@
-"""`probe skill`: what a skill holds that lies in git or in a mounted image, for the operator to judge and to pin."""
+"""`probe skill`: reports the content of a skill in git or in a mounted image, for the operator to validate and pin."""
 
 import argparse
 import tempfile
@@ -11,8 +11,8 @@ from fleetwright_agent.config.mounted_files import ConfigurationError
 
 
 def declare(looks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    look = looks.add_parser("skill", help="what a skill in git or in a folder holds")
-    look.add_argument("--folder", type=Path, help="where its files lie already")
+    look = looks.add_parser("skill", help="report the content of a skill in git or in a folder")
+    look.add_argument("--folder", type=Path, help="the folder with its files")
     add_source(look, required=False)
     look.set_defaults(look_at=look_at)
 

@@ -1,8 +1,8 @@
-"""Erases everything that is remembered of an owner, or of one of its conversations, from every file of the volume.
+"""Erasure of everything that the agent remembers of an owner, or of one conversation, from every file of the volume.
 
-What runs for the owner is cancelled first, also in its other conversations, for they may have been told of this one;
-and nothing of the owner is taken in meanwhile. An erasure that was begun is on disk before
-anything goes, so that a process that dies leaves it to the next. Refuses: deciding who may ask for it.
+All runs of the owner are cancelled first, also in its other conversations, because those may have used data of this
+one. Meanwhile no message of the owner is accepted. An erasure is recorded on disk before anything is deleted, so that
+the next process can finish it after a crash. This module does not decide who may request an erasure.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Everything that remembers."""
+    """All stores with data about owners."""
 
     log: TaskLog
     conversations: Database
@@ -46,12 +46,13 @@ class Stores:
     trail: AuditTrail
     open_calls: OpenCalls
     audited: bool = True
-    """Whether lines are added to the trail; those that are there are read and erased all the same."""
+    """True if lines are added to the audit trail; existing lines are read and erased in any case."""
 
     async def tell(self, event: str, about: Mapping[str, Any], *, altered: bool = False) -> None:
-        """Add a line where there is a trail; one that is lost is counted, and undoes nothing.
+        """Add a line to the audit trail, if auditing is on. A failure is counted, and does not undo the operation.
 
-        Args: `altered` says that lines of the trail were changed, which needs a line even while no others are added.
+        Args:
+            altered: True if existing lines were changed; this is audited even while auditing is off.
         """
         if self.audited or altered:
             with suppress(AuditFailed):
@@ -68,13 +69,13 @@ class Erasure:
         self._records = Erasures(stores.conversations)
         self._one_at_a_time = asyncio.Lock()
         self._left_over = True
-        """Something may have been begun and not finished; by the process before this one, to begin with."""
+        """True if there may be an unfinished erasure; at the start, one of the previous process."""
 
     async def erase(self, target: Target, *, asked_by: str) -> Mapping[str, Any]:
-        """The receipt; where nothing is left to erase, that of the time before.
+        """Erase the target's data and return the receipt; if there is no data, return the previous receipt.
 
         Raises:
-            LogUnusable, MemoryUnusable, OSError: It is not complete; upkeep finishes what was begun.
+            LogUnusable, MemoryUnusable, OSError: The erasure is not complete; maintenance finishes it later.
         """
         async with self._one_at_a_time:
             with self._gate.closed(target.owner):
@@ -87,7 +88,7 @@ class Erasure:
                 return await self._carry_out(begun, found, keys)
 
     async def resume(self) -> None:
-        """Finishes what was begun. Raises like `erase`."""
+        """Finish interrupted erasures. Raises like `erase`."""
         if not self._left_over:
             return
         async with self._one_at_a_time:
@@ -98,14 +99,14 @@ class Erasure:
             self._left_over = False
 
     async def _begun(self, target: Target, asked_by: str) -> Begun:
-        """One that was not finished goes on as what it was."""
+        """Return the unfinished erasure of this target, or begin a new one."""
         for begun in await self._records.unfinished():
             if begun.target == target:
                 return begun
         return await self._records.begin(target, asked_by=asked_by, at=self._clock.now())
 
     async def _stopped(self, target: Target) -> tuple[Key, ...]:
-        """The target's tasks; none of the owner's runs any more."""
+        """Stop all runs of the owner, and return the keys of the target's tasks."""
         keys = await self._stores.log.of(target.owner, target.context_id)
         for key in await self._stores.log.busy():
             live = await self._tasks.find(key.owner, key.task_id) if key.owner == target.owner else None
@@ -127,7 +128,7 @@ class Erasure:
         }
 
     async def _carry_out(self, begun: Begun, found: Mapping[str, int], keys: tuple[Key, ...]) -> Mapping[str, Any]:
-        # What a process before this one had erased of it was there all the same.
+        # The receipt includes what an earlier process has already erased.
         found = {store: max(count, begun.found.get(store, 0)) for store, count in found.items()}
         await self._records.counted(begun, found)
         owner, context_id = begun.target.owner, begun.target.context_id
@@ -138,18 +139,18 @@ class Erasure:
         await stores.knowledge.erase(owner, context_id)
         await stores.skills.erase(owner, context_id)
         await stores.trail.erase(owner, context_id)
-        # Interrupted calls are still to be charged. Their cost then stands under the same name as in the ledger.
+        # Interrupted calls are still to be charged, under the same owner name as in the ledger.
         stores.open_calls.erase(owner, named=owner if context_id else NOBODY)
         await stores.log.scrub()
         await stores.conversations.scrub()
         receipt = _receipt(begun, found, self._clock.now())
-        # The line comes first: a process that ends in between writes a second one, and none is missing.
+        # The audit line comes first: after a crash in between there are two lines, but never none.
         await self._tell(receipt)
         await self._records.finish(begun, receipt)
         return receipt
 
     async def _tell(self, receipt: Mapping[str, Any]) -> None:
-        """The trail holds the digest of the receipt: who has the receipt can show that it was given."""
+        """Record the digest of the receipt in the audit trail, which proves that a receipt is genuine."""
         of = {"erased_session_id": receipt["contextId"]} if "contextId" in receipt else {}
         about = {"erased_owner": receipt["owner"], **of, "by": receipt["askedBy"], "receipt": receipt["digest"]}
         await self._stores.tell(ERASED, about, altered=receipt["erased"]["auditLines"] > 0)

@@ -1,7 +1,7 @@
-"""Everything that is remembered of an owner, or of one of its conversations, as lines of JSON.
+"""Export of everything that the agent remembers of an owner, or of one conversation, as JSON lines.
 
-One store after another, one thing at a time: what is read is never held together. The last line says how many came
-before it, so that an export that was cut shows. Refuses: secrets of receivers.
+The stores are read one after another and streamed, so the export is never in memory as a whole. The last line contains
+the number of lines before it, so that a truncated export is detectable. Credentials of push receivers are not exported.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _TRANSCRIPTS: Final = "fleetwright_agent.storage.sqlite.conversations.transcript
 
 
 async def exported(stores: Stores, target: Target) -> AsyncIterator[Line]:
-    """Raises: LogUnusable, MemoryUnusable, OSError."""
+    """Yield the lines of the export. Raises: LogUnusable, MemoryUnusable, OSError."""
     number = 0
     for store in (_tasks, _conversations, _sessions, _facts, _skills, _costs, _audit_lines):
         async for line in store(stores, target):
@@ -45,7 +45,7 @@ async def _tasks(stores: Stores, target: Target) -> AsyncIterator[Line]:
 
 async def _conversations(stores: Stores, target: Target) -> AsyncIterator[Line]:
     found = await conversations(stores.conversations, target.owner)
-    # Not before somebody asks: what reads messages takes the loop's libraries with it.
+    # Imported lazily, because reading messages needs the heavy libraries of the agent loop.
     transcripts = await asyncio.to_thread(importlib.import_module, _TRANSCRIPTS)
     for each in found:
         if target.context_id in ("", each.context_id):
@@ -69,7 +69,7 @@ async def _skills(stores: Stores, target: Target) -> AsyncIterator[Line]:
 
 
 async def _costs(stores: Stores, target: Target) -> AsyncIterator[Line]:
-    """Of the whole owner: the ledger knows no conversations."""
+    """Yield the costs; only for a whole owner, because costs are not stored per conversation."""
     for costs in [] if target.context_id else await costs_of(stores.conversations, target.owner):
         amounts = costs.sum
         yield {

@@ -1,6 +1,6 @@
-"""What administrators may do with what the agent remembers: read it out, and erase it. Beside the protocol.
+"""The administrators' endpoints to export and to erase the agent's memory. They are not part of A2A.
 
-Refuses: everybody whom the configuration does not name; agents are never named.
+Only clients that the configuration names as administrators may call them; other agents never may.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from fleetwright_agent.storage.task_log import LogUnusable
 _logger = logging.getLogger(__name__)
 PATH: Final = "/admin/memory"
 _LONGEST: Final = 512
-_FORBIDDEN: Final = "Only clients that auth.administrators names may read out or erase what the agent remembers."
-_LATER: Final = "The agent's memory cannot be used right now. What was begun is finished by itself; ask again later."
+_FORBIDDEN: Final = "Only clients that auth.administrators names may export or erase the agent's memory."
+_LATER: Final = "The agent's memory cannot be used right now. An erasure that has begun is finished later; try again."
 _KINDS: Final = tuple(f"{kind}:" for kind in CallerKind)
 
 
 class Admin:
     def __init__(self, names: Collection[str], *, erasure: Erasure, stores: Stores) -> None:
-        """Args: `names` of clients."""
+        """Args: `names` are the names of clients that are administrators."""
         self._administrators = frozenset(f"{CallerKind.CLIENT}:{name}" for name in names)
         self._erasure = erasure
         self._stores = stores
@@ -47,11 +47,11 @@ class Admin:
             return target
         lines = exported(self._stores, target)
         try:
-            # So that a memory that cannot be read is told as such, and not as an answer that breaks off.
+            # The first line is read here, so that an unreadable memory gives an error, and not a truncated response.
             first = await anext(lines)
             await self._stores.tell("memory_exported", {"exported_owner": target.owner, "by": _who(request)})
         except (LogUnusable, MemoryUnusable, OSError):
-            _logger.exception("an export could not begin")
+            _logger.exception("an export could not start")
             return refuse(503, _LATER, headers={"Retry-After": "10"})
         return StreamingResponse(_encoded(first, lines), media_type="application/x-ndjson")
 
@@ -59,7 +59,7 @@ class Admin:
         target = self._target(request)
         if not isinstance(target, Target):
             return target
-        # Whoever asks and leaves has asked.
+        # The erasure continues if the caller disconnects.
         working = asyncio.create_task(self._erased(target, _who(request)))
         self._working.add(working)
         working.add_done_callback(self._working.discard)
@@ -79,13 +79,13 @@ class Admin:
         given = [name for name, _ in request.query_params.multi_items()]
         unknown = sorted(set(given) - {"owner", "contextId"})
         if unknown:
-            # Who misspells contextId must not erase the whole owner.
+            # A misspelt contextId must not erase the data of the whole owner.
             return refuse(400, f"There is no parameter {unknown[0][:40]!r}; the parameters are owner and contextId.")
         if len(given) > len(set(given)):
-            # Two parsers may choose differently, and one of them may have checked the other value.
+            # Parsers disagree on which value counts, so a proxy may have checked the other one.
             return refuse(400, "A parameter is given twice; give owner and contextId once each.")
         if "contextId" in request.query_params and not context_id:
-            return refuse(400, "contextId is empty; leave it out for everything of the owner.")
+            return refuse(400, "contextId is empty; leave it out to address everything of the owner.")
         if not owner.startswith(_KINDS) or not all(map(_is_plain, (owner, context_id))):
             return refuse(400, "owner must be client:<name> or agent:<namespace>/<name>; contextId is optional.")
         return Target(owner, context_id)

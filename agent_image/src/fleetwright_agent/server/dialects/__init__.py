@@ -1,1 +1,1 @@
-"""The dialects of A2A on one endpoint: a table for each, and two bindings that are driven by the tables."""
+"""The dialects (versions) of A2A on one endpoint: one table per dialect, and two bindings that use the tables."""

@@ -1,6 +1,6 @@
-"""One call, whatever it came in as: to the request handler and back, in the words of its dialect.
+"""Execution of a call, for every binding: to the request handler, and back in the format of the dialect.
 
-Refuses: knowing a binding. What a caller must not be told stays here.
+This module does not know the bindings. It keeps internal errors from callers.
 """
 
 import json
@@ -30,7 +30,7 @@ from fleetwright_agent.server.tasks.messages import CALLED, TRACEPARENT
 
 _logger = logging.getLogger(__name__)
 Admission = Callable[[Operation], str | None]
-"""Why an operation cannot be had right now, for the caller; nothing when it can."""
+"""Returns why an operation is not available right now, as text for the caller; None if it is."""
 _EXTENSION_HEADERS: Final = (HTTP_EXTENSION_HEADER, LEGACY_HTTP_EXTENSION_HEADER)
 
 
@@ -52,9 +52,13 @@ class Calls:
         card: Watched[Card],
         keepalive: float,
     ) -> None:
-        """The `card` says which extensions are spoken besides, and which of them every caller must name.
-
-        `keepalive` is the longest silence of a stream, in seconds.
+        """
+        Args:
+            handler: The handler of the operations.
+            admission: Decides whether an operation is available.
+            spoken: The extensions that the runtime supports.
+            card: Declares further extensions, and which extensions every caller must request.
+            keepalive: The longest silence of a stream, in seconds.
         """
         self._handler = handler
         self._admission = admission
@@ -63,17 +67,23 @@ class Calls:
         self.keepalive = keepalive
 
     def admit(self, call: Call) -> None:
-        """Raises: Unavailable, ExtensionSupportRequiredError, UnsupportedOperationError."""
+        """Check whether the call may be executed.
+
+        Raises:
+            Unavailable: The operation is not available right now.
+            ExtensionSupportRequiredError: The call does not request a required extension.
+            UnsupportedOperationError: The card does not declare streaming.
+        """
         if busy := self._admission(call.operation):
             raise Unavailable(busy)
         card, _ = self._card.recent()
-        # The extended card may be what a caller learns of them from.
+        # A caller may need the extended card to learn which extensions are required.
         if card is None or call.operation is Operation.EXTENDED_CARD:
             return
         if call.operation in STREAMS and not card.streaming:
-            # 0.1 has a code of its own for what the state of a task does not allow, which this is not.
+            # In 0.1, the code of UnsupportedOperationError means a wrong state of the task, so NoStreams has another.
             kind = NoStreams if NoStreams in call.dialect.codes else UnsupportedOperationError
-            raise kind("The card of this agent says capabilities.streaming: false. Send the message without a stream.")
+            raise kind("The card of this agent has capabilities.streaming: false. Send the message without a stream.")
         if missing := sorted(card.required - call.context.requested_extensions):
             raise ExtensionSupportRequiredError(
                 f"This agent requires {', '.join(missing)}: name it in the header {HTTP_EXTENSION_HEADER}"
@@ -84,7 +94,7 @@ class Calls:
         return self._always | (card.extensions if card else frozenset())
 
     def extension_headers(self, request: Request) -> dict[str, str]:
-        """What of the requested is spoken here, told under the name it was asked under."""
+        """Return the headers with the activated extensions, under the same header names as in the request."""
         asked = {name: uris for name in _EXTENSION_HEADERS if (uris := _requested(request, name))}
         if not asked:
             return {}
@@ -93,7 +103,7 @@ class Calls:
         return {name: uris for name, uris in told.items() if uris}
 
     async def answer(self, call: Call) -> Any:
-        """Raises: A2AError."""
+        """Execute the call and return its result. Raises: A2AError."""
         try:
             answer = await getattr(self._handler, call.operation.value)(call.request, call.context)
             return call.dialect.writes[call.operation](answer, call.request)
@@ -101,10 +111,10 @@ class Calls:
             raise safe(error) from None
 
     async def stream(self, call: Call) -> AsyncGenerator[Params, None]:
-        """The stream, once it has begun: what keeps it from beginning is raised here.
+        """Start a stream and return it after its first event.
 
         Raises:
-            A2AError: Also while it is read.
+            A2AError: The stream cannot begin. Reading the stream may raise it too.
         """
         events = getattr(self._handler, call.operation.value)(call.request, call.context)
         try:
@@ -121,7 +131,7 @@ async def _told(call: Call, first: Any, events: AsyncGenerator[Any, None]) -> As
             for params in () if is_held(first) else tell(first):
                 yield params
                 del params
-            # While a stream is silent it holds nothing of what it told: a task may be large, and streams many.
+            # A silent stream keeps no reference to past events, because tasks may be large and streams many.
             del first
             async for event in events:
                 for params in tell(event):
@@ -133,15 +143,15 @@ async def _told(call: Call, first: Any, events: AsyncGenerator[Any, None]) -> As
 
 
 def safe(error: Exception) -> A2AError:
-    """The error as a caller may know it."""
+    """Return the error that may be sent to a caller."""
     if isinstance(error, A2AError):
         return error
-    _logger.error("a call could not be answered", exc_info=error)
+    _logger.error("a call failed unexpectedly", exc_info=error)
     return internal()
 
 
 def context_of(request: Request, dialect: Dialect, *, called: RequestId = None) -> ServerCallContext:
-    """Args: `called` is what the caller calls this request."""
+    """Return the SDK's context of a call. Args: `called` is the id of the request."""
     name = "" if called is None else json.dumps(called)
     state = {DIALECT: dialect.version, TRACEPARENT: request.headers.get(TRACEPARENT, "")}
     return ServerCallContext(

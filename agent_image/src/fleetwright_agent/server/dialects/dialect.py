@@ -1,6 +1,7 @@
-"""What a dialect of A2A is: a table of methods, and how they are read, written and refused in its words.
+"""The definition of an A2A dialect: a table of methods, with functions that convert requests, results and errors.
 
-Inside there is one protocol, that of A2A 1.0; a dialect translates at the door, both ways. Refuses: doing anything.
+The server itself uses A2A 1.0 only. A dialect converts requests to it and responses from it. This module performs no
+operations.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,7 @@ from fleetwright_agent.server.proto_validation import check_complete
 
 
 class Operation(Enum):
-    """What the server can do; the value is the request handler's name for it."""
+    """The operations of the server; each value is the name of the request handler's method."""
 
     SEND = "on_message_send"
     STREAM = "on_message_send_stream"
@@ -36,11 +37,11 @@ STREAMS: Final = frozenset({Operation.STREAM, Operation.SUBSCRIBE})
 
 Params = dict[str, Any]
 Read = Callable[[Params], Any]
-"""Parameters to a request of A2A 1.0. Raises: InvalidParamsError."""
+"""Converts parameters to a request of A2A 1.0. Raises: InvalidParamsError."""
 Write = Callable[[Any, Any], Any]
-"""What an operation answered, and its request, to a result."""
+"""Converts the response of an operation and its request to a result of the dialect."""
 Tell = Callable[[Task | Event], Iterable[Params]]
-"""One event of a stream to what is sent of it; remembers what it needs of the events before."""
+"""Converts one event of a stream to the documents to send; may keep state from earlier events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +51,26 @@ class Dialect:
     reads: Mapping[Operation, Read]
     writes: Mapping[Operation, Write]
     teller: Callable[[], Tell]
-    """For one stream."""
+    """Creates the converter for one stream."""
     codes: Mapping[type[A2AError], int]
-    """Of errors; what is not here is an internal error."""
+    """The error codes; an error that is not listed is an internal error."""
     unavailable: int
-    """The code for a message that cannot be taken right now."""
+    """The error code for a message that cannot be accepted right now."""
     limited: int
-    """The code for a caller that has as much at once as it may have."""
+    """The error code for a caller that has reached a limit."""
     misplaced: Mapping[str, str]
-    """Names in the params of a message that would be ignored, so that a conversation went on elsewhere; and advice."""
+    """Misplaced names in the params of a message, with advice. Ignoring them would begin a new conversation."""
     words: Mapping[str, str] = field(default_factory=dict)
-    """What its clients call what sentences of ours name."""
+    """Replacements for A2A 1.0 names in error texts, by the names of this dialect."""
     details: bool = False
-    """Whether errors carry typed details."""
+    """True if errors have typed details."""
     faults_in_streams: bool = True
-    """Whether a stream that cannot begin is a stream of one error; otherwise it is a plain answer."""
+    """True if the error of a stream that cannot begin is sent as a stream; otherwise it is a plain response."""
     chooses_ids: bool = False
-    """Whether callers choose the ids of their tasks."""
+    """True if callers choose the ids of their tasks."""
 
     def sentence(self, error: A2AError) -> str:
-        """What is told where there are no details: the fields that are missing are named in it."""
+        """Return the text of an error, with the names of missing fields, for dialects without error details."""
         missing = error.data.get("errors", ()) if isinstance(error, InvalidParamsError) and error.data else ()
         fields = ", ".join(str(each["field"]) for each in missing)
         text = f"Invalid params: check {fields}" if fields else error.message
@@ -79,10 +80,10 @@ class Dialect:
 
 
 def read(dialect: Dialect, operation: Operation, params: Params) -> Any:
-    """The request that the params are, with everything that the protocol requires.
+    """Return the A2A 1.0 request for the params, and check that all required fields are set.
 
     Raises:
-        InvalidParamsError: With a sentence that names the field.
+        InvalidParamsError: A field is missing, misplaced or invalid; the text names it.
     """
     if operation in SENDS and (strayed := dialect.misplaced.keys() & params.keys()):
         name = min(strayed)

@@ -1,4 +1,4 @@
-"""JSON-RPC, for every dialect on one path: unknown methods are refused first, then params, then versions."""
+"""JSON-RPC for every dialect on one path. Errors are checked in this order: method, params, version."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -20,11 +20,11 @@ from fleetwright_agent.server.errors import INTERNAL_ERROR, LimitReached, Unavai
 from fleetwright_agent.server.http.envelope import Envelope, RequestId, id_of, opened, parse
 
 HasChosenId = Callable[[str, str], Awaitable[bool]]
-"""Whether the id of this owner's task was chosen by its caller."""
+"""Returns whether the caller chose the id of this owner's task."""
 
 
 def fault(dialect: Dialect, error: A2AError) -> Params:
-    """The error object of a JSON-RPC answer."""
+    """Return the error object of a JSON-RPC response."""
     if isinstance(error, Unavailable):
         code = dialect.limited if isinstance(error, LimitReached) else dialect.unavailable
         return {"code": code, "message": dialect.sentence(error)}
@@ -36,7 +36,7 @@ def fault(dialect: Dialect, error: A2AError) -> Params:
 
 
 class JsonRpc:
-    """The endpoint."""
+    """The JSON-RPC endpoint, as an ASGI application."""
 
     def __init__(self, calls: Calls, dialects: Sequence[Dialect], *, has_chosen_id: HasChosenId) -> None:
         self._calls = calls

@@ -1,4 +1,4 @@
-"""Params that a model describes: read, or refused with the name of the field and nothing else of what was sent."""
+"""Reading of params with a pydantic model; an error names the invalid field, but never repeats its value."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def reader(model: type[M], convert: Callable[[M], Any]) -> Callable[[Params], Any]:
-    """What `convert` cannot make a request of is as wrong as what the model does not know."""
+    """Return a reader; errors of the model and errors of `convert` both become InvalidParamsError."""
 
     def read(params: Params) -> Any:
         try:
@@ -27,6 +27,6 @@ def reader(model: type[M], convert: Callable[[M], Any]) -> Callable[[Params], An
 
 
 def _place(error: ValidationError) -> str:
-    """The field that is wrong, without the names of models that pydantic puts between."""
+    """Return the path of the invalid field, without the model names that pydantic inserts."""
     steps = min((found["loc"] for found in error.errors(include_input=False)), key=len)
     return ".".join(str(step) for step in steps if isinstance(step, int) or step[:1].islower()) or "the shape of params"

@@ -1,6 +1,6 @@
-"""HTTP+JSON, for 1.0 and 0.3: paths name operations; where both have a path, the version header says which is meant.
+"""HTTP+JSON for 1.0 and 0.3: the path determines the operation, and the version header the dialect.
 
-Refuses: the tenants that paths of the protocol may begin with, which this agent does not have.
+Tenants in paths, which A2A allows, are not supported.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _TASK: Final = {"task": "id"}
 _OF_TASK: Final = {"task": "taskId"}
 _CONFIG: Final = {"task": "taskId", "config": "id"}
 _Names = Mapping[str, str]
-"""What a place in the path is called among the params."""
+"""The names of params by path parameter."""
 _PATHS: Final[tuple[tuple[str, str, Operation, _Names], ...]] = (
     ("POST", "/message:send", Operation.SEND, {}),
     ("POST", "/message:stream", Operation.STREAM, {}),
@@ -46,7 +46,7 @@ _TRUTHS: Final = {"true": True, "false": False}
 
 
 class Endpoint:
-    """One path and verb."""
+    """The handler of one path and verb."""
 
     def __init__(self, calls: Calls, dialects: Sequence[Dialect], operation: Operation, names: _Names) -> None:
         self._calls = calls
@@ -85,8 +85,8 @@ class Endpoint:
         raise versions.not_spoken(header)
 
     async def _params(self, request: Request) -> Params:
-        """The query, over it the body, over it what the path names."""
-        # Only bodies of POST are within a size and a time; others mean nothing and stay unread.
+        """Merge the params of the query, the body and the path; later ones override earlier ones."""
+        # Only POST bodies have limits on size and time. Bodies of other verbs have no meaning and are not read.
         body = await request.body() if request.method == "POST" else b""
         try:
             given = parse(body) if body else {}
@@ -107,7 +107,7 @@ def _typed(name: str, text: str) -> Any:
 
 
 def fault(dialect: Dialect | None, error: A2AError) -> Params:
-    """The body of a refusal; clients of 0.3 look for the number that the error has over JSON-RPC."""
+    """Return the body of an error response; clients of 0.3 also expect the error code of JSON-RPC."""
     payload: Params = build_rest_error_payload(error)
     if dialect is None or dialect.details:
         return payload
@@ -116,7 +116,7 @@ def fault(dialect: Dialect | None, error: A2AError) -> Params:
 
 
 def rest_routes(calls: Calls, dialects: Sequence[Dialect]) -> list[Route]:
-    """Paths below `/v1` are of 0.3 alone."""
+    """Return the routes for all paths; those below `/v1` exist in 0.3 only."""
     routes = []
     for prefix in _PREFIXES:
         spoken = [dialect for dialect in dialects if dialect.version == "0.3" or not prefix.endswith("/v1")]
@@ -131,7 +131,7 @@ def rest_routes(calls: Calls, dialects: Sequence[Dialect]) -> list[Route]:
 
 
 def _by_verb(endpoints: Mapping[str, Endpoint]) -> Callable[[Request], Awaitable[Any]]:
-    """One route for all verbs of a path: whoever comes with another is told all of them."""
+    """Return one handler for all verbs of a path, so that a 405 response lists all allowed verbs."""
 
     async def answer(request: Request) -> Any:
         return await endpoints["GET" if request.method == "HEAD" else request.method](request)

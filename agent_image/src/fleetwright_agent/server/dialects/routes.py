@@ -1,4 +1,4 @@
-"""The door of the protocol: every dialect that is spoken, in both bindings, on one handler."""
+"""The routes of A2A: every enabled dialect, over JSON-RPC and HTTP+JSON, on one request handler."""
 
 from collections.abc import Collection
 from typing import Final

@@ -1,4 +1,4 @@
-"""Server-sent events: what a stream tells, each as one JSON document, and its end when something breaks."""
+"""Server-sent events: each event of a stream as one JSON document, and an error as the last event."""
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -13,12 +13,12 @@ from fleetwright_agent.server.dialects.dialect import Params
 
 Fault = Callable[[A2AError], Params]
 _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
-"""JSON may hold them; many readers of streams take them for the end of a line."""
+"""JSON may contain these characters, but many parsers of event streams treat them as line ends."""
 _GRACE_SECONDS: Final = 3
 KEEPALIVE_SECONDS: Final = 15.0
-"""Proxies end what is silent for longer, some of them after half a minute."""
+"""Proxies close idle connections, some of them after half a minute."""
 UNREAD_SECONDS: Final = 300.0
-"""Whoever takes nothing for so long is not slow but gone; it may subscribe again."""
+"""A client that reads nothing for this long is considered gone; it may subscribe again."""
 
 
 async def nothing() -> AsyncGenerator[Params, None]:
@@ -36,9 +36,15 @@ def streamed(
     keepalive: float,
     broken: A2AError | None = None,
 ) -> Response:
-    """Args: `broken` is what the stream ends with at once; `marked` names an error as an event of that kind.
+    """Return the response for a stream.
 
-    After `keepalive` seconds of silence a comment is sent.
+    Args:
+        told: The documents of the stream.
+        fault: Converts an error to a document.
+        marked: True if an error is sent with the event type `error`.
+        headers: Additional response headers.
+        keepalive: The seconds of silence after which a comment is sent.
+        broken: An error with which the stream ends at once.
     """
 
     async def events() -> AsyncGenerator[dict[str, str], None]:

@@ -1,7 +1,7 @@
-"""A2A 0.1: `tasks/*` alone, parts with a `type`, ids chosen by callers, `sessionId` for what is a context since.
+"""A2A 0.1: only `tasks/*` methods, parts with a `type`, task ids chosen by callers, and sessions instead of contexts.
 
-A session is a context, and an artifact is known by its place instead of an id. `v01_reads` holds the shapes that go
-in. Refuses: telling of a task what 0.1 has no word for; such a state becomes the nearest one.
+A session is a context, and an artifact has an index instead of an id. A state that 0.1 does not have is reported as the
+nearest one. The models of requests are in `v01_reads`.
 """
 
 import base64
@@ -47,7 +47,7 @@ CODES: Final[dict[type[errors.A2AError], int]] = {
     errors.TaskNotCancelableError: -32002,
     errors.PushNotificationNotSupportedError: -32003,
     errors.ContentTypeNotSupportedError: -32005,
-    # 0.1 has a number of its own for what a task in that state does not take: InvalidTaskState.
+    # 0.1 has its own code for a message that the state of the task does not allow: InvalidTaskState.
     errors.UnsupportedOperationError: -32009,
     NoStreams: -32004,
     errors.ExtensionSupportRequiredError: -32004,
@@ -93,7 +93,7 @@ def artifact(made: Artifact, index: int) -> Params:
 
 
 def task(whole: Task, _: Any = None) -> Params:
-    """While a task waits for its caller its status has the question, and there are no artifacts."""
+    """Return a task; while it waits for its caller, the status has the question, and the artifacts are left out."""
     shown: Params = {"id": whole.id, "sessionId": whole.context_id, "status": status(whole.status)}
     if whole.artifacts and whole.status.state not in INTERRUPTED:
         shown["artifacts"] = [artifact(made, index) for index, made in enumerate(whole.artifacts)]
@@ -102,7 +102,7 @@ def task(whole: Task, _: Any = None) -> Params:
 
 
 def pushed(whole: Task) -> Params:
-    """What a receiver is sent: nobody asked it for history."""
+    """Return the body of a push notification: the task without its history."""
     return task(whole) | {"history": []}
 
 
@@ -113,7 +113,7 @@ def _with_metadata(shown: Params, holder: Any) -> Params:
 
 
 class Teller:
-    """One stream: artifacts are numbered in the order in which they are first told of."""
+    """The converter of one stream; artifacts are numbered in the order of their first event."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -129,7 +129,7 @@ class Teller:
         return []
 
     def _snapshot(self, whole: Task) -> list[Params]:
-        """Later events only, and where there are none left what the task has come to."""
+        """Return the final events of a task at rest, or nothing for a running task, whose events follow."""
         artifacts = [artifact(made, self._place(made)) | {"append": False} for made in whole.artifacts]
         if not rests(whole):
             return []
@@ -193,7 +193,7 @@ V01: Final = Dialect(
         "message.contextId": "sessionId",
         "message.taskId": "id",
         "contextId": "sessionId",
-        "send the message without taskId to go on in its context": "send another id with its sessionId to go on",
+        "send the message without taskId to continue in its context": "send another id with its sessionId to continue",
         "ROLE_USER": "user",
         "mediaType": "mimeType",
         "GetTask": "tasks/get",

@@ -1,7 +1,7 @@
-"""What clients of A2A 0.1 send: its shapes, and the requests of A2A 1.0 that they become.
+"""Requests of A2A 0.1: their models, and the conversion to requests of A2A 1.0.
 
-The first message of a task bears the task's id, so that a request sent again is known again. Refuses: defaults that
-0.1 does not have, above all a history that nobody asked for.
+The id of the task is used as the message id, so that a repeated request is recognised. No defaults are added that 0.1
+does not have; in particular, the history is empty unless the client asks for it.
 """
 
 from typing import Annotated, Any, Literal
@@ -134,7 +134,7 @@ def _message(params: SendParams) -> Message:
 
 
 def _push(task_id: str, given: PushConfig) -> TaskPushNotificationConfig:
-    """A task has one, which is set again or read by the task's id."""
+    """Convert the push configuration of a task; there is at most one, and its id is that of the task."""
     config = TaskPushNotificationConfig(id=task_id, task_id=task_id, url=given.url, token=given.token or "")
     if given.authentication:
         schemes, credentials = given.authentication.schemes, given.authentication.credentials

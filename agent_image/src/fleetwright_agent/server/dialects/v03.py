@@ -1,8 +1,8 @@
-"""A2A 0.3, and 0.2 which differs in nothing spoken here: `message/*`, parts with a `kind`, streams that say `final`.
+"""A2A 0.3, and A2A 0.2, which is the same in everything supported here.
 
-The SDK's models and conversions do the translation. What they leave out is here: whether a stream's event is the
-last one, fields by name where params are wrong, and the id of a push configuration that its caller gave none.
-Refuses: methods that 0.3 does not have.
+The models and conversions of the SDK do the translation. This module adds the flag `final` of stream events, the names
+of invalid fields in errors, and a default id for push configurations. Methods that 0.3 does not have are not supported,
+except two spellings of `message/stream` that clients use.
 """
 
 from typing import Any, Final
@@ -33,7 +33,7 @@ CODES: Final[dict[type[errors.A2AError], int]] = {
     errors.ContentTypeNotSupportedError: -32005,
     errors.InvalidAgentResponseError: -32006,
     errors.ExtendedAgentCardNotConfiguredError: -32007,
-    # It has no number in 0.3: to its clients it is something that this agent does not do.
+    # 0.3 has no code for this error, so it is reported as an unsupported operation.
     errors.ExtensionSupportRequiredError: -32004,
     errors.InvalidParamsError: -32602,
     errors.InvalidRequestError: -32600,
@@ -66,7 +66,7 @@ def _set_push(params: v03.TaskPushNotificationConfig) -> Any:
 
 
 class PushQuery(v03.GetTaskPushNotificationConfigParams):
-    """The params of `tasks/pushNotificationConfig/get`, where 0.2 names the task only."""
+    """The params of `tasks/pushNotificationConfig/get`; clients of 0.2 send the task id only."""
 
     push_notification_config_id: str = ""
 
@@ -124,7 +124,7 @@ def _card(answer: Any, _: Any) -> Params:
 
 
 def event_model(event: Task | Event) -> Any:
-    """One event as the SDK's model of it, which says `final` wherever the stream ends."""
+    """Return an event as a model of the SDK, with `final` set if the stream ends with it."""
     result = sdk.to_compat_stream_response(to_stream_response(event), "").result
     if isinstance(event, TaskStatusUpdateEvent) and isinstance(result, v03.TaskStatusUpdateEvent):
         result.final = is_last(event)
@@ -144,7 +144,7 @@ V03: Final = Dialect(
     methods={
         "message/send": Operation.SEND,
         "message/stream": Operation.STREAM,
-        # In no version of the protocol, and sent by clients that are about.
+        # These two are not part of any protocol version, but existing clients use them.
         "message/sendSubscribe": Operation.STREAM,
         "message/sendStream": Operation.STREAM,
         "tasks/get": Operation.GET,

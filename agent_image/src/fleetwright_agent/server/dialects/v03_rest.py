@@ -1,6 +1,6 @@
-"""A2A 0.3 over HTTP+JSON: the dialect as 0.3's own protocol buffers spell it, parts in `content`, states in capitals.
+"""A2A 0.3 over HTTP+JSON, in the JSON format of 0.3's own protocol buffers.
 
-What it means is the same as over JSON-RPC; only reading and writing differ. Refuses: listing tasks, as 0.3 does.
+It differs from JSON-RPC only in the conversion of requests and responses. Like 0.3 itself, it cannot list tasks.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ def _send(params: Params) -> Any:
 
 
 def _set_push(params: Params) -> Any:
-    """The body is the configuration, as the protocol says, or a request around it, as the Python SDK has it."""
+    """Accept the configuration itself (0.3) or a request that contains it (as the Python SDK sends it)."""
     task_id = params["taskId"]
     given = _as_push({"parent": f"tasks/{task_id}", "config": params.get("config", params)})
     config = _translated(_converted(FromProto.task_push_notification_config_request, given))
@@ -49,7 +49,7 @@ def _converted(convert: Any, given: Proto) -> Any:
 
 
 def _of_push(operation: Operation) -> Read:
-    """The path names the task and the configuration; 0.3's params say it the other way round."""
+    """Return a reader for the ids in the path: `id` means the configuration there, but the task in 0.3's params."""
 
     def read(params: Params) -> Any:
         names = {"id": params["taskId"], "pushNotificationConfigId": params.get("id", "")}

@@ -1,4 +1,4 @@
-"""A2A 1.0: the protocol as it is inside, in the JSON of its definition."""
+"""A2A 1.0, the version that the server uses internally, in ProtoJSON format."""
 
 import re
 from collections.abc import Callable
@@ -31,11 +31,11 @@ from fleetwright_agent.server.errors import INTERNAL_ERROR
 
 _FIELD: Final = re.compile(r"Failed to parse (\S+) field")
 _CONTENTS: Final = ("text", "data", "url")
-BESIDE_MESSAGE: Final = dict.fromkeys(("contextId", "taskId", "messageId"), "belongs into params.message")
+BESIDE_MESSAGE: Final = dict.fromkeys(("contextId", "taskId", "messageId"), "belongs in params.message")
 
 
 def reader(model: type[Proto]) -> Callable[[Params], Any]:
-    """Unknown fields are ignored: a later version of the protocol may have them."""
+    """Return a reader that ignores unknown fields, because a later version of the protocol may have them."""
 
     def read(params: Params) -> Proto:
         try:
@@ -47,7 +47,7 @@ def reader(model: type[Proto]) -> Callable[[Params], Any]:
 
 
 def _sending() -> Callable[[Params], Any]:
-    """A part may come as the JavaScript SDK has it in memory, `content: {$case, value}`; it is never written so."""
+    """Return a reader that also accepts parts as `content: {$case, value}`, the JavaScript SDK's in-memory form."""
     read = reader(SendMessageRequest)
 
     def unwrapped(params: Params) -> Any:
@@ -68,7 +68,7 @@ def _unwrapped(part: Any) -> Any:
 
 
 def _place(text: str) -> str:
-    """The field that could not be read, of a text that tells much more."""
+    """Extract the path of the invalid field from the error text of the library."""
     return ".".join(_FIELD.findall(text)) or "the shape of params"
 
 

@@ -1,6 +1,6 @@
-"""Which dialect a call is in: its method says so, and where two dialects share one, the version header or the task.
+"""The choice of the dialect of a call: by its method, and if dialects share it, by the version header or the task.
 
-Pure. Refuses: deciding what a method does.
+Pure. This module does not decide what a method does.
 """
 
 import re
@@ -12,14 +12,14 @@ from a2a.utils.errors import A2AError, VersionNotSupportedError
 from fleetwright_agent.server.dialects.dialect import Dialect
 
 UNSTATED: Final = "0.3"
-"""What a caller speaks that states no version."""
+"""The version of a caller that sends no version header."""
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.\d{1,9})?")
 
 
 def dialect_of(header: str | None) -> str | None:
-    """The dialect that a version header names: 0.2 differs from 0.3 in nothing that is spoken here.
+    """Return the dialect that a version header names, or None if there is no such dialect.
 
-    Nothing for what no dialect is.
+    0.2 is served as 0.3, because it is the same in everything supported here.
     """
     if not header:
         return UNSTATED
@@ -33,7 +33,7 @@ def dialect_of(header: str | None) -> str | None:
 
 
 def accepts(dialect: Dialect, header: str | None) -> bool:
-    """Whether a caller that states this may use the dialect. Clients of 0.1 came before the header."""
+    """Return whether a caller with this header may use the dialect. Clients of 0.1 send no version header."""
     return dialect.version == dialect_of(header) or (not header and dialect.version == "0.1")
 
 
@@ -42,12 +42,12 @@ def speaking(method: str, dialects: Sequence[Dialect]) -> list[Dialect]:
 
 
 def choose(candidates: Sequence[Dialect], header: str | None, *, chosen_id: bool) -> Dialect:
-    """One of several that know the method; without a header the task tells in which it was begun."""
+    """Return one of the dialects that have the method; without a header, the dialect that began the task."""
     wanted = dialect_of(header) if header else "0.1" if chosen_id else UNSTATED
     return next((dialect for dialect in candidates if dialect.version == wanted), candidates[0])
 
 
 def not_spoken(header: str | None) -> A2AError:
     if header:
-        return VersionNotSupportedError("This is not spoken in the version that the A2A-Version header names")
-    return VersionNotSupportedError("This needs an A2A-Version header; without one, 0.3 is meant")
+        return VersionNotSupportedError("This is not supported in the version that the A2A-Version header names")
+    return VersionNotSupportedError("This needs an A2A-Version header; without one, 0.3 is assumed")

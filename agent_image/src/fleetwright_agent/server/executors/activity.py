@@ -1,4 +1,4 @@
-"""What a frame says has just happened, for whoever asks why nothing does any more."""
+"""The activity that a frame stands for, as text for the error message of a stalled task."""
 
 from fleetwright_agent.protocol.frames import (
     Called,
@@ -26,13 +26,13 @@ def activity(frame: Frame) -> str:
         case ToolEnd(name=name):
             return f"{name} {'answered' if frame.ok else 'failed'}"
         case Usage():
-            return "a call of the model ended"
+            return "a model call ended"
         case Called():
-            return "the turn was taken up again"
+            return "the turn was resumed"
         case Fallback():
             return "another model took over"
         case Waiting():
-            return "a call of the model waited to be made again"
+            return "a model call was waiting for its retry"
         case CompactionStart():
             return "the conversation was being compacted"
         case CompactionEnd():

@@ -1,6 +1,6 @@
-"""A task's answer while it is spoken: one artifact that grows by pieces, and is said once more, whole, at the end.
+"""The streamed answer of a task: one artifact that grows by pieces and is replaced by the whole answer at the end.
 
-Pieces that come close together are told as one. Refuses: knowing what an answer costs.
+Pieces that arrive within a tenth of a second are sent as one event. This module does not know what an answer costs.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ class GrowingAnswer:
 
     @property
     def said(self) -> str:
-        """All of it, told or not yet."""
+        """The whole text so far, including what is not sent yet."""
         return "".join(self._said)
 
     def speak(self, text: str) -> None:
-        """The first piece is told at once: somebody waits for it."""
+        """Add a piece of text. The first piece is sent at once, to keep the latency of the first token low."""
         self._said.append(text)
         self._unsent.append(text)
         if not self._shown:
@@ -38,35 +38,35 @@ class GrowingAnswer:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.flush)
 
     def resume(self, task: Task) -> None:
-        """What another process has told of it was said too."""
+        """Continue from the text that an earlier process has sent."""
         told = (artifact for artifact in task.artifacts if artifact.artifact_id == self._artifact_id)
         self._said = [part.text for artifact in told for part in artifact.parts]
 
     def flush(self) -> None:
-        """Tells what was not told yet."""
+        """Send the text that is not sent yet."""
         self.stop()
         text, self._unsent = "".join(self._unsent), []
         if text:
-            # One string for what was told: the pieces of a model are many and short.
+            # The pieces are merged into one string, because a model sends many short ones.
             self._said = [self.said]
             self._emit(self._piece(text, append=self._shown))
             self._shown = True
 
     def stop(self) -> None:
-        """Nothing is told by itself any more."""
+        """Cancel the timer that flushes."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def take_back(self) -> None:
-        """It begins anew."""
+        """Discard the text, also for readers, so that the answer starts again."""
         self.stop()
         self._said, self._unsent = [], []
         if self._shown:
             self._emit(self._piece("", append=False))
 
     def whole(self, text: str) -> TaskArtifactUpdateEvent:
-        """What replaces all pieces."""
+        """Return the event that replaces all pieces with the whole answer."""
         piece = self._piece(text, append=False)
         piece.last_chunk = True
         return piece

@@ -1,7 +1,7 @@
-"""From frames to A2A events: the one place where the loop's words become the protocol's.
+"""The mapping from the frames of a turn to A2A events.
 
-A task's answer is one artifact that grows while it is spoken and is said once more, whole, at the end, with what it
-cost. Refuses: running anything.
+The answer of a task is one artifact. It is streamed in pieces, and replaced at the end by the whole answer together
+with its cost. This module does not run anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ _LONGEST_THOUGHT: Final = 16_000
 
 
 class Telling:
-    """What is told of one turn: progress while it runs, and its last events."""
+    """The A2A events of one turn: progress while it runs, and its last events."""
 
     def __init__(
         self,
@@ -67,7 +67,8 @@ class Telling:
         self._started = clock.monotonic()
         self._bill = Bill(before=job.pause.cost if job.pause else None)
         self.owe = self._bill.add
-        """Adds to what it costs. The bill's own: whoever keeps it for later must not keep the task alive with it."""
+        """Adds to the cost of the turn. It is a method of the bill, so that a stored reference to it does not keep this
+        object and its task in memory."""
         self._spoken = GrowingAnswer(job.task_id, job.context_id, emit)
         self._thought = ""
         self._whole: str | None = None
@@ -77,34 +78,38 @@ class Telling:
         self._learned: list[Learned] = []
 
     def begin(self) -> None:
-        """Its time is measured from here."""
+        """Start measuring the duration of the turn."""
         self._started = self._clock.monotonic()
 
     def works(self) -> None:
         self._emit(self._event(TaskState.TASK_STATE_WORKING))
 
     def resume(self, task: Task, used: Sequence[Usage | PeerCost | Called], *, seconds: float) -> None:
-        """What another process has told of it, used for it, and the time that it took."""
+        """Continue from what an earlier process has published, used and taken in time."""
         self._started = self._clock.monotonic() - seconds
         self._spoken.resume(task)
         for each in used:
             self.owe(each)
 
     def stop(self) -> None:
-        """Nothing is told by itself any more."""
+        """Stop the timer that flushes the answer."""
         self._spoken.stop()
 
     def over(self) -> Sequence[Event]:
-        """The last events of a turn that was run to its end, or to an ask."""
+        """Return the last events of a turn that has ended, or that has asked a question."""
         if self._ask is not None:
             self._spoken.flush()
             return [self._pause(self._ask)]
         return [*self._answer(success=True), *self._skills(), self._event(TaskState.TASK_STATE_COMPLETED)]
 
     def without_success(self, state: TaskState, sentence: str, about: Mapping[str, Any]) -> Sequence[Event]:
-        """What was said tells the cost; where nothing was, the last words do (PA-052).
+        """Return the last events of a turn that did not succeed.
 
-        Args: `about` says the same as the sentence, for programs.
+        The partial answer carries the cost. If there is no answer, the status message carries it.
+
+        Args:
+            sentence: The reason, for people.
+            about: The reason, for programs.
         """
         answer = self._answer(success=False)
         message = agent_message(sentence, message_id=str(uuid4()))
@@ -114,12 +119,12 @@ class Telling:
         return [*answer, self._event(state, message)]
 
     def cost(self, *, success: bool) -> dict[str, Any]:
-        """Up to now, as cost-v1 has it."""
+        """Return the cost so far, as a cost-v1 payload."""
         duration = round((self._clock.monotonic() - self._started) * 1000)
         return cost(self._bill, duration_ms=duration, success=success)
 
     def used(self) -> dict[str, Any]:
-        """The same for people who read logs, with how often what was called (PA-128)."""
+        """Return the cost so far for a log line, with the number of model and tool calls."""
         told = self.cost(success=True)
         usage = told.pop("usage")
         del told["success"]
@@ -151,9 +156,9 @@ class Telling:
             case ToolEnd(name=name, ok=ok):
                 self._progress(f"{name} {'answered' if ok else 'failed'}.", frame)
             case Fallback():
-                self._progress("The model did not answer; another one goes on.", frame)
+                self._progress("The model did not answer; another model continues.", frame)
             case Waiting(sentence, seconds):
-                self._progress(f"{sentence} It is asked again in {seconds:.0f} s.")
+                self._progress(f"{sentence} It is called again in {seconds:.0f} s.")
             case CompactionStart(tokens_before=tokens):
                 self._progress(f"Compacting the conversation of {tokens} tokens.")
             case CompactionEnd():
@@ -170,7 +175,7 @@ class Telling:
         self._emit(self._event(TaskState.TASK_STATE_WORKING, message))
 
     def _think(self) -> None:
-        """One message for each run of thoughts: a message for each piece would be a thousand of them."""
+        """Emit the reasoning collected so far as one message, because a message per piece would be thousands."""
         thought, self._thought = self._thought, ""
         if thought and self._told.reasoning:
             part = data_part(REASONING, {"text": thought[:_LONGEST_THOUGHT]})
@@ -184,7 +189,7 @@ class Telling:
         self._progress(f"Compaction {end.outcome}: {change}.")
 
     def _pause(self, ask: Ask) -> Event:
-        """A question waits for as long as its caller likes; an approval only while what it allows is still wanted."""
+        """Return the event that asks the caller. An approval expires; a question waits without a limit."""
         now = self._clock.now_ns()
         expires = now + self._approval_seconds * 1_000_000_000 if ask.kind is AskKind.APPROVAL else None
         message = ask_message(ask, message_id=str(uuid4()), expires_ns=expires)
@@ -193,7 +198,7 @@ class Telling:
         return self._event(TaskState.TASK_STATE_INPUT_REQUIRED, message)
 
     def _answer(self, *, success: bool) -> list[Event]:
-        """The whole answer and its cost; nothing where there is neither."""
+        """Return the whole answer with its cost, or nothing if the turn failed without either."""
         text = self._spoken.said if self._whole is None else self._whole
         if not (success or text or self._bill):
             return []

@@ -1,4 +1,7 @@
-"""The port between a run and what does its work, and the values that cross it. Knows tasks, not turns."""
+"""The port between a run and the executor that does its work, with the values they exchange.
+
+It knows tasks, but not the turns of a conversation.
+"""
 
 import asyncio
 import time
@@ -16,17 +19,17 @@ Emit = Callable[[Event], None]
 
 
 class Pulse:
-    """When something last happened in a run, and what: silence is measured from there."""
+    """The last sign of life of a run and its activity, for stall detection."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.at = clock()
         self.what = "the turn began"
         self.decided = asyncio.Event()
-        """Set unless the work of a former process is still to be resumed or refused."""
+        """Set, except while it is undecided whether recovered work can be resumed."""
         self.decided.set()
         self.left = False
-        """Whether the work is left to the next process, and not at its end."""
+        """True if the work is cancelled to be resumed by the next process."""
 
     def is_left(self) -> bool:
         return self.left
@@ -38,70 +41,72 @@ class Pulse:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One accepted message and where it belongs."""
+    """One accepted message with its task, context and owner."""
 
     owner: str
     task_id: str
     context_id: str
     message: Message
     metadata: dict[str, Any] = field(default_factory=dict)
-    """The request's, laid over the message's."""
+    """The metadata of the message, overridden by the metadata of the request."""
     former: Task | None = None
-    """The task as it was before this message; nothing where it began with it."""
+    """The task before this message; None if the message began the task."""
     pause: Pause | None = None
-    """What the message answers."""
+    """The pause that the message answers, if any."""
     requested: frozenset[str] = frozenset()
-    """The extensions that its caller asked for."""
+    """The extensions that the caller requested."""
     accepted: tuple[str, ...] = ()
-    """The kinds of output that its caller takes; all where it names none."""
+    """The output media types that the caller accepts; empty means all."""
     pulse: Pulse = field(default_factory=Pulse)
-    """Emitting an event is a sign of life; what works in silence gives signs of its own."""
+    """An emitted event counts as a sign of life; work that emits none must call `beat` itself."""
 
 
 class Work(Protocol):
     async def run(self) -> Sequence[Event]:
-        """Does the work and returns its last events, a status in which the task rests at their end.
+        """Do the work, and return its last events; the last one is a status in which the task rests.
 
         Raises:
-            TurnFailed: With a sentence for the caller.
+            TurnFailed: The work failed; the exception has a text for the caller.
         """
 
     def cut(self, outcome: Outcome) -> Sequence[Event]:
-        """The last events of work that was cancelled or has raised; keeps what is worth keeping."""
+        """Return the last events of work that was cancelled or has failed, with its partial result."""
 
 
 @runtime_checkable
 class Measured(Protocol):
-    """Work that knows what it has used."""
+    """Work that measures its usage."""
 
     def used(self) -> Mapping[str, Any]:
-        """By names for a line of the log."""
+        """Return the usage as fields for a log line."""
 
 
 @runtime_checkable
 class Executor(Protocol):
     def begin(self, job: Job, emit: Emit) -> Work:
-        """Nothing runs yet; `emit` shows an event at once."""
+        """Create the work without starting it. `emit` publishes an event at once."""
 
 
 @runtime_checkable
 class Recovering(Protocol):
-    """An executor that may take up again what was interrupted by the end of the process."""
+    """An executor that may resume work that was interrupted by the end of the process."""
 
     @property
     def recovers(self) -> bool:
-        """Whether it does."""
+        """True if this executor resumes work."""
 
     def recover(self, job: Job, emit: Emit) -> Work | None:
-        """Like `begin`, for a message whose work may be done in part; nothing where that cannot be known."""
+        """Create the work for a message whose work may be partly done; return None if it cannot be resumed."""
 
 
 @runtime_checkable
 class Accountable(Protocol):
-    """An executor that knows of work that no run of this process holds what it has said and used."""
+    """An executor that can report the output and the usage of work that has no run in this process."""
 
     async def lost(self, job: Job, task: Task, outcome: Outcome, *, seconds: float) -> Sequence[Event]:
-        """The last events of such a task.
+        """Return the last events of such a task.
 
-        Args: `task` as it is kept; `seconds` it was worked on.
+        Args:
+            task: The task as stored.
+            seconds: How long it was worked on.
         """

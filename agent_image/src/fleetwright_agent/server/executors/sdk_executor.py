@@ -1,8 +1,8 @@
-"""Any executor of the a2a-sdk behind our edge, log and authentication: what it enqueues becomes a task's events.
+"""An adapter that runs any a2a-sdk `AgentExecutor` in this server: the events it enqueues become events of the task.
 
-The rules are the SDK's own: a task, its statuses and pieces of artifacts, and an end; or one message and nothing else.
-A message alone ends the task that was accepted for it, marked, so that whoever waits for the answer gets the message
-itself. Refuses: events of other tasks, and anything after the end.
+The rules are those of the SDK. An executor enqueues either a task, its statuses and artifact updates, and an end; or
+one message and nothing else. A message alone ends the task that was accepted for it. The task is marked, so that the
+caller receives the message itself. Events of other tasks are errors; events after the end are dropped.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class _Caller(User):
 
 
 class ForeignExecutor:
-    """An `AgentExecutor` as the runtime's own port asks for it."""
+    """An `AgentExecutor` behind the runtime's executor port."""
 
     def __init__(self, executor: AgentExecutor, *, clock: Clock) -> None:
         self.executor = executor
@@ -61,7 +61,7 @@ class ForeignExecutor:
 
 
 class ForeignWork:
-    """One message, worked on by somebody else's code."""
+    """The work on one message, done by an `AgentExecutor`."""
 
     def __init__(self, foreign: ForeignExecutor, job: Job, emit: Emit) -> None:
         self._executor = foreign.executor
@@ -83,7 +83,7 @@ class ForeignWork:
         try:
             await self._executor.execute(self._context, self._events)
         except BaseException:
-            # Cancelled, out of time or broken: its own resources are its own to let go of.
+            # Cancelled, timed out or failed: the executor's own `cancel` must release its resources.
             with suppress(Exception):
                 await self._executor.cancel(self._context, self._events)
             raise
@@ -112,18 +112,21 @@ class ForeignWork:
 
 
 def _check_tellable(event: Event | Task) -> None:
-    """Raises: ValueError, for what could be kept or told to nobody afterwards; only free JSON can be such."""
+    """Check that an event can be stored and sent; only events with free-form JSON can fail.
+
+    Raises: ValueError.
+    """
     if not holds_json(event):
         return
     try:
         type(event).FromString(event.SerializeToString())
         MessageToDict(event)
     except (DecodeError, ValueError):
-        raise ValueError("an event holds a number that JSON has no word for, or nests too deep") from None
+        raise ValueError("an event contains a number that JSON cannot represent, or is nested too deeply") from None
 
 
 class _Events(EventQueue):
-    """What the executor enqueues: shown at once, but for the status in which it rests, which waits for its return."""
+    """The executor's event queue. Events are published at once, except a resting status, which waits for the return."""
 
     def __init__(self, job: Job, emit: Emit) -> None:
         self._job = job
@@ -133,9 +136,9 @@ class _Events(EventQueue):
         self.reply: Message | None = None
 
     async def enqueue_event(self, event: Event | Task) -> None:
-        """Keeps a copy: what is told stays so, whatever its maker goes on to do with its own.
+        """Process a copy of the event, because the executor may change its own object later.
 
-        Raises: ValueError, for what the SDK's rules do not allow.
+        Raises: ValueError: the SDK's rules do not allow the event.
         """
         event = deepcopy(event)
         _check_tellable(event)
@@ -143,11 +146,11 @@ class _Events(EventQueue):
             return
         if isinstance(event, Message):
             if self._shown or self.last or self.reply:
-                raise ValueError("a message is the whole answer: enqueue it alone, or a task and its updates")
+                raise ValueError("a message must be the whole answer: enqueue one message, or a task and its updates")
             self.reply = event
             return
         if self.reply is not None:
-            raise ValueError("a message was the whole answer; nothing comes after it")
+            raise ValueError("no event may follow a message, because a message is the whole answer")
         self._check(event)
         match event:
             case Task():
@@ -160,10 +163,10 @@ class _Events(EventQueue):
     def _check(self, event: Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent) -> None:
         named = event.id if isinstance(event, Task) else event.task_id
         if named != self._job.task_id or event.context_id != self._job.context_id:
-            raise ValueError(f"an event names task {named!r}, and this one is {self._job.task_id!r}")
+            raise ValueError(f"an event names task {named!r}, but the current task is {self._job.task_id!r}")
 
     def _take_task(self, task: Task) -> None:
-        """The task is in the log already; what an executor has put into its own copy follows as events."""
+        """Publish the artifacts and the status of the executor's task as events; the log already has the task."""
         former = {artifact.artifact_id for artifact in self._job.former.artifacts} if self._job.former else set()
         for artifact in task.artifacts:
             if artifact.artifact_id not in former:
@@ -177,7 +180,7 @@ class _Events(EventQueue):
             self._release()
             self.last = event
             if state == TaskState.TASK_STATE_AUTH_REQUIRED:
-                # An executor may wait for the authorization itself, and its caller must know of it meanwhile.
+                # An executor may itself wait for the authorization, so the caller must see this status at once.
                 self._show(event)
                 self.last = event
         else:
@@ -189,7 +192,7 @@ class _Events(EventQueue):
         self._emit(event)
 
     def _release(self) -> None:
-        """A pause that did not last: it is shown with what followed it."""
+        """Publish a pause that the executor has continued after."""
         held, self.last = self.last, None
         if held is not None and held.status.state != TaskState.TASK_STATE_AUTH_REQUIRED:
             self._emit(held)

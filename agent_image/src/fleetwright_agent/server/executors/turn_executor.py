@@ -1,6 +1,6 @@
-"""A turn as the work of a task: one that begins, is taken up again, and comes to an end or a pause.
+"""The executor that runs a turn as the work of a task: it begins, resumes, ends or pauses the turn.
 
-Refuses: knowing what produces the frames, and what their events look like (`server/executors/event_mapper.py`).
+This module does not know what produces the frames, nor how they become A2A events.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class FrameExecutor:
         tracing: Tracing = UNTOLD,
         bills: Bills | None = None,
     ) -> None:
-        """Args: `bills` of turns whose process ended; without them nothing is known of those."""
+        """Args: `bills` stores the usage of tasks whose process ended; without it, their usage is unknown."""
         self._bills = bills
         self.tracing = tracing
         self.turns = turns
@@ -55,7 +55,7 @@ class FrameExecutor:
 
     def begin(self, job: Job, emit: Emit) -> "FrameWork":
         if job.pause and self._bills:
-            # Now, and not when its turn has come: a process may end before that. The turn itself says what is amiss.
+            # At once, and not when the work starts, because the process may end before. Errors show in the turn itself.
             with suppress(MemoryUnusable):
                 self._bills.open(job.owner, job.task_id)
         return FrameWork(self, job, emit)
@@ -125,7 +125,7 @@ class FrameWork:
     async def _turn(self, path: tuple[str, ...]) -> None:
         turn = await self._executor.turns.get()
         try:
-            # Where a frame cannot be told the turn must not go on, and cost, unheard.
+            # If a frame cannot be mapped to an event, the turn must stop, because it would cost money without a result.
             async with aclosing(turn.run(self._request(path))) as frames:
                 async for frame in frames:
                     self._job.pulse.beat(activity(frame))
@@ -144,7 +144,7 @@ class FrameWork:
     def cut_after(
         self, task: Task, used: Sequence[Usage | PeerCost | Called], outcome: Outcome, *, seconds: float
     ) -> Sequence[Event]:
-        """The last events of a turn that another process has run: what is kept of it stands for what it was."""
+        """Return the last events of a turn that another process ran, based on its stored task and usage."""
         self._telling.resume(task, used, seconds=seconds)
         return self.cut(outcome)
 
@@ -165,7 +165,7 @@ class FrameWork:
         )
 
     def _metadata(self) -> dict[str, Any]:
-        """What the message says; some of it is said once, when the task begins."""
+        """Return the metadata of the message, with the values that only the first message of a task can set."""
         former = self._job.former
         began = MessageToDict(former.history[0].metadata) if former and former.history else {}
         begun = _of(began, SKILL_HINT, MODEL, REASONING_EFFORT)

@@ -1,6 +1,6 @@
-"""The turn of this process, built by the first task that needs it.
+"""The turn of this process, which is built lazily for the first task.
 
-Its modules are heavy: they are imported beside the event loop, and never before the server is ready.
+Its modules are heavy. They are imported in a thread, and never before the server is ready.
 """
 
 import asyncio
@@ -22,11 +22,14 @@ class Turns:
     def __init__(self, build: Callable[[], Turn], *, recovers: bool = False) -> None:
         self._build = build
         self.recovers = recovers
-        """Whether the turn knows what it had done before the process ended."""
+        """True if the turn can resume work that an earlier process began."""
         self._building: asyncio.Future[Turn] | None = None
 
     async def get(self) -> Turn:
-        """A failed attempt is made again by the next task; one whose task was cancelled serves the next."""
+        """Return the turn, and build it if necessary.
+
+        After a failure, the next task tries again. If a task is cancelled meanwhile, the next one uses its build.
+        """
         if self._building is None:
             self._building = asyncio.ensure_future(asyncio.to_thread(self._build))
         building = self._building
@@ -38,7 +41,7 @@ class Turns:
             raise
 
     async def over(self, owner: str, task_id: str) -> None:
-        """The task goes on no more, and no turn of it said so."""
+        """Tell the turn that a task will not continue, for a task that ended outside of a turn."""
         turn = await self.get()
         if isinstance(turn, Leaving):
             turn.over(owner, task_id)
@@ -46,18 +49,19 @@ class Turns:
     async def aclose(self) -> None:
         building, self._building = self._building, None
         if building is not None:
-            with suppress(Exception):  # Whoever asked for it was told.
+            with suppress(Exception):  # The task that started the build has received the error.
                 await (await building).aclose()
 
 
 def assembled(supplies: Supplies) -> Callable[[], Turn]:
-    """The real turn, as a recipe."""
+    """Return a function that builds the real turn."""
 
     def build() -> Turn:
         is_new = _ASSEMBLY not in sys.modules
         assembly = importlib.import_module(_ASSEMBLY)
         if is_new:
-            # What the modules consist of stays for good: a collection that walks over all of it holds everybody up.
+            # The objects of the modules live as long as the process. Without a freeze, each full garbage collection
+            # would traverse all of them and block every caller.
             gc.collect()
             gc_tuning.settle()
         return cast("Turn", assembly.build_turn(supplies))

@@ -1,4 +1,4 @@
-"""How much of something each caller may have at once. Refuses: waiting for it to become free."""
+"""Concurrency limits per caller. This module never waits for a slot to become free."""
 
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -10,7 +10,12 @@ Release = Callable[[], None]
 
 
 class Shares:
-    """Args: `sentence` says to a caller what it has too much of, `{most}` being how much it may have."""
+    """A concurrency limit.
+
+    Args:
+        most: How many slots each caller has.
+        sentence: The error text for a caller at the limit; `{most}` is replaced by the limit.
+    """
 
     def __init__(self, most: int, sentence: str) -> None:
         self._most = most
@@ -18,13 +23,13 @@ class Shares:
         self._held: Counter[str] = Counter()
 
     def take(self, owner: str, *, beyond: bool = False) -> Release:
-        """One more, until it is released; releasing twice releases once.
+        """Take a slot and return the function that releases it, which is idempotent.
 
         Args:
-            beyond: Also where the caller has as many as it may, which then counts against what comes after.
+            beyond: Take a slot even at the limit; it then counts towards the limit of later requests.
 
         Raises:
-            LimitReached: The caller has as many as it may.
+            LimitReached: The caller has no free slot.
         """
         if not beyond and self._held[owner] >= self._most:
             raise LimitReached(self._sentence)
@@ -43,7 +48,7 @@ class Shares:
 
     @contextmanager
     def hold(self, owner: str) -> Generator[None, None, None]:
-        """Raises: LimitReached."""
+        """Hold a slot for the duration of the context. Raises: LimitReached."""
         release = self.take(owner)
         try:
             yield

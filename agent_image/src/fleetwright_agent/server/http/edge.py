@@ -1,7 +1,7 @@
-"""The first things every request meets: where it comes from, and how much of it there may be.
+"""The outermost middlewares: they check the origin of a request, and the size and the type of its body.
 
-Middlewares that know HTTP only. Refuses: browsers of origins that a list leaves out, and bodies that are large, slow,
-packed or not JSON.
+They know HTTP only. They reject requests from browser origins that are not allowed, and bodies that are too large, too
+slow, compressed or not JSON.
 """
 
 import asyncio
@@ -22,23 +22,24 @@ _JSON: Final = frozenset({"application/json", "application/a2a+json"})
 _EVERY: Final = "*"
 MAX_BODY: Final = 1024 * 1024
 BODY_SECONDS: Final = 9.0
-"""Ten seconds are what a connection may be held for; the refusal is sent within them too."""
+"""A connection may be held for ten seconds, which includes sending the error response."""
 
 
 class Origins:
-    """A browser says where its page comes from; programs say nothing and pass. Listed pages may read the answers.
+    """ASGI middleware that checks the Origin header of browsers; requests without the header pass.
 
-    Without a list every page may, for it needs a token like everybody, and the log warns of it (PA-077).
+    Pages of allowed origins may read the responses (CORS). Without a configured list, every origin is allowed, because
+    a page needs a token like every caller; the log then contains a warning.
     """
 
     def __init__(self, app: ASGIApp, *, allowed: Collection[str] | None = None) -> None:
-        """Args: `allowed` may hold `*`, which is every origin."""
+        """Args: `allowed` may contain `*` for every origin."""
         self._listed = allowed is not None
         self._allowed = frozenset(origin.lower() for origin in ((_EVERY,) if allowed is None else allowed))
         self._app = app
         self._shared = CORSMiddleware(app, **_SHARED, allow_origins=sorted(self._allowed)) if self._allowed else app
         self._varies = _EVERY not in self._allowed
-        """Whether an answer depends on the page, and says so also to who names none."""
+        """True if responses depend on the origin; every response then has a `Vary` header."""
         self._warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,10 +52,10 @@ class Origins:
         await (self._shared if origins or self._varies else self._app)(scope, receive, send)
 
     def _warn(self) -> None:
-        """Once: who calls decides how often it would be."""
+        """Log a warning once only, because callers control how often this happens."""
         if not self._warned:
             self._warned = True
-            _logger.warning("a page in a browser calls, and no origin is named that may: set auth.allowedOrigins")
+            _logger.warning("a web page calls the agent, but no origins are configured: set auth.allowedOrigins")
 
 
 _SHARED: Final[dict[str, Any]] = {
@@ -62,11 +63,11 @@ _SHARED: Final[dict[str, Any]] = {
     "allow_headers": ["Authorization", "X-API-Key", "Content-Type", HTTP_EXTENSION_HEADER, VERSION_HEADER],
     "expose_headers": ["Retry-After", "WWW-Authenticate", "ETag", HTTP_EXTENSION_HEADER],
 }
-"""What a page of a listed origin may send and see: a browser asks for it before the call itself."""
+"""The CORS settings: what a page of an allowed origin may send and read."""
 
 
 class Bodies:
-    """Takes the whole body in before anything looks at it, within a size and a time."""
+    """ASGI middleware that reads the whole body, within a size and a time limit, before the application sees it."""
 
     def __init__(self, app: ASGIApp, *, limit: int = MAX_BODY, seconds: float = BODY_SECONDS) -> None:
         self._app = app
@@ -106,10 +107,10 @@ class Bodies:
         return None
 
     async def _take(self, receive: Receive) -> bytes | None:
-        """The body; nothing if it is too large. A caller that leaves has sent what it has sent.
+        """Return the body, or None if it is too large. If the caller disconnects, the body ends there.
 
-        What is too much is read to its end and thrown away: a caller that is still sending would see its connection
-        reset instead of the refusal.
+        A body that is too large is read to its end and discarded. Otherwise a caller that is still sending would see a
+        connection reset instead of the error response.
         """
         body, size = bytearray(), 0
         while True:
@@ -125,7 +126,7 @@ class Bodies:
         return refuse(413, f"The body is larger than {self._limit} bytes.", headers=_CLOSE)
 
 
-# What is left of a body that was not read to its end must not be taken for the next request.
+# The rest of a body that was not read to its end must not be parsed as the next request.
 _CLOSE: Final = {"Connection": "close"}
 
 

@@ -1,7 +1,6 @@
-"""What a body must be before anybody reads it: JSON and nothing like it, of limited depth, and for JSON-RPC a call.
+"""Validation of request bodies before anything else reads them: strict JSON of limited size, and the JSON-RPC envelope.
 
-Pure. Refuses: JSON that is not JSON everywhere, a name twice in one object, nesting without end, values without
-number, batches.
+Pure. It rejects non-standard JSON, duplicate names in an object, deep nesting, too many values, and batches.
 """
 
 import json
@@ -12,20 +11,20 @@ from typing import Any, Final, NoReturn
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError, JSONParseError
 
 MAX_DEPTH: Final = 32
-"""Protobuf keeps an object in three messages, one within the other, and reads a hundred of them at most."""
+"""Protobuf represents each JSON object by three nested messages, and its parser accepts at most 100 levels."""
 MAX_VALUES: Final = 10_000
-"""Each costs a thousand times what a character of a text does."""
+"""A value costs about a thousand times as much memory and time as a character of a text."""
 
 
 def parse(body: bytes) -> Any:
-    """Raises: JSONParseError."""
+    """Parse and check a body. Raises: JSONParseError."""
     try:
         value = json.loads(body.decode(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object)
     except RecursionError:
         raise JSONParseError(f"JSON is nested deeper than {MAX_DEPTH}.") from None
     except ValueError:
         raise JSONParseError("The body is not JSON.") from None
-    # Fewer brackets than the limit cannot nest deeper than it; most messages end here.
+    # A body with fewer brackets than the limit cannot be nested too deeply, so most bodies skip the full check.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _deeper(value, MAX_DEPTH):
         raise JSONParseError(f"JSON is nested deeper than {MAX_DEPTH}.")
     if body.count(b",") + body.count(b":") > MAX_VALUES and _values(value) > MAX_VALUES:
@@ -36,7 +35,7 @@ def parse(body: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Which of two counts is different with every reader: what one has checked another would take otherwise."""
+    """Reject duplicate names: parsers disagree on which value counts, so a checked value might not be the used one."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise JSONParseError("An object has the same name twice.")
@@ -48,7 +47,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _finite(text: str) -> float:
-    """What is larger than every number would be infinity, which JSON has no word for when it is told again."""
+    """Reject numbers that overflow to infinity, because JSON cannot represent them in a response."""
     value = float(text)
     if math.isinf(value):
         raise JSONParseError("A number is too large.")
@@ -56,7 +55,7 @@ def _finite(text: str) -> float:
 
 
 def _values(value: Any) -> int:
-    """With those within; not deep any more."""
+    """Return the number of values, including nested ones; the depth is already checked."""
     if isinstance(value, dict):
         return 1 + sum(map(_values, value.values()))
     return 1 + sum(map(_values, value)) if isinstance(value, list) else 1
@@ -96,7 +95,7 @@ class Envelope:
 
 
 def opened(call: Any) -> Envelope:
-    """Raises: InvalidRequestError, InvalidParamsError."""
+    """Return the JSON-RPC call of a parsed body. Raises: InvalidRequestError, InvalidParamsError."""
     if isinstance(call, list):
         raise InvalidRequestError("Batch requests are not supported")
     if not isinstance(call, dict):
@@ -115,7 +114,7 @@ def opened(call: Any) -> Envelope:
 
 
 def id_of(call: Any) -> RequestId:
-    """For the answer to a call that is none; nothing where there is no proper one."""
+    """Return the id for an error response to an invalid call; None if the id is invalid too."""
     found = call.get("id") if isinstance(call, dict) else None
     return found if _is_id(found) else None
 

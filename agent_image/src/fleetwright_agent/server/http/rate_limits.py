@@ -1,6 +1,7 @@
-"""How often one caller may ask: a bucket of tokens for each, refilled evenly.
+"""Rate limits: one token bucket per caller.
 
-Callers are known by then, so their number is bounded by the list of those who may call. Refuses: knowing what is asked.
+The middleware runs after the authentication, so the number of buckets is bounded by the list of callers. This module
+does not look at the requests.
 """
 
 import math
@@ -14,14 +15,14 @@ from fleetwright_agent.server.errors import refuse
 
 @dataclass(slots=True)
 class Bucket:
-    """As many requests at once as a minute allows; what was used comes back evenly."""
+    """A token bucket that holds the requests of one minute and is refilled continuously."""
 
     per_minute: int
     left: float
     at: float
 
     def take(self, now: float) -> float:
-        """Seconds until a request may come; nothing to wait where it may come now."""
+        """Take a token and return 0, or return the seconds until the next token is available."""
         self.left = min(self.per_minute, self.left + (now - self.at) * self.per_minute / 60)
         self.at = now
         if self.left >= 1:
@@ -31,7 +32,7 @@ class Bucket:
 
 
 class Rates:
-    """ASGI middleware behind the authentication."""
+    """ASGI middleware that limits the rate of each authenticated caller."""
 
     def __init__(self, app: ASGIApp, *, per_minute: int, clock: Clock) -> None:
         self._app = app
@@ -40,7 +41,7 @@ class Rates:
         self._buckets: dict[str, Bucket] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Only the public cards have no user.
+        # Only requests for the public cards have no user.
         if "user" in scope and (seconds := self._bucket(scope["user"].display_name).take(self._clock.monotonic())):
             sentence = f"This caller may send {self._per_minute} requests a minute; wait and send it again."
             headers = {"Retry-After": str(math.ceil(seconds)), "Connection": "close"}

@@ -1,7 +1,7 @@
 """Limits on the time and the size of HTTP/1.1 requests: a connection that exceeds one is closed.
 
-The HTTP server underneath has no such limits. Without them half a header holds a connection for ever, and headers or
-trailers without an end fill the memory (RFC 9112 §7.1.2 lets a chunked body end with trailers).
+The HTTP server underneath has no such limits. Without them, an incomplete header would hold a connection indefinitely.
+Endless headers or trailers would fill the memory (RFC 9112 §7.1.2 lets a chunked body end with trailers).
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 HEADER_SECONDS: Final = 9.0
 REQUEST_SECONDS: Final = 9.5
-"""More than a body has in `edge.py`, so that whoever is slow is told before the connection is closed."""
+"""Longer than the limit for bodies in `edge.py`, so that a slow caller gets an error response first."""
 MAX_HEADER: Final = 64 * 1024
 """In bytes. The same number bounds trailers and the framing between two pieces of a body."""
 
@@ -28,9 +28,9 @@ class ReceiptProtocol(HttpToolsProtocol):
         self._whole: asyncio.TimerHandle | None = None
         self._size = 0
         self._received = 0
-        """Bytes since the headers of the request under way that are not known to be its body."""
+        """Bytes received since the headers of the current request that are not known to belong to its body."""
         self._excused = 0
-        """How many of them had been read when the last piece of the body was seen."""
+        """The value of `_received` when the last piece of the body was parsed."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the parent
         super().connection_made(transport)
@@ -42,9 +42,9 @@ class ReceiptProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        cycle = cast("RequestResponseCycle | None", self.cycle)  # the parent's types forget how it begins
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # the parent's annotation omits the initial None
         if self._whole is None and (cycle is None or cycle.response_complete):
-            # Also where it begins no request: it ends the wait for the next one.
+            # Any data starts the deadline, even if it does not begin a request: it ends the keep-alive wait.
             self._await_headers()
         self._received += len(data)
         super().data_received(data)
@@ -62,7 +62,7 @@ class ReceiptProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        # What follows in the same read is excused too, which is a quarter of a megabyte at most.
+        # Bytes that follow in the same read are not counted either; that is at most a quarter of a megabyte.
         self._received -= len(body)
         self._excused = self._received
         super().on_body(body)

@@ -1,8 +1,8 @@
-"""Whether the event loop still moves: it beats, and a thread that is not its own listens.
+"""Detection of a blocked event loop: the loop updates a timestamp, and another thread checks it.
 
-A tool that blocks, or a library that does, stops every caller at once. Readiness says so after seconds, the log
-says where, and liveness gives the process up only after a minute: what is slow may still come back. Refuses: ending
-anything.
+A tool or a library that blocks the loop stops all callers. Readiness fails after five seconds, and the log shows where
+the loop is blocked. Liveness fails only after a minute, because a slow call may still return. This module does not end
+anything itself.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _FRAMES: Final = 12
 
 
 class Heartbeat:
-    """Begun in the loop that it watches; asked by any thread."""
+    """A heartbeat of the loop in which `begin` is called; any thread may read it."""
 
     def __init__(
         self,
@@ -52,18 +52,18 @@ class Heartbeat:
             self._timer.cancel()
 
     def stalled(self) -> str | None:
-        """Since when nothing moves, for people; nothing while all is well."""
+        """Return for how long the loop has been blocked, as text for people; None if it is not blocked."""
         still = self._still()
         if still <= self._stalled_seconds:
             return None
-        return f"the agent has not moved for {still:.0f} s: something blocks its event loop, see its log"
+        return f"the event loop of the agent has been blocked for {still:.0f} s; see its log"
 
     @property
     def dead(self) -> bool:
         return self._still() > self._dead_seconds
 
     def listen(self) -> None:
-        """Counts a stall once, and logs where the loop stands; called now and then by another thread."""
+        """Count each stall once and log the stack of the loop; called periodically by another thread."""
         if self.stalled() is None:
             self._told = False
         elif not self._told:

@@ -1,7 +1,7 @@
-"""Whether the MCP servers of this agent can be connected to, looked at now and then without a word of MCP.
+"""Reachability of the agent's MCP servers: periodic TCP connection attempts, without any MCP message.
 
-The operator opens no connection to an address from a spec; what it says about a server it has from here.
-Refuses: opening more than one short connection per server at a time, and naming addresses.
+The operator itself never connects to addresses from a spec, and uses this report for the status of a server. There is
+at most one short connection per server at a time. The report does not contain IP addresses.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Connect = Callable[[str, int], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One server as it was seen last; `message` says how it cannot be reached."""
+    """The result of the last attempt for one server; `message` explains why it is not reachable."""
 
     name: str
     reachable: bool
@@ -32,8 +32,13 @@ class Look:
 
 
 async def _connect(host: str, port: int, denied: tuple[Network, ...] = ()) -> None:
-    """Raises: OSError, and of these PermissionError where the name leads to what no declared edge may reach."""
-    # Its libraries are heavy, and the first look may wait for them when the server may not.
+    """Open and close a connection.
+
+    Raises:
+        PermissionError: The name resolves to an address that this agent may not reach.
+        OSError: The connection failed.
+    """
+    # Imported lazily: the libraries are heavy, and the start of the server must not wait for them.
     from fleetwright_agent.security.pinned_http import DeniedAddress, allowed_addresses, resolve
 
     target = Target(host, port)
@@ -46,7 +51,7 @@ async def _connect(host: str, port: int, denied: tuple[Network, ...] = ()) -> No
 
 
 class Reachability:
-    """`report` has an entry per server, and none before the first look."""
+    """Periodic checks of all servers; `report` is empty until the first round is complete."""
 
     def __init__(
         self,
@@ -66,7 +71,7 @@ class Reachability:
         return self._report
 
     async def watch(self) -> None:
-        """Looks again and again; ends when cancelled."""
+        """Check all servers periodically, until the task is cancelled."""
         while self._servers:
             reasons = await asyncio.gather(*(self._reason(server) for server in self._servers))
             looked = zip(self._servers, reasons, strict=True)

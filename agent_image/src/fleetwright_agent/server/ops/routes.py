@@ -1,7 +1,8 @@
-"""The second port: health, readiness with its reason, metrics, and what only the running agent knows.
+"""The operations port: health, readiness with its reason, metrics, and a status report.
 
-Never in the Service; reached by the kubelet, the operator and Prometheus. Served by a thread of its own, so that it
-answers also while the agent's loop is blocked: what it calls only reads. Refuses: anything about callers or contents.
+The port is not part of the Service; the kubelet, the operator and Prometheus use it. It is served by a separate thread,
+so that it answers also while the agent's event loop is blocked. Therefore its handlers only read. It contains nothing
+about callers or the content of tasks.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 
 _START_PAUSE_SECONDS: Final = 0.02
 _START_LOOKS: Final = 150
-"""Three seconds: less than the five that the probes of the operator wait for an answer."""
+"""Three seconds in total, less than the five seconds that the operator's probes wait for an answer."""
 
 
 def ops_app(
@@ -30,11 +31,11 @@ def ops_app(
     heartbeat: Heartbeat,
     is_starting: Callable[[], bool] = lambda: False,
 ) -> Starlette:
-    """The operations port.
+    """Return the application of the operations port.
 
     Args:
-        is_starting: Returns true until the agent has opened its memory. A probe that comes meanwhile is
-            answered when it has: the kubelet would otherwise ask again a whole second later.
+        is_starting: Returns true until the agent has opened its memory. A readiness probe that arrives earlier is
+            answered after that; otherwise the kubelet would repeat it only a second later.
     """
 
     async def healthz(_: Request) -> Response:

@@ -1,1 +1,1 @@
-"""Push notifications: who wants to hear of which task, what has to be delivered, and delivering it."""
+"""Push notifications: the registration of receivers, the outbox, and delivery."""

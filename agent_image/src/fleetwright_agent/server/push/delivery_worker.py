@@ -1,8 +1,8 @@
-"""The worker of the outbox: delivers what is due, tries again after pauses, gives up and says so.
+"""The delivery worker of the outbox: sends due push notifications, retries them, and gives up after the last attempt.
 
-A letter leaves the outbox when its receiver took it, and not before: after a kill it is delivered again. Receivers
-have a few places each, and so have callers, so a slow one keeps nobody else waiting. Refuses: knowing why there is a
-letter.
+Delivery is at least once: a notification leaves the outbox only after its receiver has accepted it. Concurrent
+deliveries are limited per receiver host and per caller, so that a slow receiver does not delay the others. This module
+does not know why a notification was created.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
 PAUSES: Final = (1.0, 3.0)
-"""Before the second and the third attempt."""
+"""Seconds to wait before the second and the third attempt."""
 _MOST: Final = 32
 _MOST_OF_HOST: Final = 4
 _MOST_OF_OWNER: Final = 16
@@ -39,13 +39,13 @@ _NAME: Final = "fleetwright-agent"
 
 
 def place(owner: str, task_id: str, registration_id: str, url: str) -> str:
-    """What credentials are bound to."""
+    """Return the associated data that binds encrypted credentials to one registration."""
     return f"{owner}\n{task_id}\n{registration_id}\n{url}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """Whose delivery, where to, and of which letter of the outbox."""
+    """A delivery under way: its owner, the receiver's host, and the id of its outbox row, if it has one."""
 
     owner: str
     host: str
@@ -74,11 +74,11 @@ class Courier:
         self._dead: tuple[int, tuple[Dead, ...]] = (0, ())
 
     def wake(self) -> None:
-        """There may be something due."""
+        """Make the worker look at the outbox again, because a notification may be due."""
         self._woken.set()
 
     async def run(self) -> None:
-        """Delivers again and again; ends when cancelled."""
+        """Deliver due notifications until the task is cancelled."""
         while True:
             try:
                 self._dead = await self._store.dead(most=_SHOWN)
@@ -93,18 +93,21 @@ class Courier:
             self._woken.clear()
 
     def update(self, owner: str, registration: Registration, task: Task) -> asyncio.Task[None] | None:
-        """Tells of a task that goes on: once, if its receiver has room; the next update or the end says more."""
+        """Send the state of a running task at most once, and drop it if the receiver has no free slot.
+
+        A dropped update is harmless: the next update or the final notification contains newer state.
+        """
         if not self._has_room(owner, registration.host):
             self._metrics.push_deliveries.labels("dropped").inc()
             return None
         return self._fly(self._deliver_update(owner, registration, task), _Flight(owner, registration.host))
 
     async def flush(self, seconds: float) -> None:
-        """Gives what is due now a moment to arrive; the rest is delivered after the restart."""
+        """Wait up to `seconds` for due notifications to be delivered; the rest is delivered after the restart."""
         self.wake()
         with suppress(TimeoutError, LogUnusable):
             async with asyncio.timeout(seconds):
-                while self._flights or await self._is_due():  # noqa: ASYNC110 - the outbox tells nobody when it is empty
+                while self._flights or await self._is_due():  # noqa: ASYNC110 - the outbox has no event for "empty"
                     await asyncio.sleep(_FLUSH_LOOK_SECONDS)
 
     async def aclose(self) -> None:
@@ -114,7 +117,7 @@ class Courier:
         await asyncio.gather(*flights, return_exceptions=True)
 
     def report(self) -> dict[str, Any]:
-        """For the status page: what was given up, for people who run the agent."""
+        """Return the number of undeliverable notifications and the newest of them, for the status page."""
         total, newest = self._dead
         return {
             "dead": total,
@@ -159,7 +162,7 @@ class Courier:
         try:
             await self._record(letter, answer)
         except LogUnusable:
-            # It would go out again at once, and again: the log is given time to become usable.
+            # The notification is still due. Without a pause the worker would send it in a tight loop.
             await asyncio.sleep(_UNUSABLE_SECONDS)
 
     async def _deliver_update(self, owner: str, registration: Registration, task: Task) -> None:
@@ -171,9 +174,9 @@ class Courier:
         try:
             return await self._send(owner, registration, task)
         except Unopenable:
-            return Answer(Verdict.NEVER, "none of the mounted keys opens its credentials; register it again")
+            return Answer(Verdict.NEVER, "no mounted key decrypts its credentials; register the receiver again")
         except Exception:
-            # What cannot be sent must not be tried for ever.
+            # A notification that cannot be built or sent must not be retried without end.
             _logger.exception("a push notification could not be sent", extra={"task": task.id})
             return Answer(Verdict.NEVER, "the agent could not send it because of an internal error")
 
@@ -186,7 +189,11 @@ class Courier:
         return await self._receivers.post(owner, registration.url, headers, body.encode())
 
     async def _record(self, letter: Letter, answer: Answer) -> None:
-        """Counts what is written, once: where the log is unusable the letter goes out again."""
+        """Write the result of an attempt and count it. If the log is unusable, the notification is sent again.
+
+        Raises:
+            LogUnusable: The result was not written.
+        """
         now = self._clock.now_ns()
         if answer.verdict is Verdict.DELIVERED:
             await self._store.delivered(letter.id)
@@ -207,9 +214,9 @@ class Courier:
 
     async def _pause(self) -> float:
         if len(self._flights) >= _MOST:
-            return _LOOK_SECONDS  # whatever lands wakes us
+            return _LOOK_SECONDS  # a finished delivery wakes the worker earlier
         due = await self._store.next_due_ns(but=self._flying())
-        # What is due and did not depart waits for a place, and a place that gets free wakes us as well.
+        # A notification that is due but was not sent waits for a free slot, and a freed slot wakes the worker as well.
         ahead = (due - self._clock.now_ns()) / 1e9 if due is not None else _LOOK_SECONDS
         return min(ahead, _LOOK_SECONDS) if ahead > 0 else _LOOK_SECONDS
 

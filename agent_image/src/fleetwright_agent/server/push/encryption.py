@@ -1,8 +1,7 @@
-"""Credentials of registrations at rest: sealed with a mounted key, and bound to the place they were given for.
+"""Encryption of receiver credentials at rest: AES-GCM with a mounted key, bound to one registration.
 
-Whoever can read the memory volume learns nothing from them, and whoever can write it cannot send them elsewhere.
-A new key seals from then on; whatever a former one sealed still opens while that key is mounted, and says by a mark
-which one that was.
+A reader of the memory volume cannot read the credentials, and a writer cannot move them to another registration. The
+newest key encrypts. Older keys still decrypt while they are mounted; a mark in front of the ciphertext names the key.
 """
 
 import base64
@@ -22,15 +21,15 @@ BEARER: Final = "Bearer"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a receiver knows us by."""
+    """The credentials that the agent sends to a receiver."""
 
     token: str = field(default="", repr=False)
     scheme: str = ""
     secret: str = field(default="", repr=False)
-    """Of that scheme."""
+    """The credentials of the scheme."""
 
     def headers(self) -> dict[str, str]:
-        """Each in its own header; where only one was given, it stands in both."""
+        """Return the HTTP headers; if only the token or only a bearer secret was given, both headers carry it."""
         scheme, secret = (self.scheme or BEARER, self.secret) if self.secret else (BEARER, self.token)
         token = self.token or (self.secret if scheme.lower() == BEARER.lower() else "")
         return {
@@ -40,22 +39,22 @@ class Credentials:
 
 
 class Unopenable(Exception):  # noqa: N818 - says what the sealed text is
-    """None of the mounted keys opens it, or it was sealed for another place."""
+    """No mounted key decrypts the credentials, or they belong to another registration."""
 
 
 def parse_keys(raw: bytes) -> tuple[bytes, ...]:
-    """One to a line, the newest first, each 32 bytes in URL-safe base64.
+    """Parse the keys of a file: one per line, the newest first, each 32 bytes in URL-safe base64.
 
     Raises:
-        ValueError: Never repeats what the file holds.
+        ValueError: The file is invalid; the text never repeats its content.
     """
     try:
-        # Padding says nothing that the length does not.
+        # Padding is optional, because the length implies it.
         keys = tuple(base64.urlsafe_b64decode(line + b"=" * (-len(line) % 4)) for line in raw.split())
     except ValueError:
         raise ValueError("its lines must be URL-safe base64") from None
     if not keys or any(len(key) != _KEY_BYTES for key in keys):
-        raise ValueError(f"it must hold keys of {_KEY_BYTES} bytes")
+        raise ValueError(f"it must contain keys of {_KEY_BYTES} bytes")
     return keys
 
 
@@ -69,12 +68,12 @@ class Seals:
 
     @property
     def mark(self) -> bytes:
-        """With which everything begins that the newest key sealed; empty where there is no key."""
+        """The prefix of everything that the newest key encrypted; empty if there is no key."""
         keys = self._keys.read()[0]
         return _mark(keys[0]) if keys else b""
 
     def seal(self, credentials: Credentials, *, place: str) -> bytes:
-        """Raises: Unopenable: there is no key."""
+        """Encrypt credentials. Raises: Unopenable: there is no key."""
         if credentials == Credentials():
             return b""
         keys = self._keys.read()[0]
@@ -87,7 +86,7 @@ class Seals:
         return _mark(keys[0]) + nonce + AESGCM(keys[0]).encrypt(nonce, text, place.encode())
 
     def open(self, sealed: bytes, *, place: str) -> Credentials:
-        """Raises: Unopenable."""
+        """Decrypt credentials. Raises: Unopenable."""
         if not sealed:
             return Credentials()
         from cryptography.exceptions import InvalidTag

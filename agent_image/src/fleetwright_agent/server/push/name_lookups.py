@@ -1,7 +1,7 @@
-"""Looking up names that callers chose: a few at once for each caller, so that one whose names hang delays nobody else.
+"""DNS lookups of host names that callers chose, limited per caller.
 
-Whoever waits for a place has not been looked up yet, neither well nor badly. A place is taken until its lookup ends,
-also where nobody waits for that any more. Refuses: judging addresses.
+The limit keeps one caller's hanging lookups from delaying those of others. A lookup keeps its slot until it ends, even
+if its caller has stopped waiting. This module does not decide which addresses are allowed.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ Resolve = Callable[[str, int], Awaitable[Sequence[Ip]]]
 
 
 class Crowded(Exception):  # noqa: N818 - says how it is
-    """No place became free in time; nothing was looked up."""
+    """No lookup slot became free in time, so nothing was looked up."""
 
 
 class Lookups:
     def __init__(self, resolving: Resolve | None = None, *, seconds: float = _SECONDS) -> None:
-        """Args: `seconds` is how long one lookup may take."""
-        # The system's resolver keeps a thread for each name; those that all the process shares stay free.
+        """Args: `seconds` is the time limit of one lookup."""
+        # The system's resolver blocks a thread per name. A pool of its own keeps the default executor free.
         self._threads = ThreadPoolExecutor(max_workers=LOOKUPS, thread_name_prefix="push-lookup")
         self._given = resolving
         self._seconds = seconds
@@ -36,14 +36,14 @@ class Lookups:
         self._of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def addresses(self, owner: str, host: str, port: int, *, patience: float | None = None) -> Sequence[Ip]:
-        """Every address of the name.
+        """Return every address of the name.
 
         Args:
-            patience: How long to wait for a place, in seconds; as long as it takes where there is none.
+            patience: The longest wait for a lookup slot, in seconds; without it, the wait is unlimited.
 
         Raises:
-            Crowded: There was none.
-            OSError: The name is not known, or was not looked up in time.
+            Crowded: No slot became free in time.
+            OSError: The name is unknown, or the lookup took too long.
         """
         try:
             async with asyncio.timeout(patience):
@@ -68,7 +68,7 @@ class Lookups:
             self._all.release()
             mine.release()
             if not lookup.cancelled():
-                lookup.exception()  # Whoever gave up waiting does not want to hear of it.
+                lookup.exception()  # Marks the exception as retrieved: the caller may have stopped waiting.
 
         return free
 

@@ -1,4 +1,4 @@
-"""What is sent to a receiver of each dialect: one table. Pure, and lazy about the dialects that few speak."""
+"""The body of a push notification in each dialect. Pure; modules of rarely used dialects are imported lazily."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -8,7 +8,7 @@ from a2a.types.a2a_pb2 import StreamResponse, Task
 from google.protobuf.json_format import MessageToDict
 
 DIALECT: Final = "dialect"
-"""In the state of a request's context: the version of the protocol that it was written in."""
+"""The key in the state of a call context that holds the protocol version of the request."""
 NATIVE: Final = "1.0"
 
 
@@ -17,7 +17,7 @@ def dialect_of(context: ServerCallContext) -> str:
 
 
 def payload(dialect: str, task: Task) -> dict[str, Any]:
-    """The whole task, as a receiver of that dialect expects it."""
+    """Return the whole task in the form that a receiver of the dialect expects."""
     return _PAYLOADS[dialect](task)
 
 

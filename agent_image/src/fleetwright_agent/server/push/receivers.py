@@ -1,7 +1,7 @@
-"""The receivers' side of push: whether one may be sent to, and one attempt to send. Nothing of tasks.
+"""HTTP requests to push receivers: the check whether a URL is allowed, and a single delivery attempt.
 
-A redirect is not followed, for the credentials are meant for the address that was registered; what a receiver answers
-is not read beyond its status. Refuses: trying again, which the courier does.
+Redirects are not followed, because the credentials are meant for the registered address only. Only the status of a
+response is read. This module does not retry and does not know tasks.
 """
 
 import asyncio
@@ -37,22 +37,22 @@ class Answer:
 
 
 class Unwelcome(ValueError):  # noqa: N818 - reads as what the address is
-    """Nothing is sent to such an address; the text says why, for whoever wrote it."""
+    """The agent does not send to this address; the text explains the reason to the caller that registered it."""
 
 
 def judged(status: int) -> Answer:
-    """A refusal stays one however often it is asked for; anything else may pass."""
+    """Classify a response: redirects and most 4xx statuses are permanent, anything else may be retried."""
     if 200 <= status < 300:
         return Answer(Verdict.DELIVERED)
     if 300 <= status < 400:
-        return Answer(Verdict.NEVER, "it redirects: register the address that it leads to")
+        return Answer(Verdict.NEVER, "it redirects: register the address that it redirects to")
     if 400 <= status < 500 and status not in _PASSING:
-        return Answer(Verdict.NEVER, f"it refuses: {status}")
-    return Answer(Verdict.AGAIN, f"it answers {status}")
+        return Answer(Verdict.NEVER, f"it rejects the notification with status {status}")
+    return Answer(Verdict.AGAIN, f"it responds with status {status}")
 
 
 _looked_at: ContextVar[Sequence[Ip]] = ContextVar("looked_at")
-"""The addresses of the name that is being sent to: whoever connects does so in the task that looked it up."""
+"""The resolved addresses of the receiver. The transport connects in the same asyncio task that resolved the name."""
 
 
 async def _looked_up(host: str, port: int) -> Sequence[Ip]:  # noqa: ARG001 - see above
@@ -70,7 +70,12 @@ class Receivers:
         self._client: httpx.AsyncClient | None = None
 
     async def check(self, owner: str, url: str) -> Target:
-        """Raises: Unwelcome, Crowded."""
+        """Check that notifications may be sent to a URL.
+
+        Raises:
+            Unwelcome: The URL is invalid, or no address that it resolves to is allowed.
+            Crowded: No slot for the DNS lookup became free in time.
+        """
         from fleetwright_agent.security.pinned_http import DeniedAddress
 
         try:
@@ -79,17 +84,18 @@ class Receivers:
         except UnusableUrl as error:
             raise Unwelcome(str(error)) from None
         except (DeniedAddress, OSError):
-            # One sentence for what is not known and what is not allowed: names inside are nobody's business.
+            # The same text for unknown and for denied names, so that a caller cannot probe internal host names.
             raise Unwelcome(
-                f"{target.text} does not lead to an address that this agent may send to;"
-                " have it named in spec.a2a.push of the Agent"
+                f"{target.text} does not resolve to an address that this agent may send to;"
+                " ask for an entry in spec.a2a.push of the Agent"
             ) from None
         return target
 
     async def post(self, owner: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Looked at again, for a name may lead elsewhere since it was registered.
+        """Make one delivery attempt.
 
-        The attempt begins with the lookup, and not while it waits for a place.
+        The name is resolved and checked again, because its addresses may have changed since the registration. The time
+        limit of the attempt does not include the wait for a lookup slot.
         """
         import httpx
 
@@ -108,7 +114,7 @@ class Receivers:
         except (TimeoutError, httpx.TimeoutException):
             return Answer(Verdict.AGAIN, f"it did not answer within {self._seconds:g} s")
         except (httpx.HTTPError, OSError):
-            return Answer(Verdict.AGAIN, "there is no connection to it")
+            return Answer(Verdict.AGAIN, "the connection to it failed")
 
     async def aclose(self) -> None:
         if self._client is not None:
@@ -129,7 +135,7 @@ class Receivers:
             return self._client
 
     def _open(self) -> "httpx.AsyncClient":
-        """Heavy: it reads every authority that the system trusts."""
+        """Build the client; slow, because it loads all CA certificates of the system."""
         import httpx
 
         from fleetwright_agent.security.pinned_http import PinnedTransport

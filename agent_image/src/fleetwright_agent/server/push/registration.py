@@ -1,4 +1,4 @@
-"""From a client's push configuration to a registration and back: pure checks, and what of it is ever shown again."""
+"""Conversion between a client's push configuration and a stored registration. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,13 +19,17 @@ _MAX_CREDENTIAL: Final = 4096
 
 
 def credentials_of(config: TaskPushNotificationConfig) -> Credentials:
-    """Raises: InvalidParamsError: one of them would end a header, or begin another."""
+    """Return the credentials of a configuration.
+
+    Raises:
+        InvalidParamsError: A value is not safe in an HTTP header, or is too long.
+    """
     check_id(config.id, field="pushNotificationConfig.id")
     _check("token", config.token)
     _check("authentication.credentials", config.authentication.credentials)
     scheme = config.authentication.scheme
     if not scheme.isascii() or not all(sign.isalnum() or sign in "-_." for sign in scheme) or len(scheme) > 64:
-        raise InvalidParamsError("pushNotificationConfig.authentication.scheme is no name of a scheme, such as Bearer")
+        raise InvalidParamsError("pushNotificationConfig.authentication.scheme is not a scheme name such as Bearer")
     return Credentials(config.token, scheme, config.authentication.credentials)
 
 
@@ -37,7 +41,7 @@ def _check(field: str, value: str) -> None:
 
 
 def shown(task_id: str, identifier: str, url: str, credentials: Credentials) -> TaskPushNotificationConfig:
-    """As its owner reads it: what a scheme's credentials are, nobody is told again."""
+    """Return the configuration as its owner may read it: the token, but never the credentials of the scheme."""
     config = TaskPushNotificationConfig(task_id=task_id, id=identifier, url=url, token=credentials.token)
     if credentials.scheme or credentials.secret:
         config.authentication.CopyFrom(AuthenticationInfo(scheme=credentials.scheme))
@@ -47,7 +51,7 @@ def shown(task_id: str, identifier: str, url: str, credentials: Credentials) -> 
 def listed(
     configs: Sequence[TaskPushNotificationConfig], request: ListTaskPushNotificationConfigsRequest
 ) -> ListTaskPushNotificationConfigsResponse:
-    """A page of what is ordered by id; the last id on it is where the next one goes on."""
+    """Return one page of the configurations, which are ordered by id; the page token is the last id on the page."""
     left = [config for config in configs if config.id > request.page_token]
     page = left[: request.page_size] if request.page_size > 0 else left
     following = page[-1].id if len(page) < len(left) else ""

@@ -1,7 +1,8 @@
-"""Push as the rest of the server sees it: registering, and being told that a task has moved.
+"""Push notifications as the rest of the server uses them: registration of receivers, and notice of task changes.
 
-What ends or pauses a task is in the outbox with it, and goes out at once; what happens in between is told every one
-and a half seconds at most, as the task is then. Refuses: delivering, which the courier does.
+The notification about a task that ends or pauses is committed to the outbox together with that status, and is sent at
+once. Progress in between is debounced: a receiver gets the current task at most every 1.5 seconds. This module does
+not deliver notifications.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A configuration that may be registered."""
+    """A checked push configuration that may be registered."""
 
     id: str
     url: str
@@ -71,11 +72,15 @@ class Pushes:
         self._updates: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Delivers; ends when cancelled."""
+        """Deliver notifications until the task is cancelled."""
         await self._courier.run()
 
     async def refresh(self) -> None:
-        """Learns at the start of the tasks that somebody listens to, and later forgets those that are gone."""
+        """Reload the set of tasks that have registrations, and encrypt old credentials with the newest key.
+
+        A registration that is added while the store is being read would be missing in the result. In that case the
+        current set is kept.
+        """
         added = self._added
         listened = await self._store.listened_to()
         if added == self._added:
@@ -83,7 +88,10 @@ class Pushes:
         await self._reseal()
 
     async def _reseal(self) -> None:
-        """Under the newest key, so that a former one is needed no longer; what none opens stays as it is."""
+        """Encrypt stored credentials with the newest key, so that older keys can be removed.
+
+        Credentials that no mounted key can decrypt are left unchanged.
+        """
         after, mark = (0, ""), self._seals.mark
         while mark and (held := await self._store.sealed_otherwise(mark, after=after, most=_RESEALED_AT_ONCE)):
             for each in held:
@@ -95,7 +103,7 @@ class Pushes:
                 after = (each.n, registration.id)
 
     def told(self, live: Live) -> None:
-        """The task has moved."""
+        """Handle an event of a task: notify at once when it rests, and debounced while it runs."""
         if live.n not in self._listened:
             return
         if live.resting:
@@ -106,25 +114,36 @@ class Pushes:
             self._timers[live.n] = later(self._debounce, self._begin_update, live)
 
     async def draft(self, owner: str, config: TaskPushNotificationConfig, *, dialect: str) -> Draft:
-        """Raises: InvalidParamsError, LimitReached, Unavailable: credentials could not be kept."""
+        """Check a push configuration before it is registered.
+
+        Raises:
+            InvalidParamsError: The configuration is invalid, or its URL is not allowed.
+            LimitReached: No slot for a DNS lookup became free in time.
+            Unavailable: There is no key to encrypt the credentials with.
+        """
         credentials = credentials_of(config)
         if credentials != Credentials() and not self._seals.mark:
-            raise Unavailable("Credentials of receivers cannot be kept right now; send it again.")
+            raise Unavailable("The credentials of receivers cannot be stored right now; send the request again.")
         try:
             target = await self._receivers.check(owner, config.url)
         except Unwelcome as error:
             raise InvalidParamsError(f"pushNotificationConfig.url: {error}") from None
         except Crowded:
-            raise LimitReached("Names of receivers are still being looked up; send it again.") from None
+            raise LimitReached("Earlier DNS lookups of receivers are still running; send the request again.") from None
         return Draft(config.id, config.url, target.text, dialect, credentials)
 
     async def register(self, live: Live, draft: Draft) -> TaskPushNotificationConfig:
-        """Raises: UnsupportedOperationError, TaskNotFoundError."""
+        """Store a registration and return it as its owner may see it.
+
+        Raises:
+            UnsupportedOperationError: The task has the maximum number of registrations.
+            TaskNotFoundError: The task was deleted.
+        """
         identifier = draft.id or live.task_id
         sealed = self._seals.seal(draft.credentials, place=place(live.owner, live.task_id, identifier, draft.url))
         registration = Registration(identifier, draft.url, draft.host, draft.dialect, sealed)
-        # From before the commit on, for the task may move as soon as it is there; and again after it, for meanwhile
-        # somebody may have looked who did not see it yet.
+        # The task is marked before the commit, because it may change right after it. It is marked again after the
+        # commit, because a concurrent `refresh` may have read the store before the registration was visible.
         self._listen(live.n)
         try:
             fits = await self._store.register(live.n, registration, at_ns=self._clock.now_ns(), most=MOST_OF_TASK)
@@ -137,7 +156,7 @@ class Pushes:
         return shown(live.task_id, identifier, draft.url, draft.credentials)
 
     async def check_room(self, live: Live, draft: Draft) -> None:
-        """Raises: UnsupportedOperationError."""
+        """Raises: UnsupportedOperationError: the task has the maximum number of registrations."""
         others = [each for each in await self._store.registrations(live.n) if each.id != (draft.id or live.task_id)]
         if len(others) >= MOST_OF_TASK:
             raise UnsupportedOperationError(_FULL)
@@ -150,14 +169,14 @@ class Pushes:
         wanted = identifier or live.task_id
         found = next((each for each in await self._store.registrations(live.n) if each.id == wanted), None)
         if found is None:
-            raise TaskNotFoundError("The task has no push notification configuration of that id")
+            raise TaskNotFoundError("The task has no push notification configuration with this id")
         return self._shown(live, found)
 
     async def remove(self, live: Live, identifier: str) -> None:
-        """Nothing more is sent; asking twice is fine."""
+        """Remove a registration and its undelivered notifications. Idempotent."""
         await self._store.remove(live.n, identifier or live.task_id)
         if self._hush(live.n):
-            # What was about to be said was also meant for others.
+            # The cancelled update was also meant for the other registrations of the task.
             self.told(live)
 
     async def flush(self) -> None:
@@ -173,7 +192,7 @@ class Pushes:
 
     @property
     def problem(self) -> str | None:
-        """Why nobody could register credentials, for people."""
+        """Why credentials cannot be stored, as text for people; None if they can."""
         return self._seals.problem
 
     def report(self) -> dict[str, Any]:
@@ -194,7 +213,7 @@ class Pushes:
     def _begin_update(self, live: Live) -> None:
         del self._timers[live.n]
         if live.n in self._updates:
-            # The last one is still on its way: the state of then is told when it has arrived.
+            # The previous update is still being sent. The debounce starts again and will send the newer state.
             self.told(live)
             return
         update = asyncio.create_task(self._update(live))
@@ -202,13 +221,13 @@ class Pushes:
         update.add_done_callback(lambda _: self._updates.pop(live.n))
 
     async def _update(self, live: Live) -> None:
-        with suppress(LogUnusable):  # Readiness tells it, and the end of the task is told anyway.
+        with suppress(LogUnusable):  # Readiness reports it, and the final notification is sent anyway.
             registrations = await self._store.registrations(live.n)
             flights = [self._courier.update(live.owner, each, live.task) for each in registrations]
             await asyncio.gather(*(flight for flight in flights if flight is not None))
 
     def _hush(self, n: int) -> bool:
-        """What comes now says more than what was about to be said; whether there was anything."""
+        """Cancel a pending or running update, which newer state replaces; return true if there was one."""
         timer, update = self._timers.pop(n, None), self._updates.get(n)
         if timer:
             timer.cancel()
@@ -218,7 +237,7 @@ class Pushes:
 
 
 def policy_of(push: Push, denied: tuple[Network, ...] = ()) -> EgressPolicy:
-    """What is named is all that is allowed; where nothing is named, everything public."""
+    """Return the egress policy: only the configured hosts and ranges, or every public address if none is configured."""
     return EgressPolicy(
         hosts=frozenset(Target(each.host, each.port) for each in push.allowed_hosts),
         ranges=push.allowed_cidrs,
@@ -237,7 +256,7 @@ def build_pushes(
     times: Times,
     denied: tuple[Network, ...] = (),
 ) -> Pushes:
-    """Nothing is opened yet."""
+    """Build the push service; no connection or file is opened yet."""
     receivers = Receivers(policy_of(push, denied), seconds=times.attempt)
     seals = Seals(Watched(layout.secret(push.key_file), parse_keys))
     courier = Courier(store, receivers=receivers, seals=seals, metrics=metrics, clock=clock, pauses=times.pauses)

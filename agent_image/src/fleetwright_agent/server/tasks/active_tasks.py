@@ -1,7 +1,8 @@
-"""A task while somebody cares: its head, the newest events for readers, and whoever waits.
+"""A task in memory while a run works on it or a caller reads it: its current state, recent events, and waiters.
 
-Runners and readers hold it, the registry only knows it weakly: a task at rest that nobody reads costs nothing.
-`_publish` is the only way an event becomes visible. Refuses: events after the task came to rest.
+A task is at rest if it has ended, or if it is interrupted and waits for its caller. Runs and readers hold strong
+references, and the registry holds weak ones, so a task at rest without readers uses no memory. `_publish` is the only
+place that makes an event visible. A task at rest accepts no further events.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ class Live:
     def __init__(self, stored: Stored, *, log: TaskLog, clock: Clock, told: "Told", left: bool = False) -> None:
         self.owner = stored.owner
         self.taken_up = stored.taken_up
-        """How many processes have taken it up, this one counted."""
+        """How many processes in a row have worked on it without leaving it in good order, including this one."""
         self.updated_ns = stored.updated_ns
         self._began_ns = stored.began_ns
         self._n = stored.n
@@ -56,17 +57,17 @@ class Live:
 
     @property
     def n(self) -> int:
-        """Its number in the log."""
+        """The number of the task in the log."""
         return self._n
 
     @property
     def busy(self) -> bool:
-        """A run works on it, or will."""
+        """True while a run works on the task, or is going to."""
         return self._busy
 
     @property
     def task(self) -> Task:
-        """The task as it is now; the caller's own copy."""
+        """A copy of the task as it is now."""
         return self._head.copy()
 
     @property
@@ -86,7 +87,7 @@ class Live:
         return self._head.state in RESTING and not self._busy
 
     def append(self, event: Event) -> None:
-        """Visible at once, on disk soon. What comes after the task's end is dropped."""
+        """Publish an event at once and write it to disk soon. Events after the end of the task are dropped."""
         fitting = None if self._sealed else self._fit(event)
         if fitting is None:
             return
@@ -95,20 +96,22 @@ class Live:
         self._publish(record)
 
     def leave(self, event: Event) -> None:
-        """Tells that the process ends before the task does, and lets go of who waits; in the log it is running."""
+        """Publish that the process ends before the task, and release the waiters. In the log the task stays running."""
         self.append(event)
         self._log.leave(self._n)
         self._sealed = self._left = True
 
     def let_go(self) -> None:
-        """Lets go of who waits for what its caller may say: this process will not hear it."""
+        """Release the readers that wait for the caller's next message, because this process will not receive it."""
         self._left = True
         self._wake()
 
     def begin(self, *, again: bool) -> int:
-        """The work for its newest message begins, or goes on; returns since when, in work.
+        """Start or continue the work on the newest message, and return its start time in nanoseconds.
 
-        Args: `again` where another process has had it before.
+        The start time is shifted by the pauses between processes.
+        Args:
+            again: True if an earlier process worked on the message.
         """
         if self._began_ns is None:
             self._began_ns = self._clock.now_ns()
@@ -116,11 +119,11 @@ class Live:
         return self._began_ns
 
     def worked_seconds(self, now_ns: int) -> float:
-        """On its newest message, in whichever processes."""
+        """Return the seconds of work on the newest message, across processes."""
         return 0.0 if self._began_ns is None else max(0, now_ns - self._began_ns) / 1e9
 
     async def resume(self, claim: Claim, message: Message) -> Accepted | Known | NotResting:
-        """Goes on with an interrupted task: from the commit on it works, and nobody sees the question as open."""
+        """Continue an interrupted task with the caller's message. After the commit the task is working."""
         now = self._clock.now_ns()
         works = status_event(self.task_id, self.context_id, TaskState.TASK_STATE_WORKING, at_ns=now)
         records = (Record(self._seq + 1, now, message), Record(self._seq + 2, now, works))
@@ -137,10 +140,10 @@ class Live:
         return Stored(n=self._n, owner=self.owner, seq=self._seq, busy=self._busy, task=self._head.current())
 
     async def rest(self, events: Sequence[Event]) -> None:
-        """The last events of a run, the final status among them; visible together, after the commit.
+        """Write the last events of a run, including the final status, and publish them together after the commit.
 
         Raises:
-            LogUnusable: They are not on disk, and not visible.
+            LogUnusable: The events are neither on disk nor published.
         """
         self._sealed = True
         now = self._clock.now_ns()
@@ -161,7 +164,10 @@ class Live:
         return self._room.fit(event)
 
     async def end(self, event: Event) -> bool:
-        """Ends an interrupted task; nothing happens when it has been continued meanwhile. Visible after the commit."""
+        """End an interrupted task, and publish the end after the commit.
+
+        Return false, without a change, if the task was continued in the meantime.
+        """
         final = self._head.copy()
         fold(final, event)
         record = Record(self._seq + 1, self._clock.now_ns(), event)
@@ -171,7 +177,7 @@ class Live:
         return ended
 
     def rest_unwritten(self, events: Sequence[Event]) -> None:
-        """Ends the task for those who wait, where the log cannot be written; `settle` or a restart ends it for good."""
+        """End the task in memory only, because the log cannot be written; `settle` or a restart ends it durably."""
         self._sealed, self._busy = True, False
         now = self._clock.now_ns()
         fitting = [event for event in map(self._fit, events) if event is not None]
@@ -182,34 +188,37 @@ class Live:
 
     @property
     def unwritten(self) -> bool:
-        """It has ended for those who wait, and not in the log."""
+        """True if the task has ended in memory but not in the log."""
         return self._unwritten is not None
 
     async def settle(self) -> None:
-        """Writes the end that could not be written.
+        """Write the end that could not be written before.
 
         Raises:
-            LogUnusable: It still cannot be.
+            LogUnusable: The log still cannot be written.
         """
         if self._unwritten is not None:
-            # A commit may have reached the disk and have failed all the same: the end that is there counts.
+            # A commit that reported an error may have reached the disk. In that case the end on disk is kept.
             with suppress(AtRest):
                 await self._log.rest(self._n, (self._unwritten,), self.task)
             self._unwritten = None
 
     async def rested(self) -> Task:
-        """The task once it rests, or as it is when it is left."""
+        """Wait until the task rests or is left to the next process, and return it."""
         while not (self.resting or self._left):
             await self._changed()
         return self.task
 
     async def moved(self) -> None:
-        """Returns when something happened to it after what its caller said last."""
+        """Return when the task has changed since the caller's last message, or no run works on it."""
         while self._busy and self._seq == self._asked:
             await self._changed()
 
     async def read(self) -> AsyncGenerator[Task | Event, None]:
-        """The task as it is, then every event until it rests or is left; pieces are joined for a slow reader."""
+        """Yield the task as it is, then its events until it rests or is left to the next process.
+
+        A slow reader gets consecutive pieces of an artifact as one event.
+        """
         cursor = self._seq
         self._readers += 1
         try:
@@ -231,7 +240,7 @@ class Live:
 
     def _since(self, cursor: int) -> list[Event]:
         if self._tail and self._tail[0][0] <= cursor + 1:
-            # What a caller said is not repeated to its readers: in a stream it would read as the agent's answer.
+            # Messages of the caller are left out: in a stream a message would look like the agent's answer.
             return join([event for seq, event in self._tail if seq > cursor and not isinstance(event, Message)])
         missed = catch_up(self._head.current())
         return [*map(going_on, missed)] if self._busy else missed
@@ -261,15 +270,15 @@ class Live:
 
 
 Told = Callable[[Live], None]
-"""Hears of every move of every task, right after it became visible; must not wait."""
+"""A callback for every published event of every task; it must not block."""
 
 
 def unheard(_: Live) -> None:
-    """Where nobody wants to hear of them."""
+    """Ignore the event."""
 
 
 class LiveTasks:
-    """The live tasks of this process, found by owner and identifier."""
+    """The tasks in the memory of this process, by owner and task id."""
 
     def __init__(self, log: TaskLog, clock: Clock, told: Told = unheard) -> None:
         self._told = told
@@ -280,7 +289,7 @@ class LiveTasks:
         self._added = 0
 
     def let_go(self) -> None:
-        """From now on nobody waits for what callers may say to tasks at rest; the process is about to end."""
+        """Release all readers of tasks at rest, now and from now on, because the process is about to end."""
         self._leaving = True
         for live in tuple(self._known.values()):
             if not live.busy:
@@ -290,7 +299,7 @@ class LiveTasks:
         return self._known.get((owner, task_id))
 
     def add(self, stored: Stored) -> Live:
-        """One task has one live object, whoever asked for it first."""
+        """Return the single object for this task, and create it if necessary."""
         live = self._known.get((stored.owner, stored.task.id))
         if live is None:
             live = Live(stored, log=self._log, clock=self._clock, told=self._told, left=self._leaving)
@@ -299,12 +308,12 @@ class LiveTasks:
         return live
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """They are gone from the log: nobody finds them any more, whoever may still hold them."""
+        """Remove tasks that were deleted from the log; their remaining readers keep their objects."""
         for key in keys:
             self._known.pop((key.owner, key.task_id), None)
 
     def forget_ended(self, before_ns: int) -> None:
-        """The same for those that the log forgets by their age."""
+        """Remove ended tasks that the log deletes because of their age."""
         old = [
             key for key, live in tuple(self._known.items()) if live.state in TERMINAL and live.updated_ns < before_ns
         ]
@@ -316,6 +325,6 @@ class LiveTasks:
         before = self._added
         stored = await self._log.find(owner, task_id)
         if stored is not None and stored.busy and self._added != before and (owner, task_id) not in self._known:
-            # It may have been begun, worked on and ended while it was read: what has ended is read as ended.
+            # A run may have started and ended during the read. A second read then returns the ended task.
             stored = await self._log.find(owner, task_id)
         return None if stored is None else self.add(stored)

@@ -1,6 +1,6 @@
-"""Whether a caller's message may be taken in just now: for the memory's room, and for what is being erased.
+"""Admission of messages: rejects new tasks while the memory is full, and all messages of an owner during an erasure.
 
-Refuses: knowing why the memory is full; whoever looks at the volume says that it is.
+This module does not measure the memory; the retention sets `full`.
 """
 
 from collections import Counter
@@ -11,22 +11,25 @@ from fleetwright_agent.server.errors import MemoryFull, Unavailable
 
 _FULL = (
     "The agent's memory is full, so it begins no other task (memory.maxBytes, or the volume itself);"
-    " send it again later, or tell whoever runs the agent."
+    " send the message again later, or contact the people who run the agent."
 )
-_ERASING = "What the agent remembers of this caller is being erased; send it again in a moment."
+_ERASING = "The agent's memory of this caller is being erased; send the message again in a moment."
 
 
 class Gate:
     def __init__(self) -> None:
         self.full = False
-        """Whether there is no room for another task."""
+        """True if there is no space for another task."""
         self._closed: Counter[str] = Counter()
 
     def admit(self, owner: str, *, begins: bool) -> None:
-        """Args: `begins` a task, and does not go on with one.
+        """Check whether a message may be accepted now.
+
+        Args:
+            begins: True if the message begins a task.
 
         Raises:
-            MemoryFull: There is no room for another task.
+            MemoryFull: There is no space for another task.
             Unavailable: The owner's memory is being erased.
         """
         if self._closed[owner]:
@@ -36,10 +39,10 @@ class Gate:
 
     @contextmanager
     def closed(self, owner: str) -> Iterator[None]:
-        """Takes nothing in for that owner."""
+        """Reject messages of this owner for the duration of the context."""
         self._closed[owner] += 1
         try:
             yield
         finally:
             self._closed[owner] -= 1
-            self._closed = +self._closed  # Nothing is kept of who is let in again.
+            self._closed = +self._closed  # Drops the counters that are zero.

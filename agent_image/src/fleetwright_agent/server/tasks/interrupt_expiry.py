@@ -1,6 +1,6 @@
-"""Tasks that wait for people, over time: which have waited too long, and what is kept for those that wait no more.
+"""Expiry of tasks that wait for people, and cleanup of the data kept for tasks that will not continue.
 
-Nothing of them is in memory: the log knows until when each may wait. Refuses: deciding what a pause is.
+No state is in memory: the log stores until when each task may wait. This module does not define what a pause is.
 """
 
 from contextlib import suppress
@@ -36,10 +36,10 @@ class Waiting:
         self._clock = clock
 
     async def expire(self) -> None:
-        """Ends tasks whose approval nobody gave in time.
+        """End the tasks whose approval was not given in time.
 
         Raises:
-            LogUnusable: The log cannot be read or written; the next look finds them again.
+            LogUnusable: The log cannot be read or written; the next call finds the tasks again.
         """
         for key in await self._log.expired(self._clock.now_ns()):
             live = await self._tasks.find(key.owner, key.task_id)
@@ -47,7 +47,7 @@ class Waiting:
                 await self._runs.expire(live)
 
     async def tidy(self) -> None:
-        """Drops what was set aside, noted of their costs, and asked by peers, for tasks that will not go on."""
+        """Delete checkpoints, usage records and open questions of peers for tasks that will not continue."""
         with suppress(MemoryUnusable):
             for aside in await threads.asides(self._conversations):
                 if await self._is_over(aside.owner, aside.task_id):

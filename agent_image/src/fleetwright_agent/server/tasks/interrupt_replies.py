@@ -1,6 +1,6 @@
-"""Replies of a caller to the interrupt of a task. Pure.
+"""Answers of callers to the question of a task. Pure.
 
-The stamp names the caller that the server authenticated, and nothing that the message says of its sender.
+The identity of the person who answered is never taken from the caller's message.
 """
 
 from typing import Any
@@ -18,9 +18,9 @@ from fleetwright_agent.tools.human.approval import approved
 
 
 def value_of(message: Message) -> Any:
-    """What was said: the data where there is some, also where it is written as text, and else the text.
+    """Return the value of an answer: its data, also if written as JSON text, or else its text.
 
-    Text is no data where a body that said the same would be none: nested without end, or with half of a character.
+    JSON text must meet the same rules as a request body, for example in its nesting depth; otherwise it stays text.
     """
     for part in message.parts:
         if part.HasField("data"):
@@ -34,7 +34,7 @@ def value_of(message: Message) -> Any:
 
 
 def answered(message: Message, pause: Pause | None, *, owner: str, at_ns: int) -> Message:
-    """The message stamped with who answered."""
+    """Return a copy of the message, with the identity of the person who answered in its metadata."""
     kept = Message()
     kept.CopyFrom(message)
     if pause is not None:
@@ -46,7 +46,7 @@ def answered(message: Message, pause: Pause | None, *, owner: str, at_ns: int) -
 
 
 def answers_another(message: Message, pause: Pause | None) -> bool:
-    """Whether it says itself that it answers another ask than the one that waits."""
+    """Return whether the message names another question than the one that waits."""
     named = MessageToDict(message.metadata).get(ASK)
     return isinstance(named, dict) and (pause is None or named.get("id") != pause.identity)
 

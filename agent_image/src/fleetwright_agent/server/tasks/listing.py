@@ -1,4 +1,4 @@
-"""ListTasks: from its parameters to a query of the log and back to a page. Pure."""
+"""ListTasks: conversion of its parameters to a query of the log, and of a page to the response. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,11 +19,11 @@ from fleetwright_agent.server.tasks.messages import check_id
 from fleetwright_agent.storage.task_log import Page, Position, Query
 
 _LATEST_NS: Final = 2**63 - 1
-"""What the log can compare; the protocol's moments go on for another seven thousand years."""
+"""The largest timestamp that fits into an SQLite integer; the protocol allows dates up to the year 9999."""
 
 
 def query_of(owner: str, params: ListTasksRequest) -> Query:
-    """Raises: InvalidParamsError."""
+    """Return the query for a ListTasks request. Raises: InvalidParamsError."""
     check_id(params.context_id, field="contextId")
     size = DEFAULT_LIST_TASKS_PAGE_SIZE
     if params.HasField("page_size"):
@@ -47,7 +47,7 @@ def _position(token: str) -> Position:
     except (RecursionError, InvalidParamsError):
         cursor = None
     if cursor is None or cursor.timestamp_ns is None or not 0 <= cursor.timestamp_ns < 2**63:
-        raise InvalidParamsError("pageToken is not one that this agent gave out")
+        raise InvalidParamsError("pageToken was not issued by this agent")
     return Position(cursor.timestamp_ns, cursor.task_id)
 
 

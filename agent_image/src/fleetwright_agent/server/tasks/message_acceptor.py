@@ -1,6 +1,6 @@
-"""From a caller's message to the task it belongs to, exactly once.
+"""Acceptance of a caller's message: finds or creates the task it belongs to, exactly once.
 
-Refuses: messages that the card does not allow, tasks of somebody else, tasks that take no further message.
+It rejects messages that the card does not allow, tasks of other callers, and tasks that take no further message.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ from fleetwright_agent.telemetry.metrics import Metrics
 _logger = logging.getLogger(__name__)
 
 Start = Callable[[], None]
-"""Lets what was taken in begin; does nothing the second time, and for a message that was sent before."""
+"""Lets the accepted work begin. Idempotent; does nothing for a message that was sent before."""
 _Taken = tuple[Live, Job | None]
-"""The task, and what is to be done; nothing where the message was sent before."""
+"""The task and its job; a message that was sent before has no job."""
 
 
 class Intake:
@@ -60,9 +60,13 @@ class Intake:
         extensions: frozenset[str] = OF_CALLERS,
         choices: Mapping[str, frozenset[str]] = NO_CHOICES,
     ) -> None:
-        """Args: `cards` say what may be said and asked for, the first that there is; `most` is how many tasks of one
-        caller may run at once, `most_waiting` how many may wait for it when another is to begin; `extensions` are
-        those that are listened to here; `choices` are what may stand in a request's metadata, by the key.
+        """
+        Args:
+            cards: The agent cards; the first readable one defines the accepted media types and output modes.
+            most: How many tasks one caller may run at once.
+            most_waiting: How many tasks may wait for one caller before it can start no other.
+            extensions: The URIs of extensions that are read from messages.
+            choices: The allowed values of metadata keys.
         """
         self._choices = choices
         self._extensions = extensions
@@ -75,7 +79,7 @@ class Intake:
         self._clock = clock
         self._metrics = metrics
         self._shares = Shares(
-            most, "This caller has {most} tasks running, as many as it may; send it again when one ended."
+            most, "This caller already has {most} tasks running, the maximum; send it again when one has ended."
         )
         self._choosing: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -88,13 +92,13 @@ class Intake:
         requested: Iterable[str] = (),
         trace: Mapping[str, str] | None = None,
     ) -> tuple[Live, Start]:
-        """The message is on disk when this returns; nothing runs before `Start`.
+        """Accept a message; it is on disk when this returns, and its work starts only when `Start` is called.
 
         Args:
-            called: What a caller that chooses the ids of its tasks, and gives its messages none, calls this request.
-                A task that it names and that is not there is begun under that name.
-            requested: The extensions that it asks for.
-            trace: That it belongs to, where its metadata names none; told of its work, and no part of what was said.
+            called: The id of the request, for callers that choose task ids and send no message ids (A2A 0.1). If there
+                is no task with the id that the message names, it is created under that id.
+            requested: The extensions that the caller asks for.
+            trace: The trace context, if the metadata has none; not part of the message's identity.
         """
         request = understood(request, self._extensions)
         card = next((found for card in self._cards if (found := card.recent()[0]) is not None), None)
@@ -104,10 +108,10 @@ class Intake:
         try:
             release = self._shares.take(owner)
         except LimitReached:
-            # What was sent before is answered for all the same.
+            # A message that was sent before is answered despite the limit.
             if known := await self._known(owner, request, called):
                 return (await self._again(owner, known, called))[0], _nothing
-            # So is an answer taken: a task that waits is not done by being refused what it waits for.
+            # An answer to a waiting task is accepted despite the limit too, because the task cannot end without it.
             if not await self._waits(owner, request.message.task_id):
                 raise
             release = self._shares.take(owner, beyond=True)
@@ -125,7 +129,7 @@ class Intake:
         return live, self._runs.take_up(live, job, then=release)
 
     def again(self, live: Live) -> Release:
-        """The share of a task that goes on in this process, whoever has how many."""
+        """Count a resumed task towards its caller's limit, even beyond the limit; return the function to release it."""
         return self._shares.take(live.owner, beyond=True)
 
     async def _waits(self, owner: str, task_id: str) -> bool:
@@ -133,7 +137,7 @@ class Intake:
         return live is not None and _waiting(live)
 
     async def _known(self, owner: str, request: SendMessageRequest, called: str | None) -> Known | None:
-        """The task that this very request was sent for before."""
+        """Return the task for which this same request was sent before."""
         first = await self._log.known(claim_of(owner, request))
         if first or not called:
             return first
@@ -147,8 +151,10 @@ class Intake:
         return await self._begin(claim_of(owner, request), request)
 
     async def _begin_or_follow(self, owner: str, request: SendMessageRequest, called: str) -> _Taken:
-        """What is said to a task that is there is new, if it is neither word for word what the task began with nor a
-        request that was answered before.
+        """Begin the task that the caller names, or continue it if it exists.
+
+        A message to an existing task is a repetition if it equals the task's first message, or if its request was
+        answered before. Any other message is new.
         """
         task_id = request.message.task_id
         async with self._choosing.setdefault((owner, task_id), asyncio.Lock()):
@@ -163,10 +169,10 @@ class Intake:
             return await self._follow(claim_of(owner, answer), answer)
 
     async def _answers_anew(self, live: Live, begun: Claim, named: Claim) -> bool:
-        """Whether what was said before under this name is said once more, and not sent again.
+        """Return whether a known message is a new answer to a waiting task, and not a retransmission.
 
-        A caller that has given the same name to other words of this task names nothing by it, and is taken as one that
-        gives its requests no names. Not for an approval: what allows something must be surely meant for it.
+        A caller may use one request id for all requests. If it has used the id for different content of this task, the
+        message counts as new. This does not apply to approvals, which must be unambiguous.
         """
         pause = pause_of(live.task) if _waiting(live) else None
         if not _waiting(live) or (pause is not None and pause.kind is AskKind.APPROVAL):
@@ -179,7 +185,7 @@ class Intake:
         try:
             self._gate.admit(claim.owner, begins=True)
         except Unavailable:
-            # What was sent before is answered for all the same.
+            # A message that was sent before is answered even while no new task is admitted.
             if await self._log.known(claim) is None:
                 raise
         answer = await self._log.accept(claim, task, at_ns=now, most_waiting=self._most_waiting, also=also)
@@ -187,7 +193,7 @@ class Intake:
             return await self._again(claim.owner, answer)
         if isinstance(answer, TooManyWait):
             raise TooMuchWaits(
-                f"This caller has {self._most_waiting} tasks that wait for its answer, as many as it may;"
+                f"This caller already has {self._most_waiting} tasks that wait for its answer, the maximum;"
                 " answer or cancel one, then send it again."
             )
         live = self._tasks.add(Stored(n=answer.n, owner=claim.owner, seq=1, busy=True, task=copy_of(task)))
@@ -201,14 +207,14 @@ class Intake:
         if message.context_id not in ("", live.task.context_id):
             raise InvalidParamsError("message.contextId is not the context of message.taskId; leave it out")
         if known := await self._log.known(claim):
-            # It was answered with this very message: what it says fits what the task was then.
+            # The same message was accepted before, when the task was in the right state for it.
             return await self._again(claim.owner, known)
         former = live.task
         if is_full(former, message):
-            raise UnsupportedOperationError(f"The task is as long as a task may be; {_ADVICE_ENDED}")
+            raise UnsupportedOperationError(f"The task has reached its maximum size; {_ADVICE_ENDED}")
         now, pause = self._clock.now_ns(), pause_of(former)
         if answers_another(message, pause):
-            raise InvalidParamsError("The ask that this message answers is over; read the task for the one that waits")
+            raise InvalidParamsError("The question that this message answers is closed; read the task for the open one")
         if pause is not None and pause.expired(now):
             await self._runs.expire(live)
             raise UnsupportedOperationError(f"The approval was not given in time; {_ADVICE_ENDED}")
@@ -236,7 +242,7 @@ class Intake:
         live = await self._tasks.find(owner, known.task_id)
         if live is None:
             raise TaskNotFoundError
-        # Who names its messages means the same one. Who names requests may well name them all alike.
+        # A caller with message ids means the same message. A caller with request ids may use one id for all requests.
         if called is not None and _waiting(live) and self._clock.now_ns() - live.updated_ns > _PLAUSIBLE_NS:
             raise InvalidRequestError(_SAID_BEFORE)
         return live, None
@@ -254,15 +260,15 @@ def _job(live: Live, message: Message, pause: Pause | None = None, former: Task 
     )
 
 
-_ADVICE_ENDED = "send the message without taskId to go on in its context"
+_ADVICE_ENDED = "send the message without taskId to continue in its context"
 _ADVICE_RUNNING = "wait until it rests, or cancel it"
 
 
 _PLAUSIBLE_NS: Final = 60 * 1_000_000_000
-"""For so long after a task has come to wait, what was said before is taken for what was sent again."""
+"""For this long after a task has begun to wait, a repeated message counts as a retransmission."""
 _SAID_BEFORE: Final = (
-    "A request of this id has said this to the task before, and it has asked something since; answer in a request with"
-    " an id of its own, and not in the words with which the task began"
+    "A request with this id has already sent this message to the task. Answer the agent's question in a request with a"
+    " new id, and not with the message that began the task"
 )
 
 

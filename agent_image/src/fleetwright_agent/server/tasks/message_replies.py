@@ -1,6 +1,6 @@
-"""An answer that was given as a message and not as a task: how its task carries it, and how it is told.
+"""Answers that are a message instead of a task: how the internal task stores them, and how they are sent.
 
-Apart from `foreign`, so that an agent without foreign code does not import what executors of the SDK need.
+Separate from `foreign`, so that agents without a third-party executor do not import what the SDK's executors need.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ from a2a.types.a2a_pb2 import Message, Task, TaskState
 from fleetwright_agent.protocol.extensions import DIRECT_REPLY
 
 HELD: Final = Task()
-"""First in a stream that has begun, and tells nothing until it is known whether the answer is a message."""
+"""The placeholder at the start of a stream, until it is known whether the answer is a message; it is not sent."""
 
 
 def is_held(event: object) -> bool:
@@ -18,7 +18,7 @@ def is_held(event: object) -> bool:
 
 
 def direct_reply(task: Task) -> Message | None:
-    """The message that an executor gave for an answer, as it gave it; nothing where it worked on a task."""
+    """Return the message that the executor gave as its answer; None if it worked on a task."""
     said = task.status.message
     if task.status.state != TaskState.TASK_STATE_COMPLETED or DIRECT_REPLY not in said.metadata:
         return None

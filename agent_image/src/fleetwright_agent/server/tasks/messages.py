@@ -1,6 +1,6 @@
-"""What a caller's message must be before it becomes a task: pure checks and the identity of a request.
+"""Validation of a caller's message, and the deduplication key of a request. Pure.
 
-Refuses: reading the log, deciding what happens with the message.
+This module does not read the log and does not decide what happens to a message.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from fleetwright_agent.storage.task_log import Claim
 
 MAX_ID: Final = 128
 CALLED: Final = "called"
-"""In the state of a call whose caller names the tasks that it begins, and no messages: what it calls this request."""
+"""The key in the state of a call context that holds the request id, for callers that send no message ids (A2A 0.1)."""
 TRACEPARENT: Final = "traceparent"
-"""In the state of a call: the W3C's header, where it has one."""
+"""The key in the state of a call context that holds the W3C `traceparent` header, if there was one."""
 _LONGEST_LABEL: Final = 64
 NO_CHOICES: Final[Mapping[str, frozenset[str]]] = {}
 _TEXT: Final = "text/plain"
@@ -32,15 +32,15 @@ _JSON: Final = "application/json"
 
 
 def check_id(value: str, *, field: str) -> None:
-    """Raises: InvalidParamsError."""
+    """Check an id that a caller chose. Raises: InvalidParamsError."""
     if len(value) > MAX_ID:
         raise InvalidParamsError(f"{field} is longer than {MAX_ID} characters")
     if not value.isprintable():
-        raise InvalidParamsError(f"{field} holds characters that cannot be printed")
+        raise InvalidParamsError(f"{field} contains characters that are not printable")
 
 
 def understood(request: SendMessageRequest, uris: Collection[str]) -> SendMessageRequest:
-    """The request with what it says under those extensions in its metadata, on whichever wire it came."""
+    """Return the request with the data of these extensions in the metadata, whether it came as metadata or as parts."""
     message = lifted(request.message, uris)
     if message is request.message:
         return request
@@ -53,15 +53,16 @@ def understood(request: SendMessageRequest, uris: Collection[str]) -> SendMessag
 def check_message(
     request: SendMessageRequest, *, input_modes: Collection[str], choices: Mapping[str, frozenset[str]] = NO_CHOICES
 ) -> None:
-    """
+    """Check a caller's message.
+
     Args:
-        request: What came.
-        input_modes: That the card names; text is always taken.
-        choices: What may stand in its metadata, by the key.
+        request: The request with the message.
+        input_modes: The media types that the card declares; text is always accepted.
+        choices: The allowed values of metadata keys.
 
     Raises:
-        InvalidParamsError: With the field.
-        ContentTypeNotSupportedError: A part is of another kind.
+        InvalidParamsError: A field is invalid; the text names it.
+        ContentTypeNotSupportedError: The agent does not accept the media type of a part.
     """
     message = request.message
     check_id(message.message_id, field="message.messageId")
@@ -69,7 +70,7 @@ def check_message(
     check_id(message.task_id, field="message.taskId")
     if message.role != Role.ROLE_USER:
         raise InvalidParamsError("message.role must be ROLE_USER")
-    # Whoever answers a form has values to give, and may give nothing else.
+    # The answer to a form may consist of data alone.
     rest = [part for part in message.parts if not (message.task_id and part.HasField("data"))]
     for part in rest:
         _check_part(part, input_modes)
@@ -98,7 +99,7 @@ def _check_part(part: Part, input_modes: Collection[str]) -> None:
     if part.HasField("url"):
         _check_reference(part, stated)
     elif not part.HasField("text"):
-        # Only a card that names its kind asks for it: the loop's own takes text, executors of others what they like.
+        # The built-in loop accepts text only. The card of a third-party executor may declare other media types.
         stated = stated or (_JSON if part.HasField("data") else _TEXT)
         if stated == _TEXT or stated not in input_modes:
             raise ContentTypeNotSupportedError(f"message.parts: this agent takes {_accepted(input_modes)}")
@@ -107,7 +108,7 @@ def _check_part(part: Part, input_modes: Collection[str]) -> None:
 
 
 def _is_content(part: Part) -> bool:
-    """Whether it holds something that is no text, and names it not only."""
+    """Return whether the part contains non-text content itself, and not only a URL."""
     return part.HasField("data") or part.HasField("raw")
 
 
@@ -117,7 +118,7 @@ def _accepted(input_modes: Collection[str]) -> str:
 
 def _check_reference(part: Part, stated: str) -> None:
     if not stated:
-        sentence = "message.parts: this agent takes text only: state the mediaType of a file that is named by its URL"
+        sentence = "message.parts: this agent takes text only: set the mediaType of a file that is given by its URL"
         raise ContentTypeNotSupportedError(sentence)
     check_id(part.filename, field="message.parts.filename")
     check_id(part.media_type, field="message.parts.mediaType")
@@ -133,13 +134,13 @@ def text_of(message: Message) -> str:
 
 
 def pictures_of(message: Message) -> tuple[Picture, ...]:
-    """Those that came with it. Only a card whose agent sees takes any."""
+    """Return the images of the message. Only agents with vision declare image media types."""
     raw = ((_kind(part), part.raw) for part in message.parts if part.HasField("raw"))
     return tuple(Picture(kind, data) for kind, data in raw if kind.startswith("image/"))
 
 
 def _kind(part: Part) -> str:
-    """Its media type, without parameters and however it is written."""
+    """Return the media type of the part, without parameters and in lower case."""
     return part.media_type.partition(";")[0].strip().lower()
 
 
@@ -158,18 +159,18 @@ def _attached(filename: str, text: str) -> str:
 
 
 _FILE_MARK: Final = re.compile(r"^[ \t]*(\[(?:attached|end of the attached))", re.IGNORECASE | re.MULTILINE)
-"""A line of a file that could be mistaken for one of the marks around it."""
+"""A line of a file that looks like one of the marks around it."""
 
 
 def metadata_of(request: SendMessageRequest) -> dict[str, Any]:
-    """The request's metadata laid over the message's."""
+    """Return the metadata of the message, overridden by the metadata of the request."""
     if not (request.message.metadata.fields or request.metadata.fields):
         return {}
     return {**MessageToDict(request.message.metadata), **MessageToDict(request.metadata)}
 
 
 def claim_of(owner: str, request: SendMessageRequest) -> Claim:
-    """Who said what: equal for a request that is sent again, whatever it wants to be told about it."""
+    """Return the deduplication key of a request; it ignores the configuration of the response."""
     said = request.message.SerializeToString(deterministic=True)
     around = request.metadata.SerializeToString(deterministic=True)
     digest = hashlib.sha256(len(said).to_bytes(8) + said + around).digest()
@@ -177,7 +178,10 @@ def claim_of(owner: str, request: SendMessageRequest) -> Claim:
 
 
 def further(request: SendMessageRequest, called: str) -> SendMessageRequest:
-    """A further message of a caller that names requests instead of messages; without a name it is always another."""
+    """Return a later message of a caller without message ids, with an id derived from the request id.
+
+    Without a request id, the message gets a random id and is never a repetition.
+    """
     named = SendMessageRequest()
     named.CopyFrom(request)
     name = uuid5(NAMESPACE_OID, f"{request.message.task_id}\n{called}") if called else uuid4()
@@ -186,13 +190,13 @@ def further(request: SendMessageRequest, called: str) -> SendMessageRequest:
 
 
 def addressed(request: SendMessageRequest, task: Task) -> Message:
-    """The message as the task keeps it, with the whole request's metadata: work taken up again reads it there."""
+    """Return the message as stored in the task, with the metadata of the request, which resumed work needs."""
     kept = Message()
     kept.CopyFrom(request.message)
     kept.task_id, kept.context_id = task.id, task.context_id
     if request.metadata.fields:
         kept.metadata.update(MessageToDict(request.metadata))
-    # Who answered is for us to say.
+    # The server sets the identity of the answering person; a caller's value must not be trusted.
     if ANSWER in kept.metadata.fields:
         del kept.metadata.fields[ANSWER]
     return kept

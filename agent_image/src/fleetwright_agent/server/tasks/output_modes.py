@@ -1,7 +1,7 @@
-"""What kinds of output a caller says it can take, and what of an answer it is told then. Pure.
+"""Accepted output modes: filters answers by the media types that a caller accepts. Pure.
 
-A caller that says nothing takes everything. What it does not take is left out of what is told to it, and never out of
-the task. Refuses: work whose answer the caller could not take.
+A caller that names no media types accepts everything. Other parts are left out of the response, but not out of the
+stored task. A request is rejected if the agent cannot produce any accepted media type.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -19,15 +19,15 @@ from fleetwright_agent.server.tasks.messages import metadata_of
 MOST: Final = 64
 _FIELD: Final = "acceptedOutputModes"
 _WORDS: Final = {"text": "text/*", "data": "application/json", "*": "*/*"}
-"""What clients of 0.1 and 0.2 say for media types."""
+"""The words that clients of 0.1 and 0.2 use for media types."""
 _TEXT: Final = ("text/plain", "text/markdown")
-"""What a text is that does not say it: plain text may hold Markdown, and Markdown is read as plain text."""
+"""The media types of a text part that declares none: it may contain Markdown, which is also readable as plain text."""
 _BYTES: Final = "application/octet-stream"
 Told = TypeVar("Told", bound=Event | Task)
 
 
 class OutputModes:
-    """The media types, or ranges of them, that one caller takes; everything where there are none."""
+    """The media types or ranges that one caller accepts; an empty set accepts everything."""
 
     def __init__(self, stated: Iterable[str]) -> None:
         said = [mode.partition(";")[0].strip().lower() for mode in stated]
@@ -53,7 +53,12 @@ def _types(part: Part) -> tuple[str, ...]:
 
 
 def check_output_modes(request: SendMessageRequest, card: Card) -> None:
-    """Raises: InvalidParamsError, ContentTypeNotSupportedError."""
+    """Check that the agent can produce an accepted media type.
+
+    Raises:
+        InvalidParamsError: The request names too many media types.
+        ContentTypeNotSupportedError: The agent offers no accepted media type.
+    """
     stated = request.configuration.accepted_output_modes
     if len(stated) > MOST:
         raise InvalidParamsError(f"{_FIELD} has more than {MOST} entries")
@@ -63,7 +68,7 @@ def check_output_modes(request: SendMessageRequest, card: Card) -> None:
 
 
 def offered(card: Card, metadata: dict[str, Any]) -> Collection[str]:
-    """What may come of a request: of the skill that it is meant for, or else of the whole card."""
+    """Return the media types of possible answers: those of the skill that the request names, or of the whole card."""
     hint = metadata.get(SKILL_HINT)
     if isinstance(hint, str):
         return card.skill_output_modes.get(hint, card.output_modes)
@@ -71,9 +76,10 @@ def offered(card: Card, metadata: dict[str, Any]) -> Collection[str]:
 
 
 def tailored(told: Told, accepted: OutputModes) -> Told | None:
-    """What of it the caller takes; nothing where that is nothing and more is to come.
+    """Return an answer without the parts that the caller does not accept.
 
-    What is the last word is told as it is rather than not at all.
+    Return None if nothing is left of an event and more events follow. A final event without accepted parts is sent
+    unchanged, because the caller would otherwise get no answer.
     """
     if not accepted:
         return told
@@ -91,7 +97,7 @@ def tailored(told: Told, accepted: OutputModes) -> Told | None:
 
 
 def _cut(holder: Any, accepted: OutputModes) -> bool:
-    """Whether something of it is taken; if nothing is, it stays as it is."""
+    """Remove parts that are not accepted, unless none is accepted; return whether any part is accepted."""
     taken = accepted.of(holder.parts)
     if taken and len(taken) < len(holder.parts):
         taken = deepcopy(taken)

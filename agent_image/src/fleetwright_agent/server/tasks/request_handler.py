@@ -1,10 +1,10 @@
-"""The protocol's operations on the task log: send, stream, get, list, cancel, subscribe, push.
+"""The operations of A2A on the task log: send, stream, get, list, cancel, subscribe, push.
 
-Every task, context, list and push configuration belongs to the caller that made it; what is not yours does not exist.
-Refuses: knowing a dialect.
+Every task, context, list and push configuration belongs to the caller that created it; for other callers it does not
+exist. This module does not know the dialects.
 """
 
-# ruff: noqa: ARG002 - the protocol's interface fixes the arguments, also of what is refused
+# ruff: noqa: ARG002 - the SDK's interface fixes the arguments, also of operations that are rejected
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -71,10 +71,14 @@ class LogRequestHandler(RequestHandler):
         most_streams: int,
         extended: Watched[Card] | None = None,
     ) -> None:
-        """Args: `pushes` where push notifications are offered, `may_reply` where the executor may answer with a message
-        instead of a task, `most_streams` of one caller at once, `extended` the card for callers, if there is one.
         """
-        self._streams = Shares(most_streams, "This caller has {most} streams open, as many as it may; close one first.")
+        Args:
+            pushes: The push service, if the agent offers push notifications.
+            may_reply: True if the executor may answer with a message instead of a task.
+            most_streams: How many streams one caller may have open.
+            extended: The extended agent card, if the agent has one.
+        """
+        self._streams = Shares(most_streams, "This caller has {most} streams open, which is the maximum; close one.")
         self._intake = intake
         self._may_reply = may_reply
         self._log = log
@@ -109,7 +113,7 @@ class LogRequestHandler(RequestHandler):
                     elif (told := tailored(event, accepted)) is not None:
                         yield told
             finally:
-                start()  # Whoever left before the first word has sent the message all the same.
+                start()  # The message counts as sent, even if the caller disconnects before the first event.
 
     @operation
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
@@ -193,9 +197,10 @@ class LogRequestHandler(RequestHandler):
         return self._pushes
 
     async def _take(self, params: SendMessageRequest, context: ServerCallContext) -> tuple[Live, Start]:
-        """Who wants to hear of the task is known before it moves; what cannot be registered is not taken in.
+        """Accept a message, and register its push configuration before the task starts to run.
 
-        Where the log fails between both, the task runs, and who sends the message again is registered then.
+        A message with an invalid push configuration is not accepted. If the log fails between both steps, the task runs
+        without the registration, which is added when the caller repeats the message.
         """
         validate_history_length(params.configuration)
         if not params.configuration.HasField("task_push_notification_config"):
@@ -209,7 +214,7 @@ class LogRequestHandler(RequestHandler):
         try:
             await pushes.register(live, draft)
         except BaseException:
-            start()  # It was taken in, and nobody else would start it.
+            start()  # The message is accepted, so its work must start.
             raise
         return live, start
 
@@ -238,14 +243,15 @@ def _shown(task: Task, accepted: OutputModes, wanted: SendMessageConfiguration) 
 async def _stream(
     live: Live, *, start: Start | None = None, may_reply: bool = False
 ) -> AsyncGenerator[Task | Event, None]:
-    """A task's events, from before its run starts; a task at rest is told and that is all.
+    """Yield the events of a task, beginning with the task itself.
 
-    Whoever follows a task that waits for its caller, and has sent nothing, hears how it goes on.
+    With `start`, the stream ends at once if the task is at rest. A subscriber to an interrupted task, who sends no
+    message, receives its later events.
     """
     events = live.read()
     async with aclosing(events):
-        # The first one is the task itself, taken at this moment: nothing of the run can be missed after it.
-        # The run starts before anything is told, for the caller may leave right after.
+        # The first event is a snapshot of the task, so that no event of the run is missed. The run starts before the
+        # first event is sent, because the caller may disconnect right after it.
         first = await anext(events)
         if start is not None:
             start()

@@ -1,6 +1,6 @@
-"""How large a task may grow: an answer without end is cut, and says so; a conversation without end goes on elsewhere.
+"""Size limits of a task: an answer that is too long is cut and marked, and a full task takes no further message.
 
-Pure. Refuses: cutting what a caller said.
+Pure. Messages of callers are never cut.
 """
 
 from typing import Final, TypeVar
@@ -13,21 +13,21 @@ from fleetwright_agent.protocol.task_events import Event
 MOST_OF_ARTIFACTS: Final = 4 * 1024 * 1024
 """Bytes."""
 MOST_SAID: Final = 4 * 1024 * 1024
-"""Bytes of all messages of the agent: in a status, or in place of a task."""
+"""Bytes of all messages of the agent in one task."""
 MOST_OF_TASK: Final = 8 * 1024 * 1024
-"""Bytes, from which on a task takes no further message."""
+"""The size in bytes from which on a task takes no further message."""
 MOST_MESSAGES: Final = 200
 _NOTHING_LEFT: Final = "…"
 Updated = TypeVar("Updated", TaskArtifactUpdateEvent, TaskStatusUpdateEvent)
 
 
 def is_full(task: Task, message: Message) -> bool:
-    """Whether the task takes no further message."""
+    """Return whether the task takes no further message."""
     return len(task.history) >= MOST_MESSAGES or task.ByteSize() + message.ByteSize() > MOST_OF_TASK
 
 
 class Room:
-    """What the artifacts of one task hold, and what its agent says beside them, as they grow."""
+    """The space that is left in one task for artifacts and for messages of the agent."""
 
     def __init__(self, task: Task, *, most: int = MOST_OF_ARTIFACTS, most_said: int = MOST_SAID) -> None:
         self._most = most
@@ -36,7 +36,7 @@ class Room:
         self._left = most_said - sum(each.ByteSize() for each in said if each.role == Role.ROLE_AGENT)
 
     def fit(self, event: Event) -> Event | None:
-        """The event, cut to the room there is; nothing where there is none."""
+        """Return the event, cut to the space that is left; None if nothing of it fits."""
         if isinstance(event, TaskStatusUpdateEvent):
             return self._fit_said(event)
         return self._fit_artifact(event) if isinstance(event, TaskArtifactUpdateEvent) else event
@@ -85,7 +85,7 @@ def _cut(said: Artifact | Message, room: int) -> None:
 
 
 def mark_cut(said: Artifact | Message) -> None:
-    """Not all of it is there."""
+    """Mark an artifact or a message as truncated."""
     said.metadata[TRUNCATED] = True
     if TRUNCATED not in said.extensions:
         said.extensions.append(TRUNCATED)

@@ -1,7 +1,7 @@
-"""One run: from an accepted message to a task at rest, whatever the work does.
+"""One run: from an accepted message to a task at rest, regardless of what the work does.
 
-It ends its task exactly once: by itself, by its deadline, by silence, or stopped; or leaves it to the next process.
-Refuses: waiting for ever for work that ignores its cancellation.
+A run ends its task exactly once: because the work ends, its deadline passes, it stalls, or it is stopped. Otherwise it
+leaves the task to the next process. A run does not wait indefinitely for work that ignores its cancellation.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ def _rests(events: Sequence[Event]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a run may take, be silent, and need for its end; in seconds."""
+    """The time limits of a run, in seconds: total, without progress, and for cleanup after a cancellation."""
 
     limit: float
     stall: float = 0
-    """Nothing measures silence where this is zero."""
+    """Zero disables stall detection."""
     cleanup: float = CLEANUP_SECONDS
 
 
@@ -52,7 +52,12 @@ class Run:
         clock: Clock,
         again: bool = False,
     ) -> None:
-        """Args: `turn` is the conversation's; the work begins when the `gate` is open; `again` after a restart."""
+        """
+        Args:
+            turn: The lock of the conversation.
+            gate: The work begins after this event is set.
+            again: True after a restart.
+        """
         self._again = again
         self._gate = gate
         self._in_hand = False
@@ -72,22 +77,22 @@ class Run:
         return self._pulse.decided
 
     def stop(self, outcome: Outcome) -> None:
-        """Cancels the work; the first reason counts, and work that is done already keeps its result.
+        """Cancel the work. The first outcome counts, and finished work keeps its result.
 
-        What is left to the next process, and has not let go yet, ends all the same.
+        A run that is being left to the next process, and has not ended yet, ends with this outcome instead.
         """
         self._outcome = self._outcome or outcome
         self.leave()
 
     def leave(self) -> None:
-        """Cancels the work, and leaves the task as it is in the log: the next process takes it up."""
+        """Cancel the work and leave the task unchanged in the log, so that the next process resumes it."""
         self._pulse.left = self._outcome is None
         if not self._stopped.done():
             self._stopped.set_result(None)
 
     @property
     def used(self) -> Mapping[str, Any]:
-        """What its work has used, where that knows."""
+        """The usage of the work, if the work measures it."""
         return self._work.used() if isinstance(self._work, Measured) else {}
 
     async def to_end(self) -> None:
@@ -105,11 +110,11 @@ class Run:
 
     async def _rest(self, events: Sequence[Event]) -> None:
         if not _rests(events):
-            _logger.error("work ended without an end", extra={"task": self._live.task_id})
+            _logger.error("the work ended without a final status", extra={"task": self._live.task_id})
             events = (*events, *self._last_words(BROKE))
         refused = await self._refused(events)
         if refused is BROKE:
-            # What the work has to say of that may be what cannot be told.
+            # The work's own last events may be the ones that cannot be serialised.
             refused = await self._refused(self._last_words(BROKE))
         if refused is BROKE:
             refused = await self._refused((self._ending(BROKE),))
@@ -117,20 +122,23 @@ class Run:
             self._live.rest_unwritten(self._unwritten(refused))
 
     async def _refused(self, events: Sequence[Event]) -> Outcome | None:
-        """What becomes of the task, where these are not how it ends."""
+        """Write the last events; return None, or the outcome to use if they cannot be written."""
         try:
             await self._live.rest(events)
         except LogUnusable:
-            _logger.exception("a task's end could not be stored", extra={"task": self._live.task_id})
+            _logger.exception("the end of a task could not be stored", extra={"task": self._live.task_id})
             return UNWRITTEN
         except Exception:
-            # What an executor of others says may be what nothing can keep.
-            _logger.exception("a task's end could not be told", extra={"task": self._live.task_id})
+            # A third-party executor may emit events that cannot be serialised.
+            _logger.exception("the last events of a task are invalid", extra={"task": self._live.task_id})
             return BROKE
         return None
 
     def _unwritten(self, outcome: Outcome) -> Sequence[Event]:
-        """With what it has used, unless the work calls a success what nobody will find."""
+        """Return the last events of a task that could not be stored.
+
+        They include the work's usage, unless the work reports a success whose result is lost.
+        """
         words = self._last_words(outcome) if outcome is UNWRITTEN else ()
         last = words[-1] if words else None
         fails = isinstance(last, TaskStatusUpdateEvent) and last.status.state == outcome.state
@@ -152,7 +160,7 @@ class Run:
         limit, stall = self._timing.limit, self._timing.stall
         self._pulse.beat()
         used = (self._clock.now_ns() - self._live.begin(again=self._again)) / 1e9
-        # What processes before this one have used is gone; a clock that was set back gives no more than the whole.
+        # Earlier processes may have used part of the limit. If the clock was set back, the full limit applies.
         left = min(max(limit - used, 0), limit)
         deadline = asyncio.get_running_loop().call_later(left, self.stop, too_long(limit))
         self._watch(stall)
@@ -164,13 +172,13 @@ class Run:
                 self._watching.cancel()
 
     def _let_go(self) -> None:
-        """The next message of the conversation may be worked on."""
+        """Release the conversation's lock, so that its next message may be processed."""
         if self._in_hand:
             self._in_hand = False
             self._turn.release()
 
     def _watch(self, seconds: float) -> None:
-        """Looks again when the silence could have become too long."""
+        """Stop a stalled run, or check again when it could have stalled."""
         if not self._timing.stall:
             return
         silent = self._clock.monotonic() - self._pulse.at
@@ -188,16 +196,16 @@ class Run:
             state = TaskState.TASK_STATE_REJECTED if failure.refused else TaskState.TASK_STATE_FAILED
             return self._last_words(Outcome(state, failure.message, failure.reason, failure.details))
         except (Exception, asyncio.CancelledError):
-            # A cancellation that nobody here asked for comes from inside the work, and is its failure.
+            # A cancellation that this run did not request comes from inside the work and counts as its failure.
             _logger.exception("turn broke", extra={"task": self._live.task_id})
             return self._last_words(BROKE)
 
     async def _cancelled(self, working: asyncio.Future[Sequence[Event]]) -> bool:
-        """Whether the work was done all the same."""
+        """Cancel the work and wait for the cleanup time; return true if the work has returned a result anyway."""
         working.cancel()
         await asyncio.wait({working}, timeout=self._timing.cleanup)
         if not working.done():
-            _logger.error("cancelled work does not end", extra={"task": self._live.task_id})
+            _logger.error("cancelled work does not stop", extra={"task": self._live.task_id})
             self._let_go()
             return False
         return not working.cancelled() and working.exception() is None
@@ -206,5 +214,5 @@ class Run:
         try:
             return self._work.cut(outcome)
         except Exception:
-            _logger.exception("the end of a task could not be told in full", extra={"task": self._live.task_id})
+            _logger.exception("the work failed to provide its last events", extra={"task": self._live.task_id})
             return (self._ending(outcome),)

@@ -1,6 +1,6 @@
-"""The runs of this process: one at a time for each owner and context, in the order of acceptance.
+"""The runs of this process: one at a time per owner and context, in the order of acceptance.
 
-Refuses: knowing how one run comes to its end.
+This module does not know how a single run ends.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from fleetwright_agent.telemetry.metrics import Metrics
 
 _logger = logging.getLogger(__name__)
 MOST_TAKEN_UP: Final = 3
-"""How often a task is taken up whose processes end."""
+"""The maximum number of processes in a row that may crash while they work on a task."""
 
 
 class Runs:
@@ -53,14 +53,14 @@ class Runs:
         cleanup_seconds: float = CLEANUP_SECONDS,
         outlived: bool = True,
     ) -> None:
-        """Args: `outlived` by the memory that the executor would take up its work from."""
+        """Args: `outlived` is true if the memory that the executor resumes from survives the process."""
         self._executor = executor
         self._timing = Timing(limit, stall, cleanup_seconds)
         self._goes_on = outlived and isinstance(executor, Recovering) and executor.recovers
         self._metrics = metrics
         self._clock = clock
         self._running: dict[asyncio.Task[None], tuple[Live, Run]] = {}
-        # Held until the log has them: the log would tell that they run, for nobody knows better then.
+        # Strong references until the log is written. Without them, the task would be read from the log as running.
         self._unwritten: set[Live] = set()
         self._ending: set[Live] = set()
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -71,10 +71,10 @@ class Runs:
         return len(self._running)
 
     def take_up(self, live: Live, job: Job, *, then: Callable[[], None]) -> Callable[[], None]:
-        """From now on it has its place in its conversation and can be cancelled; what is returned lets it begin.
+        """Queue a run in its conversation, where it can be cancelled; return a function that lets it begin.
 
         Args:
-            then: Called when the task is at rest.
+            then: Called when the run is over.
         """
         gate = asyncio.Event()
         self._run(live, job, self._executor.begin, gate, then)
@@ -113,42 +113,45 @@ class Runs:
             run.stop(outcome)
 
     async def cancel(self, live: Live) -> None:
-        """Stops the run, or ends a task that waits: for its caller, or for being taken up."""
+        """Stop the run of a task, or end a task that waits for its caller or for recovery."""
         if live.busy and self._run_of(live) is None:
             await self._end(live, CANCELED)
         elif live.busy or not await live.end(ending(live.task, CANCELED, at_ns=self._clock.now_ns())):
             self.stop(live, CANCELED)
 
     async def over(self, live: Live) -> None:
-        """Returns when no run works on it any more, and nothing that a run began."""
+        """Wait until no run works on the task any more."""
         if working := [running for running, (held, _) in self._running.items() if held is live]:
             await asyncio.wait(working)
 
     async def _end(self, live: Live, outcome: Outcome) -> None:
-        """Ends a task that no run holds; none takes it up meanwhile."""
+        """End a task without a run, and keep `recover` from starting one in the meantime."""
         self._ending.add(live)
         try:
-            # Cancelled twice at once it ends once; whoever was second finds that it has.
+            # Of two concurrent cancellations, the second finds the task at rest.
             with suppress(AtRest):
                 await live.rest(await self._last_words(live, outcome))
         finally:
             self._ending.discard(live)
 
     async def _last_words(self, live: Live, outcome: Outcome) -> Sequence[Event]:
-        """What the executor knows of it, and where it does not why it ended: a task ends whatever its bill."""
+        """Return the last events of a task without a run, with its cost if the executor knows it.
+
+        An executor that fails here does not keep the task from ending.
+        """
         job, task, now_ns = _interrupted(live), live.task, self._clock.now_ns()
         if job is not None and isinstance(self._executor, Accountable):
             try:
                 return await self._executor.lost(job, task, outcome, seconds=live.worked_seconds(now_ns))
             except Exception:
-                _logger.exception("what a task has used cannot be told", extra={"task": live.task_id})
+                _logger.exception("the cost of a task could not be determined", extra={"task": live.task_id})
         return (ending(task, outcome, at_ns=now_ns),)
 
     def _run_of(self, live: Live) -> Run | None:
         return next((run for running, run in self._running.values() if running is live), None)
 
     async def expire(self, live: Live) -> None:
-        """Ends a task whose approval nobody gave in time."""
+        """End a task whose approval was not given in time."""
         now, pause = self._clock.now_ns(), pause_of(live.task)
         if pause is None or not pause.expired(now):
             return
@@ -156,12 +159,13 @@ class Runs:
             _logger.info("an approval has expired", extra={"task": live.task_id, "tool": pause.tool})
 
     def recover(self, live: Live, *, share: Callable[[Live], Callable[[], None]]) -> bool:
-        """Takes up a task whose run died with the process before this one; whether it goes on.
+        """Resume a task whose run died with the previous process; return false if it cannot be resumed.
 
-        Args: `share` counts it among those of its caller, until what it gives is called.
+        Args:
+            share: Counts the task towards its caller's limit, and returns the function that releases it.
         """
         if self._run_of(live) or live in self._ending or not live.busy:
-            return True  # Since an attempt to open the log that failed after it; or it is cancelled meanwhile.
+            return True  # An earlier attempt to open the log has resumed it, or it is being cancelled.
         job, executor = _interrupted(live), self._executor
         if job is None or live.taken_up > MOST_TAKEN_UP or not isinstance(executor, Recovering):
             return False
@@ -188,23 +192,23 @@ class Runs:
                 each.cancel()
 
     async def lose(self, live: Live) -> None:
-        """Ends a task that nobody can take up.
+        """End a task that cannot be resumed.
 
         Raises: LogUnusable.
         """
         await self._end(live, GIVEN_UP if live.taken_up > MOST_TAKEN_UP else RESTARTED)
 
     async def settle(self) -> None:
-        """Writes the ends that could not be written when they happened; what still cannot be is left for later."""
+        """Write the ends of tasks that could not be written before; the next call retries those that fail again."""
         for live in tuple(self._unwritten):
             with suppress(LogUnusable):
                 await live.settle()
                 self._unwritten.discard(live)
 
     async def drain(self, seconds: float) -> None:
-        """Lets running tasks finish for a while, and leaves the rest to the next process; returns when nothing runs.
+        """Wait up to `seconds` for running tasks, leave the rest to the next process, and return when nothing runs.
 
-        Where the next one could not take them up they are ended.
+        If the next process could not resume them, they are ended instead.
         """
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)
@@ -223,7 +227,7 @@ class Runs:
         finally:
             run.decided.set()
         if not live.resting:
-            _logger.info("task is left to the next start", extra={"task": live.task_id, **request})
+            _logger.info("task is left to the next process", extra={"task": live.task_id, **request})
             return
         if live.unwritten:
             self._unwritten.add(live)
@@ -237,12 +241,12 @@ class Runs:
 
 
 def _told_of(job: Job) -> dict[str, str]:
-    """What the log says of the request."""
+    """Return the fields of the request for a log line."""
     return {**trace_of(job.metadata), **labels_of(job.metadata)}
 
 
 def _interrupted(live: Live) -> Job | None:
-    """What was being worked on, as the task itself tells it."""
+    """Rebuild the job of an interrupted run from the task itself."""
     task = live.task
     message = newest_message(task)
     if message is None:

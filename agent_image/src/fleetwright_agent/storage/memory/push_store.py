@@ -1,6 +1,6 @@
-"""The outbox without a disk, for the task log that ends with its process."""
+"""Registrations and outbox in memory, for the task log that ends with its process."""
 
-# ruff: noqa: ARG002 - the port fixes the arguments, also of what is nothing here
+# ruff: noqa: ARG002 - the port fixes the arguments, also of methods that do nothing here
 
 from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass, replace
@@ -19,9 +19,11 @@ class _Kept:
 
 
 class MemoryPushStore:
-    """Args: `ended` says of a task's number who owns it and what it came to; nothing while it goes on.
+    """The in-memory push store.
 
-    It raises NoTask where there is no such task.
+    Args:
+        ended: Returns the owner and the task for the number of an ended task, and None while the task has not ended.
+            It raises NoTask if there is no such task.
     """
 
     def __init__(self, ended: Callable[[int], tuple[str, Task] | None]) -> None:
@@ -62,11 +64,11 @@ class MemoryPushStore:
         return tuple(each for _, each in sorted(self._registered.get(n, {}).items()))
 
     async def sealed_otherwise(self, mark: bytes, *, after: tuple[int, str], most: int) -> tuple[Held, ...]:
-        """None: what ends with the process outlives no key."""
+        """Return nothing: keys do not change during the life of this store."""
         return ()
 
     async def reseal(self, held: Held, sealed: bytes) -> None:
-        """See above."""
+        """Do nothing, because `sealed_otherwise` never returns a registration."""
 
     async def remove(self, n: int, registration_id: str) -> bool:
         self._letters = {number: kept for number, kept in self._letters.items() if not _is_of(kept, n, registration_id)}
@@ -98,7 +100,7 @@ class MemoryPushStore:
             and kept.letter.owner not in owners_but
         ]
         found.sort(key=lambda kept: (kept.due_ns, kept.letter.id))
-        # As it is registered now: an address may have been replaced since.
+        # The current registration is used, because its URL may have been replaced since.
         return tuple(
             replace(kept.letter, registration=self._registered[kept.n][kept.letter.registration.id])
             for kept in found[:most]

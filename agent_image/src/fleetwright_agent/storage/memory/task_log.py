@@ -1,4 +1,4 @@
-"""The task log without a disk: for agents whose memory is ephemeral, and for tests. Ends with the process."""
+"""The task log in memory, for agents with ephemeral memory and for tests. It ends with the process."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class MemoryTaskLog:
         return 0
 
     async def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing: there is no file."""
 
     async def known(self, claim: Claim) -> Known | None:
         task_id = self._claims.get(claim)
@@ -98,10 +98,10 @@ class MemoryTaskLog:
         return True
 
     def began(self, n: int, at_ns: int, *, again: bool) -> None:
-        """Nobody is there to go on with it."""
+        """Do nothing: no later process can resume the task."""
 
     def alive(self, at_ns: int) -> None:
-        """Nobody will ask."""
+        """Do nothing: no later process will read it."""
 
     def append(self, n: int, record: Record) -> None:
         row = self._rows.get(n)
@@ -114,7 +114,7 @@ class MemoryTaskLog:
         row.updated_ns = record.at_ns
 
     def leave(self, n: int) -> None:
-        """Nobody is there to take it up."""
+        """Do nothing: no later process can resume the task."""
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
         row = self._rows.get(n)
@@ -187,7 +187,7 @@ class MemoryTaskLog:
         return len(gone)
 
     def _forget(self, gone: Sequence[tuple[int, _Row]]) -> None:
-        """One walk through the claims and the letters, however many go."""
+        """Delete tasks, with a single pass over the claims and the notifications."""
         self.pushes.forget({n for n, _ in gone})
         for n, row in gone:
             del self._rows[n], self._ids[row.owner, row.task.id]
@@ -220,7 +220,7 @@ class MemoryTaskLog:
         self._forget(gone)
 
     async def scrub(self) -> None:
-        """Nothing is on a volume."""
+        """Do nothing: there is no file."""
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is no file."""

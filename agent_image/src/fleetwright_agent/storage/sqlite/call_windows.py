@@ -1,4 +1,4 @@
-"""When the tools that have a limit were called: windows that slide, and outlive the process."""
+"""Sliding windows over the calls of rate-limited tools. They outlive the process."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """At most `most` calls within `seconds`, of what `key` names."""
+    """At most `most` calls within `seconds` for one key."""
 
     key: str
     most: int
@@ -22,7 +22,7 @@ class CallWindows:
         self._now_ns = now_ns
 
     async def admit(self, windows: Sequence[Window]) -> tuple[Window, float] | None:
-        """Counts a call in all of them, or in none: then the first that is full, and the seconds until it has room."""
+        """Count a call in all windows, or in none. Return the first full window and the seconds until it has room."""
         now = self._now_ns()
         return await self._database.run(lambda db: _admit(db, windows, now))
 
@@ -30,7 +30,7 @@ class CallWindows:
 def _admit(db: sqlite3.Connection, windows: Sequence[Window], now: int) -> tuple[Window, float] | None:
     longest = {window.key: window for window in sorted(windows, key=lambda each: each.seconds)}
     for window in longest.values():
-        # A clock that was set back must not shut a tool for as long as it went back.
+        # After the clock was set back, calls in the future must not block a tool.
         begins = now - _span(window)
         db.execute("DELETE FROM call_times WHERE key=? AND (at<=? OR at>?)", (window.key, begins, now))
     for window in windows:
@@ -42,7 +42,7 @@ def _admit(db: sqlite3.Connection, windows: Sequence[Window], now: int) -> tuple
 
 
 def _wait(db: sqlite3.Connection, window: Window, now: int) -> float | None:
-    """Until the call leaves the window that fills it."""
+    """Return the seconds until the oldest counted call leaves the window; `None` if the window has room."""
     query = "SELECT at FROM call_times WHERE key=? AND at>? ORDER BY at DESC LIMIT 1 OFFSET ?"
     found = db.execute(query, (window.key, now - _span(window), window.most - 1)).fetchone()
     return None if found is None else (found[0] + _span(window) - now) / 1e9

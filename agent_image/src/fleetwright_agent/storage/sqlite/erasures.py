@@ -1,6 +1,6 @@
-"""The record of what is being erased and what was: an erasure that was begun is finished, whatever ends the process.
+"""The record of running and finished erasures, so that a restarted process completes an interrupted one.
 
-Refuses: erasing.
+This module does not erase anything itself.
 """
 
 import json
@@ -14,7 +14,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """All that is remembered of an owner, or of one of its conversations."""
+    """All data of an owner, or of one of its conversations."""
 
     owner: str
     context_id: str = ""
@@ -28,7 +28,7 @@ class Begun:
     at: float
     """Seconds since the epoch."""
     found: Mapping[str, int]
-    """By store, before anything was erased; nothing until it was counted."""
+    """The number of entries in each store before the erasure; empty until they were counted."""
 
 
 class Erasures:
@@ -48,7 +48,7 @@ class Erasures:
         await self._set("receipt", begun, receipt)
 
     async def unfinished(self) -> list[Begun]:
-        """In their order."""
+        """Return the erasures without a receipt, in the order of their start."""
         query = (
             "SELECT number, owner, context, asked_by, begun, found FROM erasures WHERE receipt IS NULL ORDER BY number"
         )
@@ -59,7 +59,7 @@ class Erasures:
         ]
 
     async def last(self, target: Target) -> dict[str, Any] | None:
-        """The newest receipt for it."""
+        """Return the newest receipt for the target."""
         query = (
             "SELECT receipt FROM erasures WHERE owner = ? AND context = ? AND receipt IS NOT NULL"
             " ORDER BY number DESC LIMIT 1"
@@ -70,7 +70,7 @@ class Erasures:
         return receipt
 
     async def _set(self, column: str, begun: Begun, value: Mapping[str, Any]) -> None:
-        update = f"UPDATE erasures SET {column} = ? WHERE number = ?"  # noqa: S608 - names are ours
+        update = f"UPDATE erasures SET {column} = ? WHERE number = ?"  # noqa: S608 - interpolates only constants
         await self._database.run(lambda db: _execute(db, update, (json.dumps(value), begun.number)))
 
 

@@ -1,8 +1,8 @@
-"""What callers asked the agent to remember, each fact with who said it, when, and in which task.
+"""Facts that callers asked the agent to remember, each with its source: caller, time and task.
 
-A file for each owner: nothing that is searched, counted or ranked for one caller has to do with another. Search is by
-words (FTS5, BM25), the rare ones first, so that its time has a bound. Refuses: deciding what is worth remembering, and
-calling anything of it an instruction.
+Each owner has a file of its own, so search and ranking for one caller never touch another caller's facts. Search uses
+FTS5 and BM25 and starts with the rare words, which bounds its time. This module does not decide which facts are worth
+remembering, and it does not present any of them as an instruction.
 """
 
 import sqlite3
@@ -17,9 +17,9 @@ from fleetwright_agent.storage.words import MOST, quoted, words
 
 FOLDER: Final = "knowledge"
 _PLACES: Final = 400
-"""Facts that are ranked at most."""
+"""The largest number of facts that a search ranks."""
 _COMMON: Final = 3
-"""Words that a fact must have where all of the question's stand in many."""
+"""The number of words that a fact must contain if all words of the question are frequent."""
 SCHEMA: Final = (
     """
 CREATE TABLE facts (
@@ -42,41 +42,41 @@ class Fact:
     n: int
     text: str
     hot: bool
-    """Given with every turn, and not only where it is asked for."""
+    """Included in every turn, not only when a search finds it."""
     source: Source
     at: float
     """Seconds since the epoch."""
 
 
 class TooManyFacts(Exception):  # noqa: N818 - states a fact
-    """The owner has as many as it may have."""
+    """The owner has reached its limit of facts."""
 
 
 class Knowledge:
-    """Facts of owners; each call is for one of them."""
+    """The facts of all owners. Each call concerns one owner."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
         self._files = OwnerFiles(folder, SCHEMA)
         self._now = now
 
     async def remember(self, owner: str, text: str, source: Source, *, hot: bool, most: int) -> int:
-        """The fact's number; the same words again are the same fact, said anew.
+        """Store a fact and return its number. The same text again updates the existing fact.
 
         Raises:
-            TooManyFacts: It has `most` others.
+            TooManyFacts: The owner has `most` other facts.
             MemoryUnusable: Nothing is remembered.
         """
         row = (text, hot, source.said_by, source.context_id, source.task_id, self._now())
         return await (await self._files.of(owner)).run(lambda db: _remember(db, row, most))
 
     async def recall(self, owner: str, question: str, *, most: int) -> list[Fact]:
-        """The facts that fit the question best, the best first."""
+        """Return the facts that match the question best, the best first."""
         if not self._files.has(owner):
             return []
         return await (await self._files.of(owner)).read(lambda db: _recall(db, question, most))
 
     async def hot(self, owner: str, *, characters: int) -> list[Fact]:
-        """The newest of those that are always given, as many as fit."""
+        """Return the newest facts that are included in every turn, as many as fit into `characters`."""
         if not self._files.has(owner):
             return []
         rows = await (await self._files.of(owner)).read(lambda db: db.execute(_HOT, (characters,)).fetchall())
@@ -89,14 +89,14 @@ class Knowledge:
         return facts
 
     async def forget(self, owner: str, n: int) -> bool:
-        """Whether there was such a fact."""
+        """Delete a fact, and return whether it existed."""
         if not self._files.has(owner):
             return False
         delete = "DELETE FROM facts WHERE n = ?"
         return await (await self._files.of(owner)).run(lambda db: db.execute(delete, (n,)).rowcount == 1)
 
     async def facts(self, owner: str, context_id: str = "") -> list[Fact]:
-        """All of them, or those that were said in one conversation, in their order."""
+        """Return all facts, or those of one conversation, in the order of their numbers."""
         if not self._files.has(owner):
             return []
         select = f"{_SELECT} WHERE :context IN ('', context) ORDER BY n"
@@ -106,7 +106,7 @@ class Knowledge:
         return [_fact(row) for row in rows]
 
     async def erase(self, owner: str, context_id: str = "") -> None:
-        """Leaves nothing of them in any file."""
+        """Erase the facts, and remove all traces of them from the files."""
         await self._files.erase(owner, context_id, _erase)
 
     async def aclose(self) -> None:
@@ -116,7 +116,7 @@ class Knowledge:
 _SELECT: Final = "SELECT n, text, hot, said_by, context, task, at FROM facts"
 _HOT: Final = f"{_SELECT} WHERE hot = 1 ORDER BY at DESC, n DESC LIMIT ?"
 _RANKED: Final = (
-    f"{_SELECT} JOIN (SELECT rowid AS found, bm25(words) AS rank FROM words WHERE words MATCH ?"  # noqa: S608 - a constant
+    f"{_SELECT} JOIN (SELECT rowid AS found, bm25(words) AS rank FROM words WHERE words MATCH ?"  # noqa: S608 - interpolates only constants
     " ORDER BY rank LIMIT ?) ON n = found ORDER BY rank, n DESC"
 )
 _NEWEST: Final = (
@@ -154,9 +154,9 @@ def _recall(db: sqlite3.Connection, question: str, most: int) -> list[Fact]:
 
 
 def _told_apart(db: sqlite3.Connection, question: str) -> tuple[list[str], list[str]]:
-    """The rarest words of the question, as many as together stand in few enough facts; and the next ones.
+    """Return the rarest words of the question, which together occur in at most 400 facts, and the next three words.
 
-    A word that stands everywhere tells little, and would have every fact read and ranked.
+    A frequent word says little about a fact, and SQLite would read and rank every fact with it.
     """
     count = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     asked = quoted(words(question)[:MOST])
@@ -174,5 +174,5 @@ def _told_apart(db: sqlite3.Connection, question: str) -> tuple[list[str], list[
 
 def _erase(db: sqlite3.Connection, context_id: str) -> None:
     db.execute("DELETE FROM facts WHERE context = ?", (context_id,))
-    # What is deleted from an index stays in it until it is merged.
+    # FTS5 keeps the text of deleted rows until its segments are merged.
     db.execute("INSERT INTO words (words) VALUES ('rebuild')")

@@ -1,7 +1,7 @@
-"""What turns under way have cost so far, so that a bill is whole when another process takes its turn up.
+"""The costs of running turns, so that the usage is complete when another process resumes a turn.
 
-The end of a turn is stored in another file, a moment later: until then it is kept as well. Refuses: knowing what a
-cost looks like, and keeping any of a turn whose end is long stored.
+The end of a turn is stored in another file a moment later, so its costs stay here until then. This module does not
+interpret a cost, and it does not keep the costs of turns that ended long ago.
 """
 
 import json
@@ -28,11 +28,11 @@ class Spending:
         self._database.put(lambda db: add(db, owner, task_id, body), of=name(owner, task_id))
 
     async def settled(self, owner: str, task_id: str) -> None:
-        """What was put of that turn is on disk."""
+        """Wait until the queued costs of that turn are on disk."""
         await self._database.settled(name(owner, task_id), at_once=False)
 
     def begin(self, owner: str, task_id: str, *, before: float) -> None:
-        """Another turn of that task begins; and what ended before that moment is over."""
+        """Start a new turn of the task; delete its earlier costs and those of turns that ended before `before`."""
 
         def write(db: sqlite3.Connection) -> None:
             _forget(db, owner, task_id)
@@ -46,11 +46,11 @@ class Spending:
         return [json.loads(body) for (body,) in rows]
 
     async def tasks(self) -> list[tuple[str, str]]:
-        """Owner and id of every task of which something is kept."""
+        """Return the owner and id of every task with stored costs."""
         return await self._database.run(lambda db: db.execute("SELECT DISTINCT owner, task FROM spent").fetchall())
 
     def end(self, owner: str, task_id: str, *, at: float) -> None:
-        """The turn has come to its end; where that cannot be written, upkeep forgets it."""
+        """Mark the turn as ended. If that cannot be written, maintenance deletes its costs."""
         self._database.put(lambda db: _end(db, owner, task_id, at))
 
     async def forget(self, owner: str, task_id: str) -> None:
@@ -58,7 +58,7 @@ class Spending:
 
 
 def name(owner: str, task_id: str) -> str:
-    """Under which a turn's costs are put."""
+    """The name under which a turn's costs are queued."""
     return f"cost\n{owner}\n{task_id}"
 
 

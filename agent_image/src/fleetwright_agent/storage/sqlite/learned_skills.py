@@ -1,8 +1,8 @@
-"""How tasks were done that sub-agents completed, each with the caller it was done for, the conversation and the task.
+"""Skills learned from completed sub-agent tasks, each with its caller, conversation and task.
 
-A file for each owner, as for facts: what was learned for one caller is never told to another. A skill that is learned
-again under its name is the same skill, of the newest run. Search is by words (FTS5, BM25). Refuses: deciding what is
-worth learning, what is worth keeping, and calling anything of it an instruction.
+Each owner has a file of its own, as for facts, so a skill learned for one caller never reaches another. Learning a
+skill again under the same name replaces it with the newest run. Search uses SQLite's FTS5 and BM25. This module does
+not decide which skills are worth learning or keeping, and it does not present any of them as an instruction.
 """
 
 import json
@@ -19,7 +19,7 @@ from fleetwright_agent.storage.words import MOST, quoted, words
 
 FOLDER: Final = "skills"
 _SHORT: Final = 4
-"""Shorter words are mostly those that stand in every sentence."""
+"""Shorter words are mostly frequent function words."""
 SCHEMA: Final = (
     """
 CREATE TABLE skills (
@@ -47,14 +47,14 @@ CREATE TRIGGER skill_changed AFTER UPDATE OF description, template, tools ON ski
 
 @dataclass(frozen=True, slots=True)
 class Curated:
-    """What was found of one owner, and what becomes of it."""
+    """The owner of a file of skills, and the plan for those skills."""
 
     owner: str
     plan: Plan
 
 
 class LearnedSkills:
-    """Skills of owners; each call is for one of them, but for `curate`."""
+    """The learned skills of all owners. Each call concerns one owner."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float]) -> None:
         """`now` is in seconds since the epoch."""
@@ -62,7 +62,7 @@ class LearnedSkills:
         self._now = now
 
     async def learn(self, owner: str, draft: SkillDraft, source: Source, *, most: int) -> bool:
-        """Whether it is a new one. With more than `most` the one that was used longest ago makes way.
+        """Store a skill, and return whether it is new. Beyond `most` skills, the least recently used one is deleted.
 
         Raises:
             MemoryUnusable: Nothing is learned.
@@ -71,37 +71,37 @@ class LearnedSkills:
         return await (await self._files.of(owner)).run(lambda db: _learn(db, draft, source, now, most))
 
     async def recall(self, owner: str, question: str, *, most: int) -> list[LearnedSkill]:
-        """Those that fit the question best, the best first."""
+        """Return the skills that match the question best, the best first."""
         if not self._files.has(owner):
             return []
         return await (await self._files.of(owner)).read(lambda db: _recall(db, question, most))
 
     async def told(self, owner: str, skills: Sequence[LearnedSkill]) -> None:
-        """Those that a model was told count as used."""
+        """Record that a model was shown these skills."""
         if not skills or not self._files.has(owner):
             return
         uses = [(self._now(), skill.n) for skill in skills]
         await (await self._files.of(owner)).run(lambda db: _use(db, uses))
 
     async def skills(self, owner: str, *, context_id: str = "", task_id: str = "") -> list[LearnedSkill]:
-        """All of them, or those that were learned in one conversation or task, in their order."""
+        """Return all skills, or those of one conversation or task, in the order of learning."""
         if not self._files.has(owner):
             return []
         values = {"context": context_id, "task": task_id}
         return await (await self._files.of(owner)).read(lambda db: _found(db, _OF, values))
 
     async def erase(self, owner: str, context_id: str = "") -> None:
-        """Leaves nothing of them in any file."""
+        """Erase the skills, and remove all traces of them from the files."""
         await self._files.erase(owner, context_id, _erase)
 
     def owners(self) -> list[str]:
-        """Keys of all who have learned skills, for `curate`; call it off the event loop."""
+        """Return the keys of all owners with learned skills, for `curate`. This blocks; call it off the event loop."""
         return self._files.keys()
 
     async def curate(
         self, key: str, decide: Callable[[Sequence[LearnedSkill]], Plan], *, dry_run: bool
     ) -> Curated | None:
-        """Does what is decided of one owner's skills, or only tells it; nothing where there are none.
+        """Apply the plan for one owner's skills, or only return it if `dry_run`; `None` if the owner has no skills.
 
         Raises: MemoryUnusable.
         """
@@ -114,7 +114,7 @@ class LearnedSkills:
 _SELECT: Final = "SELECT n, name, description, template, tools, said_by, context, task, at, used, uses FROM skills"
 _OF: Final = f"{_SELECT} WHERE :context IN ('', context) AND :task IN ('', task) ORDER BY n"
 _RANKED: Final = (
-    f"{_SELECT} JOIN (SELECT rowid AS found, bm25(words) AS rank FROM words WHERE words MATCH ?"  # noqa: S608 - a constant
+    f"{_SELECT} JOIN (SELECT rowid AS found, bm25(words) AS rank FROM words WHERE words MATCH ?"  # noqa: S608 - interpolates only constants
     " ORDER BY rank LIMIT ?) ON n = found ORDER BY rank, n DESC"
 )
 
@@ -163,7 +163,7 @@ def _use(db: sqlite3.Connection, uses: Sequence[tuple[float, int]]) -> None:
 
 def _erase(db: sqlite3.Connection, context_id: str) -> None:
     db.execute("DELETE FROM skills WHERE context = ?", (context_id,))
-    # What is deleted from an index stays in it until it is merged.
+    # FTS5 keeps the text of deleted rows until its segments are merged.
     db.execute("INSERT INTO words (words) VALUES ('rebuild')")
 
 

@@ -1,6 +1,6 @@
-"""What peers ask and nobody has answered yet, kept so that a restart neither loses an answer nor leaves a peer waiting.
+"""Unanswered questions of peers, stored so that a restart neither loses an answer nor leaves a peer waiting.
 
-Refuses: knowing peers.
+This module does not know peers.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ _TAKE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a peer may have one question open."""
+    """A slot for one open question of a peer."""
 
     owner: str
     context_id: str
@@ -30,9 +30,9 @@ class Place:
 class Question:
     place: Place
     task_id: str
-    """The peer's."""
+    """The peer's task."""
     asked_in: str
-    """The task of this agent's caller."""
+    """The task of this agent's caller, in which the question came up."""
 
 
 class OpenQuestions:
@@ -40,22 +40,22 @@ class OpenQuestions:
         self._database = database
 
     async def put(self, question: Question) -> None:
-        """In the place of the one that is there, if there is one."""
+        """Store a question; it replaces an earlier one of the same slot."""
         place = question.place
         row = (place.owner, place.context_id, place.peer, question.task_id, question.asked_in)
         await self._database.run(lambda db: _put(db, row))
 
     async def take(self, place: Place) -> Question | None:
-        """The one that was there; it is no longer."""
+        """Remove and return the question of a slot."""
         found = await self._select(_TAKE, (place.owner, place.context_id, place.peer))
         return found[0] if found else None
 
     async def of(self, owner: str, task_id: str) -> list[Question]:
-        """Those that were asked in a task."""
+        """Return the questions of a task."""
         return await self._select(f"{_ALL} WHERE owner=? AND asked_in=?", (owner, task_id))
 
     async def all(self) -> list[Question]:
-        """The oldest first."""
+        """Return all questions, the oldest first."""
         return await self._select(f"{_ALL} ORDER BY rowid", ())
 
     async def _select(self, statement: str, values: tuple[str, ...]) -> list[Question]:

@@ -1,6 +1,6 @@
-"""What the database of conversations holds of an owner, or of one of its conversations: counted, and taken out.
+"""Counts and erases the data of an owner, or of one conversation, in the database of conversations.
 
-Sums of costs stay, under nobody's name: they are the agent's, and a budget needs them. Refuses: other files.
+Cost sums stay without the owner's name, because the agent's budgets need them. This module does not touch other files.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ async def counted(database: Database, target: Target) -> dict[str, int]:
 
     def read(db: sqlite3.Connection) -> dict[str, int]:
         found = {
-            "conversations": f"SELECT count(*) FROM checkpoints WHERE {threads.BELOW}",  # noqa: S608 - names are ours
-            "messages": f"SELECT count(*) FROM messages WHERE {threads.BELOW}",  # noqa: S608 - names are ours
+            "conversations": f"SELECT count(*) FROM checkpoints WHERE {threads.BELOW}",  # noqa: S608 - interpolates only constants
+            "messages": f"SELECT count(*) FROM messages WHERE {threads.BELOW}",  # noqa: S608 - interpolates only constants
         }
         counts = {store: int(db.execute(query, values).fetchone()[0]) for store, query in found.items()}
         query = "SELECT count(*) FROM sessions WHERE owner = ? AND ? IN ('', context)"
@@ -38,8 +38,8 @@ async def counted(database: Database, target: Target) -> dict[str, int]:
 
 
 async def erase(database: Database, target: Target, *, tasks: Collection[str]) -> None:
-    """Args: `tasks` of the target, by their ids."""
-    # Not before somebody asks: it takes the loop's libraries with it.
+    """Erase the target's data. `tasks` holds the identifiers of the target's tasks."""
+    # Imported late, because it imports LangGraph.
     hearsay = await asyncio.to_thread(importlib.import_module, _HEARSAY)
 
     def write(db: sqlite3.Connection) -> None:

@@ -1,8 +1,9 @@
-"""The journal of tool calls: what makes a call happen at most once, whatever happens to the process.
+"""The journal of tool calls: a call happens at most once, even if the process crashes.
 
-That a call begins is on disk before it begins, with the message that makes it. Its result is written in its turn, and
-is on disk before a caller hears of it; the model may know it some tens of milliseconds before. A call that began and
-has no result on disk is never made again. Refuses: keeping more than the turn that is under way.
+The start of a call is on disk before the call starts, together with the message that requested it. Its result is queued
+in order and is on disk before the caller sees any effect of it. The model may see the result some tens of milliseconds
+earlier. A call that started and has no result on disk is never repeated. The journal only keeps the calls of the
+current turn.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from fleetwright_agent.storage.sqlite.engine.database import Database
 
 class CallState(StrEnum):
     WAITING = "waiting"
-    """For a person; nothing has happened."""
+    """Waits for a person; the tool has not been called."""
     BEGUN = "begun"
     DONE = "done"
 
@@ -32,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A call that has begun."""
+    """A call that has started."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -47,12 +48,12 @@ class Journal:
         await self._database.run(lambda db: _put(db, row), after=thread)
 
     def done(self, thread: str, call: str, body: Any) -> "asyncio.Future[None]":
-        """What it gives is over when that is on disk: until it is, the call counts as one of which nothing is known."""
+        """Store a result and return a future of its commit. Until then, the outcome of the call counts as unknown."""
         row = (thread, call, CallState.DONE.value, json.dumps(body))
         return self._database.put(lambda db: _put(db, row), of=thread)
 
     async def settled(self, thread: str) -> None:
-        """The conversation is on disk up to here, as it is where a call is written down."""
+        """Wait until all writes of the thread are on disk, as they are whenever a call's state is written."""
         await self._database.settled(thread)
 
     async def begin(self, thread: str, call: str, begun: Begun) -> None:
@@ -64,24 +65,24 @@ class Journal:
         return None if found is None else Entry(CallState(found[0]), json.loads(found[1]))
 
     async def settle(self, thread: str, call: str, body: Any) -> None:
-        """What a sub-agent has come to. A call that it began and that has no result is never waited for again."""
+        """Store the result of a sub-agent's call, and delete its calls that started and never returned."""
         row = (thread, call, CallState.DONE.value, json.dumps(body))
         await self._database.run(lambda db: _settle(db, row))
 
     async def begun(self, thread: str, *, below: str) -> list[Begun]:
-        """The calls that began and have no result, in the thread and in those of the sub-agents `below` that one."""
-        query = f"SELECT body FROM calls WHERE (thread = :thread OR {threads.BELOW}) AND state = :state ORDER BY body"  # noqa: S608 - names are ours
+        """Return the calls without a result, in the thread and in those of the sub-agents below `below`."""
+        query = f"SELECT body FROM calls WHERE (thread = :thread OR {threads.BELOW}) AND state = :state ORDER BY body"  # noqa: S608 - interpolates only constants
         values = {"thread": thread, "state": CallState.BEGUN.value, **threads.below(below)}
         rows = await self._database.read(lambda db: db.execute(query, values).fetchall())
         return [_begun(json.loads(body)) for (body,) in rows]
 
     def forget(self, thread: str) -> None:
-        """Another turn begins; what the former one called is over."""
+        """Delete the calls of the previous turn when a new turn begins."""
         self._database.put(lambda db: _forget(db, thread), of=thread)
 
 
 def _begun(body: Any) -> Begun:
-    # A version of this before wrote the name alone.
+    # An older version stored only the tool's name.
     return Begun(body, {}) if isinstance(body, str) else Begun(body["tool"], body["arguments"])
 
 

@@ -1,8 +1,8 @@
-"""What model calls have cost: sums by hour, model, purpose and caller, on disk.
+"""The cost of model calls on disk: sums by hour, model, purpose and caller.
 
-Written in the order of the calls, before anything that is stored after them: whoever reads a checkpoint finds the cost
-of what led to it. The same write adds it to the bill of its turn. Every process life has its own rows, which equal its
-counters. Refuses: rounding; money is kept in millionths of a millionth of a US dollar.
+Entries are written in the order of the calls, before data that is stored after them. A reader of a checkpoint therefore
+finds the cost of the calls that led to it. The same write adds the cost to its task's usage. Every process has its own
+rows, which equal its counters. Amounts are not rounded: money is kept in picodollars (10⁻¹² US dollars).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _HOUR: Final = 3600
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One call of a model. Without a price `usd` is nothing."""
+    """One model call. `usd` is `None` if the model has no price."""
 
     model: str
     purpose: str
@@ -38,18 +38,18 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The same on the bill of a turn, in JSON."""
+    """The same call in the usage of its task, as JSON."""
 
     owner: str
     task_id: str
     body: Any
     call: str = ""
-    """The name of the call, where it was recorded before it was made."""
+    """The identifier of the call, if it was recorded before the call started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Of many calls; `unpriced` is how many of them had no price."""
+    """The sum over many calls; `unpriced` counts those without a price."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -62,10 +62,10 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one caller's calls of a model came to within an hour, for one purpose."""
+    """The cost of one caller's calls of one model within an hour, for one purpose."""
 
     hour: float
-    """When it began; seconds since the epoch."""
+    """The start of the hour, in seconds since the epoch."""
     model: str
     purpose: str
     sum: Sum
@@ -79,7 +79,7 @@ class Ledger:
         self._life: int | None = None
 
     def put(self, entry: Entry, line: Line) -> "asyncio.Future[None]":
-        """Writes without being waited for; what is stored afterwards is stored after it."""
+        """Queue the write without waiting for it; data stored later is written after it."""
         at = self._now()
 
         def write(db: sqlite3.Connection) -> None:
@@ -102,21 +102,21 @@ class Ledger:
         return any(json.loads(body).get("call") == call for (body,) in rows)
 
     async def since(self, seconds: float) -> Sum:
-        """Of all lives, from the hour that begins then."""
-        query = f"SELECT {_SUMS} FROM ledger WHERE hour >= ?"  # noqa: S608 - names are ours
+        """Return the sum over all processes, from the hour that contains this time."""
+        query = f"SELECT {_SUMS} FROM ledger WHERE hour >= ?"  # noqa: S608 - interpolates only constants
         row = await self._database.run(lambda db: db.execute(query, (int(seconds) // _HOUR,)).fetchone())
         return _sum(row)
 
     async def of_this_life(self) -> dict[str, Sum]:
-        """By model."""
-        query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - names are ours
+        """Return the sums of this process by model."""
+        query = f"SELECT model, {_SUMS} FROM ledger WHERE life = ? GROUP BY model"  # noqa: S608 - interpolates only constants
         rows = await self._database.run(lambda db: db.execute(query, (self._life,)).fetchall())
         return {row[0]: _sum(row[1:]) for row in rows}
 
     def _write(self, db: sqlite3.Connection, entry: Entry, at: float) -> None:
         if self._life is None:
             self._life = db.execute("INSERT INTO lives (at) VALUES (?)", (at,)).lastrowid
-        # Again, for the commit of the first time may have failed.
+        # Repeated, because the commit of the first insert may have failed.
         db.execute("INSERT OR IGNORE INTO lives (life, at) VALUES (?,?)", (self._life, at))
         amounts = (
             1,
@@ -135,7 +135,7 @@ class Ledger:
 
 def _written(writing: "asyncio.Future[None]") -> None:
     if error := writing.exception():
-        _log.error("the cost of a call is not in the ledger: %s", error)
+        _log.error("the cost of a call could not be stored: %s", error)
 
 
 _AMOUNTS: Final = ("calls", "input", "output", "cache_read", "cache_write", "unpriced", "picos")
@@ -148,7 +148,7 @@ _SUMMED: Final = (
     f" DO UPDATE SET {', '.join(f'{each} = {each} + excluded.{each}' for each in _AMOUNTS)}"
 )
 _ADD: Final = (
-    f"INSERT INTO ledger ({', '.join((*_COLUMNS, *_AMOUNTS))})"  # noqa: S608 - names are ours
+    f"INSERT INTO ledger ({', '.join((*_COLUMNS, *_AMOUNTS))})"  # noqa: S608 - interpolates only constants
     f" VALUES ({', '.join('?' * len((*_COLUMNS, *_AMOUNTS)))}) {_SUMMED}"
 )
 
@@ -159,8 +159,8 @@ def _sum(row: tuple[int, ...]) -> Sum:
 
 
 async def costs_of(database: Database, caller: str) -> list[Costs]:
-    """Row by row, the oldest first; each process life has its own."""
-    query = f"SELECT hour, model, purpose, {', '.join(_AMOUNTS)} FROM ledger WHERE caller = ? ORDER BY hour, life"  # noqa: S608 - names are ours
+    """Return the stored rows, the oldest first; each process has its own."""
+    query = f"SELECT hour, model, purpose, {', '.join(_AMOUNTS)} FROM ledger WHERE caller = ? ORDER BY hour, life"  # noqa: S608 - interpolates only constants
     rows = await database.read(lambda db: db.execute(query, (caller,)).fetchall())
     return [Costs(float(hour * _HOUR), model, purpose, _sum(tuple(row))) for hour, model, purpose, *row in rows]
 
@@ -169,9 +169,9 @@ NOBODY: Final = "(erased)"
 
 
 def disown(db: sqlite3.Connection, caller: str) -> None:
-    """The sums stay; whose they were is known no longer."""
+    """Replace the caller's name in its rows; the sums stay."""
     rest = "life, hour, model, purpose"
     amounts = ", ".join(_AMOUNTS)
-    move = f"INSERT INTO ledger ({rest}, caller, {amounts}) SELECT {rest}, ?, {amounts} FROM ledger WHERE caller = ?"  # noqa: S608 - names are ours
+    move = f"INSERT INTO ledger ({rest}, caller, {amounts}) SELECT {rest}, ?, {amounts} FROM ledger WHERE caller = ?"  # noqa: S608 - interpolates only constants
     db.execute(f"{move} {_SUMMED}", (NOBODY, caller))
     db.execute("DELETE FROM ledger WHERE caller = ?", (caller,))

@@ -1,7 +1,7 @@
-"""People in the loop: tools that ask the caller, and tools that run only when the caller says yes.
+"""Human-in-the-loop tools: tools that ask the caller, and tools that run only after the caller's approval.
 
-Each names what it asks and what it makes of the reply; pausing and going on is the loop's work. Refuses: taking
-anything for a yes that is not clearly one.
+Each tool defines its question and interprets the reply; the model loop pauses and resumes. A reply that is not clearly
+a yes is never an approval.
 """
 
 import json
@@ -18,7 +18,7 @@ _LONGEST: Final = 50_000
 
 
 def approved(value: object) -> bool:
-    """Whether a reply allows what was asked for; whatever is not plainly a yes is a no (PA-044)."""
+    """Return whether a reply approves the request; a reply that is not clearly a yes declines."""
     if isinstance(value, Mapping):
         said = [value[key] for key in _SAYS if key in value]
         return bool(said) and all(map(_yes, said))
@@ -32,12 +32,12 @@ def _yes(value: object) -> bool:
 
 
 def gated(tool: Tool, *, agent: str) -> Tool:
-    """The same tool behind an approval."""
+    """Return the tool with a required approval."""
     return replace(tool, asks=lambda arguments: approval(tool.name, arguments, agent=agent))
 
 
 def shut(tool: Tool) -> Tool:
-    """The same tool where nobody may approve it: it says so and does not run."""
+    """Return the tool for a caller that cannot approve: it declines and does not run."""
 
     async def refuse(_: ToolCall) -> str:
         raise ToolDeclined(
@@ -48,7 +48,7 @@ def shut(tool: Tool) -> Tool:
 
 
 def approval(name: str, arguments: Mapping[str, Any], *, agent: str) -> Ask:
-    # Nothing of it is cut or can hide: whoever says yes has seen all that will run.
+    # Show the arguments in full, with invisible characters escaped: the person must see everything that will run.
     detail = "".join(map(_visible, json.dumps(arguments, ensure_ascii=False)))
     title = f"Run {name}?"
     return Ask(
@@ -64,7 +64,7 @@ def _visible(character: str) -> str:
 
 
 def human_tools() -> tuple[Tool, ...]:
-    """`ask_human` and `request_user_input`: never for callers that are agents themselves (PA-045)."""
+    """`ask_human` and `request_user_input`; callers that are agents do not get them."""
     question = {"type": "string", "minLength": 1, "maxLength": 4000, "description": "The question, complete in itself"}
     step = {
         "type": "object",

@@ -1,7 +1,7 @@
-"""When a server that does not answer is left alone: a turn must not wait for it again and again.
+"""A circuit breaker: turns do not keep waiting for a server that does not answer.
 
-After so many failures in a row calls are refused for a while; then one is let through, and what becomes of it decides.
-Refuses: knowing what a call is; a server that answers with an error is there.
+After several consecutive failures it rejects calls for a while. Then it lets one call through, whose result decides.
+This module does not know what a call is; a server that answers with an error counts as available.
 """
 
 import time
@@ -21,7 +21,7 @@ class Breaker:
         clock: Callable[[], float] = time.monotonic,
         on_change: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        """Args: `on_change` hears when it opens (true) and when it closes."""
+        """Args: `on_change` is called with true when the breaker opens, and with false when it closes."""
         self._most = most
         self._seconds = seconds
         self._clock = clock
@@ -34,7 +34,7 @@ class Breaker:
         return self._failures >= self._most
 
     def rest(self) -> float:
-        """Seconds that the server is still left alone; nothing where a call may be made, which is then the only one."""
+        """Return the seconds until the next attempt; 0 lets exactly one call through."""
         if not self.is_open:
             return 0.0
         left = self._again_at - self._clock()

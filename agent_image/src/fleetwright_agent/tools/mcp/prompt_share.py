@@ -1,6 +1,6 @@
-"""How much of a prompt the tools of MCP servers may take, and which of them are left out beyond that. Pure.
+"""Limits how much of a prompt the tools of MCP servers may take, and selects the tools to exclude. Pure.
 
-A server decides how long the description of a tool is, and every call of the model pays for it.
+A server decides how long its tool descriptions are, and every model call pays for them.
 """
 
 import json
@@ -11,7 +11,7 @@ from fleetwright_agent.tools.port import Tool
 
 MOST_TOKENS_OF_A_TOOL: Final = 4000
 SHARE: Final = 0.25
-"""The part of the room for a prompt that all tools of MCP servers together may take."""
+"""The largest share of the prompt's tokens for the tools of all MCP servers together."""
 _CHARACTERS_OF_A_TOKEN: Final = 4
 
 
@@ -35,7 +35,7 @@ def left_out(tools: Sequence[Tool], *, room: int, shares_prompt: bool = True) ->
     total = sum(sizes.values()) - sum(dropped.values())
     if not shares_prompt:
         return dropped
-    # The largest first, so that as many tools as possible stay; names decide among equals, so that prompts are stable.
+    # Drop the largest first, so that most tools stay. Names break ties, which keeps prompts stable.
     for name, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
         if total <= most:
             break

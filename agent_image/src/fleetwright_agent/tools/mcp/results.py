@@ -1,6 +1,6 @@
-"""What a tool of an MCP server has answered, as a model reads it: text as text, the rest as JSON. Pure.
+"""Converts the result of an MCP tool to text for a model: text stays text, other content becomes JSON. Pure.
 
-Refuses: bytes. A picture in letters is nothing that a model can see, and fills its window.
+Binary content is left out: a model cannot read a base64 image, which would only fill its context window.
 """
 
 import json
@@ -16,7 +16,7 @@ _MOST_CHARACTERS: Final = 50_000
 def told(result: CallToolResult) -> str:
     text = "\n".join(map(_told, result.content))
     if not text.strip() and result.structuredContent is not None:
-        # Servers should say it in text too; not all do.
+        # The specification asks servers to repeat it as text; not all do.
         text = json.dumps(result.structuredContent, ensure_ascii=False)
     if len(text) > _MOST_CHARACTERS:
         return f"{text[:_MOST_CHARACTERS]}\n[cut: {len(text)} characters in all]"

@@ -1,8 +1,9 @@
-"""The tools of one MCP server, over sessions that come and go.
+"""The tools of one MCP server, over reconnecting sessions.
 
-The stock adapters let a dying server cancel the caller's task and one dead server hide the tools of all. Here a
-session that breaks is opened again: a list is asked for again, a tool is called again only where the call surely
-never arrived, for its effect must not happen twice. Results are capped and are data (PA-104).
+With the stock adapters, a dying server cancels the caller's task, and one dead server hides the tools of all. Here a
+broken session is reopened, and a list of tools is requested again. A tool call is repeated only if the first one cannot
+have reached the server, because its effect must not happen twice. Results are truncated, and they are data, not
+instructions.
 """
 
 import asyncio
@@ -31,17 +32,17 @@ from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 _DISCOVERY_SECONDS = 20.0
 _LIST_SECONDS = 60.0
 _SILENCE_SECONDS = 30.0
-# A server that is started anew is back within these; then the call fails in words.
+# A restarted server is usually back within these seconds; after them the call fails.
 _PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
 T = TypeVar("T")
 
 
 class _Lost(ToolError):  # noqa: N818 - states what became of the call
-    """No answer came from the server."""
+    """The server did not answer."""
 
 
 class McpConnection:
-    """One server: connects at the first use, again after a break, and offers its allowed tools."""
+    """One server: connects on first use, reconnects after a failure, and offers the allowed tools."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class McpConnection:
         pauses: Sequence[float] = _PAUSES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`offers` is told of every list of tools; `guarded` are tools of the server that the agent's policy names."""
+        """Args: `offers` receives every tool list; `guarded` are the server's tools that the agent's policy names."""
         self._server = server
         self._layout = layout
         self._denied = denied
@@ -79,16 +80,16 @@ class McpConnection:
 
     @property
     def is_uncertain(self) -> bool:
-        """A tool that needs approval, or has a rule, is not in its newest list: which was meant is not known."""
+        """True if the newest list lacks a tool with an approval or a rule: another tool may be the intended one."""
         return self._uncertain
 
     async def tools(self) -> tuple[Tool, ...]:
-        """The allowed tools, asked for once per session, after a change, and once a minute.
+        """Return the allowed tools; the list is requested once per session, after a change, and once a minute.
 
-        A list of the last minute outlives its session: a server that is being started anew costs no turn its tools.
+        A list younger than a minute outlives its session, so a restart of the server does not remove tools from a turn.
 
         Raises:
-            McpUnreachable: No list within the time; a server that kept silent is left alone for a while.
+            McpUnreachable: No list arrived in time; the server is then not asked again for a while.
         """
         now = self._clock()
         if now < self._silent_until:
@@ -114,7 +115,7 @@ class McpConnection:
         return f"did not answer within {self._discovery_seconds:g} s"
 
     async def _list(self) -> list[Listed]:
-        """A session found broken is opened anew once."""
+        """Request the list; if the session is broken, once more on a new one."""
         try:
             return await self._within(self._discovery_seconds, every_page)
         except McpUnreachable:
@@ -166,7 +167,8 @@ class McpConnection:
         for pause in self._pauses:
             await asyncio.sleep(pause)
             try:
-                # Not `call_tool`, which asks for the list of tools as well: its failure would look like this one's.
+                # `call_tool` is avoided because it also requests the list of tools, whose failure would look like this
+                # call's.
                 return await self._within(CALL_SECONDS, lambda s: s.send_request(request, CallToolResult, limit))
             except TimeoutError:
                 raise _Lost(f"the server {self.name} did not answer within {CALL_SECONDS:g} s") from None
@@ -177,11 +179,11 @@ class McpConnection:
                 again = broken is None or error.arrival is Arrival.NONE
                 broken = error
                 if not again:
-                    break  # a new session did not help, and waiting will not
+                    break  # neither a new session nor waiting helps
         raise _Lost(f"the server {self.name} {broken}") from broken
 
     async def _within(self, seconds: float, work: Callable[[ClientSession], Awaitable[T]]) -> T:
-        """Runs one request on the session, or on a new one where there is none.
+        """Run one request on the session; without a session, a new one is opened.
 
         Raises:
             TimeoutError: No answer within the time.

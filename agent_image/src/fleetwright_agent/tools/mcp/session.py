@@ -1,6 +1,6 @@
-"""One session with an MCP server, in a task of its own: whatever breaks inside it never ends in a caller's task.
+"""One session with an MCP server, in a task of its own: a failure in the session never raises in a caller's task.
 
-Callers hand in work and wait on futures. Refuses: deciding whether work is done again.
+Callers submit requests and wait on futures. This module does not decide whether a request is repeated.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from fleetwright_agent.security.addresses import Network
 from fleetwright_agent.tools.mcp.wire import Arrival, McpUnreachable, Wire, http_client, wire_of
 
 _NOTICE_SECONDS = 1.0
-# The client reports both as errors of the protocol; after the second the request was surely not taken in.
+# The client reports both as protocol errors. After the second, the server cannot have processed the request.
 _CLOSED, _UNKNOWN_SESSION = "Connection closed", "Session terminated"
 T = TypeVar("T")
 Work = Callable[[ClientSession], Awaitable[T]]
@@ -54,10 +54,10 @@ async def opened(
     on_change: Callable[[], None] = lambda: None,
     denied: tuple[Network, ...] = (),
 ) -> AsyncIterator[tuple[ClientSession, InitializeResult]]:
-    """A session after its handshake, and what the server said in it.
+    """Yield a session after its handshake, and the server's answer to `initialize`.
 
     Raises:
-        McpUnreachable: No session came about; nothing was asked yet.
+        McpUnreachable: No session was established, and no request was sent.
     """
     wire = wire_of(server, layout, denied=denied)
 
@@ -102,7 +102,7 @@ async def _streams(server: McpServer, wire: Wire) -> AsyncIterator[tuple[Any, An
 
 
 class SessionActor:
-    """Owns one session from its opening to its end; then `ended` is true, and another actor may be started."""
+    """Owns one session from opening to close. When `ended` is true, another actor may be started."""
 
     def __init__(
         self,
@@ -123,14 +123,14 @@ class SessionActor:
         return self._task.done()
 
     async def request(self, work: Work[T]) -> T:
-        """Raises: McpUnreachable: the session broke; what became of the request, it says."""
+        """Raises: McpUnreachable: the session broke; `arrival` tells whether the request may have been processed."""
         job = _Job(work)
         self._inbox.put_nowait(job)
         waiting: set[asyncio.Future[Any]] = {job.answer, self._task}
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if job.begun:
-                await asyncio.wait({job.answer})  # the session's end reaches what it had begun
+                await asyncio.wait({job.answer})  # the end of the session also fails the requests that it has started
         finally:
             answered = job.answer.done()
             job.answer.cancel()
@@ -157,7 +157,7 @@ class SessionActor:
                     task.add_done_callback(running.discard)
         except McpUnreachable as error:
             self._reason = error
-        except Exception:  # noqa: S110 - any other break of the session means the same: callers see it end
+        except Exception:  # noqa: S110 - after any other failure, callers see that the session ended
             pass
         finally:
             for task in running:
@@ -165,14 +165,14 @@ class SessionActor:
 
 
 class _Session(ClientSession):
-    """Fails a request when the wire says that no answer will come, and tells the server when nobody waits any more."""
+    """Fails a request when no answer can come any more, and notifies the server when a caller gives up."""
 
     def __init__(self, read: Any, write: Any, *, wire: Wire, heard: MessageHandlerFnT) -> None:
         super().__init__(read, write, message_handler=heard)
         self._wire = wire
 
     async def send_request(self, request: Any, *args: Any, **options: Any) -> Any:
-        identity = self._request_id  # nothing else runs until the stock session has taken it
+        identity = self._request_id  # no other code runs before the base class has used this id
         fault = self._wire.expect(identity)
         try:
             with anyio.CancelScope() as scope:
@@ -197,14 +197,15 @@ class _Session(ClientSession):
 
 async def _answer(session: ClientSession, job: _Job) -> None:
     call = asyncio.ensure_future(job.work(session))
-    # A caller that gave up cancels its future; the request goes with it.
+    # A caller that gives up cancels its future; this cancels the request.
     job.answer.add_done_callback(lambda done: call.cancel() if done.cancelled() else None)
     try:
         result = await call
     except McpError as error:
         _fail(job, _break(error) or error)
     except asyncio.CancelledError:
-        # Both the session's end and this task's are told as a cancellation; the request itself may know more.
+        # The end of the session and of this task both appear as a cancellation. The request may hold a more precise
+        # error.
         await asyncio.wait({call}, timeout=_NOTICE_SECONDS)
         known = call.exception() if call.done() and not call.cancelled() else None
         _fail(job, known or McpUnreachable("closed the connection"))

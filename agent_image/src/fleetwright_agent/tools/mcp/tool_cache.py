@@ -1,4 +1,4 @@
-"""What MCP servers offered when they were last asked: known after the first handshake, and kept when one goes away."""
+"""The latest tool list of each MCP server, kept after the server becomes unreachable."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ _MOST: Final = 20
 @dataclass(frozen=True, slots=True)
 class Offer:
     tools: int
-    """How many the agent may use."""
+    """The number of tools that the agent may use."""
     missing: tuple[str, ...] = ()
-    """Names that are allowed, need approval or have a rule, and are not offered: misspelt, or of another version."""
+    """Tools that are allowed, need approval or have a rule, but are not offered: misspelt, or from another version."""
     refused: tuple[str, ...] = ()
-    """Names of tools that are not used, because they are not what was pinned."""
+    """Tools that are not used, because their digest differs from the pinned one."""
     oversized: tuple[str, ...] = ()
-    """Names of tools that are not used, because they would take too much of the model's window."""
+    """Tools that are not used, because they would take too much of the context window."""
 
 
 class Offers:
@@ -39,7 +39,7 @@ class Offers:
         self._by_server[server.name] = Offer(usable, tuple(missing[:_MOST]), tuple(sorted(refused)[:_MOST]))
 
     def exclude(self, server: str, oversized: Collection[str]) -> None:
-        """Record which tools of its newest list are left out for their size."""
+        """Record the tools of the newest list that are excluded for their size."""
         offer = self._by_server.get(server)
         if offer is not None and oversized:
             usable = offer.tools - len(oversized)
@@ -50,12 +50,12 @@ class Offers:
 
 
 def unmatched(server: McpServer, offered: Collection[str], guarded: Collection[str] = ()) -> frozenset[str]:
-    """Tools that need approval or have a rule, and are not offered: what was meant may be open under another name."""
+    """Return the tools with an approval or a rule that the server does not offer, at least under this name."""
     known = {_as_called(server, tool) for tool in (*offered, *server.deny)}
     named = {*server.require_approval, *guarded}
     return frozenset(tool for tool in named if _as_called(server, tool) not in known)
 
 
 def _as_called(server: McpServer, tool: str) -> str:
-    """What the model calls it: approvals may be written so as well."""
+    """Return the name that the model uses; approvals may use it as well."""
     return offered_name(f"{server.name}__{tool}")

@@ -1,6 +1,6 @@
-"""The tools that an MCP server offers: all pages of them, within bounds, each with a digest of what it promises.
+"""Lists the tools of an MCP server: all pages, within bounds, each tool with a digest.
 
-A digest covers what a model is told of a tool, so a tool that keeps its name and changes its words is another tool.
+A digest covers the text that a model sees, so a tool whose description changes counts as another tool.
 """
 
 import hashlib
@@ -13,13 +13,12 @@ from mcp.types import PaginatedRequestParams, Tool
 MOST_TOOLS = 256
 _MOST_PAGES = 50
 _MOST_CHARACTERS = 8 * 1024 * 1024
-"""Of all pages together, the last of them beyond it."""
+"""The limit for all pages together; the last page may exceed it."""
 _PROMISES = {"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
-# What chat-completions providers accept as the name of a tool; one name they refuse costs the whole request.
 
 
 async def every_page(session: ClientSession, *, most: int = MOST_TOOLS) -> list[Tool]:
-    """As many as fit."""
+    """Return the tools of all pages, up to `most`."""
     tools: list[Tool] = []
     cursor: str | None = None
     characters = 0
@@ -33,12 +32,12 @@ async def every_page(session: ClientSession, *, most: int = MOST_TOOLS) -> list[
 
 
 def tool_digest(tool: Tool) -> str:
-    """The same for equal promises, in whatever order their parts are written."""
+    """Return the digest of a tool's name, texts and schemas, independent of the order of keys."""
     return _digest(tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=_PROMISES))
 
 
 def tools_digest(digests: Iterable[tuple[str, str]]) -> str:
-    """Of a whole list, from (name, digest) of each; the order of a list means nothing."""
+    """Return the digest of a whole list from the name and digest of each tool, independent of their order."""
     return _digest(sorted(digests))
 
 

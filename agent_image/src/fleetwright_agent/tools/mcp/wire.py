@@ -1,8 +1,8 @@
-"""What happens to each MCP request on the wire: whether it surely never arrived, and how a connection ended.
+"""The HTTP transport of an MCP session: it records whether a request reached the server, and how a connection ended.
 
-The protocol's client hides both: an HTTP error ends the whole session without a word, and a response stream that
-is cut leaves its caller waiting. Both decide whether a tool may be called again. Headers come from mounted files,
-read for every request, so a rotated credential needs no new connection. Refuses: addresses and credentials in words.
+The MCP client hides both: an HTTP error ends the whole session silently, and after a truncated response stream the
+caller waits. Both decide whether a tool may be called again. Headers come from mounted files that are read for every
+request, so a rotated credential needs no new connection. Messages contain no addresses and no credentials.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from fleetwright_agent.security.pinned_http import DeniedAddress, PinnedTranspor
 
 CALL_SECONDS = 300.0
 MOST_BYTES = 8 * 1024 * 1024
-"""Of one answer, or one event of a stream without end, as it is received; of what a tool answers far less is used."""
+"""The limit in bytes for one answer, or one event of an endless stream, as received."""
 _FLOODED = "sends more than this agent reads"
 _CONNECT_SECONDS = 10.0
 _ANSWER_GRACE_SECONDS = 1.0
-# The protocol's client takes a cut stream up again where the server numbers its events: twice, after a second each.
+# The client resumes a truncated stream if the server numbers its events: twice, after a second each.
 _RESUME_GRACE_SECONDS = 2 * (_CONNECT_SECONDS + 1.0)
-# The server, or what stands before it, says that it did not take the request in.
+# With these statuses, the server or a proxy before it rejected the request unprocessed.
 _TURNED_AWAY = frozenset({400, 401, 403, 404, 405, 406, 413, 415, 429})
 
 
 class Arrival(Enum):
-    """What is known of a request that was not answered."""
+    """The knowledge about an unanswered request: whether the server may have processed it."""
 
     NONE = "it never reached the server"
     TURNED_AWAY = "the server is there and did not take it in"
@@ -43,7 +43,7 @@ class Arrival(Enum):
 
 
 class McpUnreachable(Exception):  # noqa: N818 - reads as the state of the server
-    """The server cannot be spoken to; the message says how that showed, without addresses."""
+    """The server cannot be used; the message describes the symptom, without addresses."""
 
     def __init__(self, message: str, *, arrival: Arrival = Arrival.UNKNOWN) -> None:
         super().__init__(message)
@@ -51,21 +51,21 @@ class McpUnreachable(Exception):  # noqa: N818 - reads as the state of the serve
 
 
 class Wire(httpx.AsyncBaseTransport):
-    """The HTTP transport of one session; `expect` an answer before a request is sent, `forget` it afterwards."""
+    """The HTTP transport of one session. Call `expect` before a request is sent, and `forget` afterwards."""
 
     def __init__(
         self, inner: httpx.AsyncBaseTransport, *, headers: Callable[[], Mapping[str, str]], answers_in_body: bool
     ) -> None:
-        """`answers_in_body`: a request is answered by the response to it, and by nothing else."""
+        """Args: `answers_in_body` if only the response to a request can carry its answer."""
         self._inner = inner
         self._headers = headers
         self._answers_in_body = answers_in_body
         self._expected: dict[int, asyncio.Future[None]] = {}
         self.trouble = ""
-        """What went wrong last."""
+        """The latest failure."""
 
     def expect(self, identity: int) -> asyncio.Future[None]:
-        """A future that only ever fails, with McpUnreachable."""
+        """Return a future that only ever fails, with McpUnreachable."""
         self._expected[identity] = asyncio.get_running_loop().create_future()
         return self._expected[identity]
 
@@ -104,7 +104,7 @@ class Wire(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
     def _ended(self, identity: int | None, resumable: bool) -> None:
-        """The answer may be on its way through the session still."""
+        """Fail the request after a grace period, because the session may still be delivering the answer."""
         if identity is None or not self._answers_in_body:
             return
         grace = _RESUME_GRACE_SECONDS if resumable else _ANSWER_GRACE_SECONDS
@@ -114,14 +114,14 @@ class Wire(httpx.AsyncBaseTransport):
     def _fail(self, identity: int | None, words: str, *, arrival: Arrival) -> None:
         expected = self._expected.get(identity) if identity is not None else None
         if expected is None and identity is not None:
-            return  # it was answered
+            return  # it was already answered
         self.trouble = words
         if expected is not None and not expected.done():
             expected.set_exception(McpUnreachable(words, arrival=arrival))
 
 
 class _Body(httpx.AsyncByteStream):
-    """A response's stream that says when it is over, whether its events were numbered, and when it was too much."""
+    """A response stream that reports its end, whether its events were numbered, and whether it was too large."""
 
     def __init__(
         self, inner: httpx.AsyncByteStream, *, ended: Callable[[bool], None], flooded: Callable[[], None]
@@ -146,7 +146,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 def wire_of(server: McpServer, layout: Layout, *, denied: tuple[Network, ...] = ()) -> Wire:
-    """Takes nothing from the environment, and connects to the declared host only.
+    """Return the transport; it ignores environment variables and connects only to the declared host.
 
     Raises:
         McpUnreachable: The address or the CA that was named cannot be used.
@@ -167,7 +167,7 @@ def http_client(wire: Wire) -> httpx.AsyncClient:
 
 
 def header_values(server: McpServer, layout: Layout) -> dict[str, str]:
-    """Raises: McpUnreachable: a file cannot be read, or holds what no header can carry."""
+    """Raises: McpUnreachable: a file cannot be read, or its content is not valid in a header."""
     values = {}
     for header in server.headers:
         try:
@@ -193,7 +193,7 @@ def _trust(server: McpServer, layout: Layout) -> ssl.SSLContext:
 
 
 def _identity(request: httpx.Request) -> int | None:
-    """The id of the JSON-RPC request that is sent, if it is one."""
+    """Return the id of the JSON-RPC request, or `None` if it is not a request."""
     if request.method != "POST":
         return None
     message = json.loads(request.content)

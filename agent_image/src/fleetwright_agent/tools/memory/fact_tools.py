@@ -1,7 +1,8 @@
-"""Tools with which a caller has the agent remember, look up and forget facts.
+"""Tools to remember, look up and forget facts about a caller.
 
-A fact belongs to the caller in whose task it was said, and nobody else's task finds it. Secrets are taken out before
-anything is kept: what is remembered comes back in prompts. Refuses: callers that are agents, for they speak for many.
+A fact belongs to the caller of its task, and tasks of other callers do not find it. Secrets are removed before a fact
+is stored, because later prompts include it. Callers that are agents do not get these tools, because an agent acts for
+many people.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ _FORGET: Final = "Forget a remembered fact, by its number."
 
 
 def knowledge_tools(knowledge: Knowledge, policy: KnowledgeMemory, redact: Callable[[str], str]) -> tuple[Tool, ...]:
-    """`remember`, `recall_memory` and `forget`; none where knowledge is off."""
+    """`remember`, `recall_memory` and `forget`; no tools if the policy disables knowledge."""
     if not policy.enabled:
         return ()
 

@@ -1,6 +1,6 @@
-"""Follows a peer's task to where it rests, also over an end of its process: what it took on, it goes on with.
+"""Follows a peer's task until it ends or pauses, also across a restart of the peer, which resumes the task.
 
-Refuses: sending the message again; whatever became of it, the peer knows.
+The message is never sent again, because the peer may have received it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _OVER: Final = {*ENDED, TaskState.TASK_STATE_COMPLETED}
 _GOES_ON: Final = {TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING}
 _LOOK_SECONDS: Final = 1.0
 _AWAY_SECONDS: Final = 90.0
-"""For so long a peer may be away, as while its pod is replaced."""
+"""How long a peer may be unreachable, for example while its pod is replaced."""
 _GIVE_UP_SECONDS: Final = 2.0
 
 
@@ -34,9 +34,10 @@ async def follow(
     look: float = _LOOK_SECONDS,
     away: float = _AWAY_SECONDS,
 ) -> Heard:
-    """A task that nobody will ask for again is cancelled there as well.
+    """Send the request and follow its task; a task whose result no caller will read is cancelled.
 
-    Args: `look` at a task whose stream has ended is taken so often, and a peer may be `away` for so long; in seconds.
+    Args: `look` is the polling interval after the stream ended, and `away` how long a peer may be unreachable; in
+    seconds.
     """
     heard = Heard(request.message.task_id)
     ended = False
@@ -53,7 +54,7 @@ async def follow(
 
 
 def asks(heard: Heard) -> bool:
-    """Whether an agent may answer it."""
+    """Return whether the peer waits for an answer that an agent may give."""
     return heard.state == TaskState.TASK_STATE_INPUT_REQUIRED and not heard.wants_approval
 
 
@@ -64,7 +65,7 @@ async def cancel(client: Client, context: ClientCallContext, task_id: str) -> No
 
 
 async def _listen(client: Client, request: SendMessageRequest, context: ClientCallContext, heard: Heard) -> None:
-    """To the end of the stream, which may come before that of the task."""
+    """Read the stream to its end, which may come before the end of the task."""
     try:
         async for event in client.send_message(request, context=context):
             heard.take(event)
@@ -74,7 +75,7 @@ async def _listen(client: Client, request: SendMessageRequest, context: ClientCa
 
 
 async def _found(client: Client, context: ClientCallContext, task_id: str, *, look: float, away: float) -> Task:
-    """Raises: httpx.HTTPError, A2AClientError, A2AError: it is not there, or its agent is not."""
+    """Raises: httpx.HTTPError, A2AClientError, A2AError: the task does not exist, or the agent is not reachable."""
     loop = asyncio.get_running_loop()
     until = loop.time() + away
     while True:
@@ -87,7 +88,7 @@ async def _found(client: Client, context: ClientCallContext, task_id: str, *, lo
 
 
 def _is_away(error: BaseException) -> bool:
-    """Whether it is the connection that is missing, and nothing that was said on it."""
+    """Return whether the connection failed, rather than the peer's answer."""
     causes = list(_causes(error))
     refused = any(isinstance(each, TooLarge | DeniedAddress) for each in causes)
     return not refused and any(isinstance(each, httpx.NetworkError | httpx.RemoteProtocolError) for each in causes)

@@ -1,7 +1,8 @@
-"""What peers ask before they go on, and who may answer: one question of each peer in a conversation waits at most.
+"""The open questions of peers: at most one for each peer in a conversation.
 
-A question waits as long as the turn in which it was asked, over restarts too; what nobody will answer any more is given
-up, and the peer told. Refuses: more than so many questions, and to know a protocol.
+A question stays open as long as the turn that it belongs to, also across restarts. A question that can no longer be
+answered is closed, and the peer is notified. The number of open questions is bounded. This module does not know any
+protocol.
 """
 
 import asyncio
@@ -24,9 +25,7 @@ class Questions:
         outlived: bool = True,
         most: int = _MOST,
     ) -> None:
-        """Args: `give_up` tells the peer, as far as it can be told; `outlived` says whether the next process knows what
-        is open.
-        """
+        """Args: `give_up` notifies the peer, if possible; `outlived` tells whether questions survive a restart."""
         self._outlived = outlived
         self._kept = kept
         self._give_up = give_up
@@ -34,7 +33,7 @@ class Questions:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def put(self, question: Question) -> None:
-        """In the place of the one that is there, if there is one; of too many the oldest goes."""
+        """Store a question, replacing an earlier one of its slot. Above the limit, the oldest question is closed."""
         await self.end(question.place, answered=question.task_id)
         await self._kept.put(question)
         others = [each for each in await self._kept.all() if each.place != question.place]
@@ -42,17 +41,17 @@ class Questions:
             await self.end(others[0].place)
 
     async def end(self, place: Place, *, answered: str = "") -> None:
-        """Nothing waits in that place any more: the question that is answered, and given up is any other."""
+        """Close the question of a slot; unless it was answered, the peer is notified."""
         former = await self._kept.take(place)
         if former is not None and former.task_id != answered:
             self._beside(self._give_up(former))
 
     def over(self, owner: str, task_id: str) -> None:
-        """The task goes on no more: what was asked in it is not answered. Beside whoever says so, who need not wait."""
+        """Close the questions of a task that will not continue. Runs in the background; the caller does not wait."""
         self._beside(self._end_all(owner, task_id))
 
     async def aclose(self) -> None:
-        """What is open stays so for the next process, where there is one that knows of it."""
+        """Stop. Stored questions stay open for the next process if they survive a restart."""
         if not self._outlived:
             with suppress(MemoryUnusable):
                 for question in await self._kept.all():
@@ -61,7 +60,7 @@ class Questions:
             await asyncio.gather(*self._leaving)
 
     async def _end_all(self, owner: str, task_id: str) -> None:
-        with suppress(MemoryUnusable):  # Readiness tells it; upkeep finds what was left.
+        with suppress(MemoryUnusable):  # Readiness reports the failure; maintenance closes these questions later.
             for question in await self._kept.of(owner, task_id):
                 await self.end(question.place)
 

@@ -1,7 +1,6 @@
-"""What a peer says in one task, and of it no more than is used: its words as far as they are passed on, and its costs.
+"""The state, text and costs that a peer reports in one task, within fixed bounds.
 
-A peer is not trusted with this agent's memory: however long it speaks, this stays small. Refuses: more artifacts than
-anybody needs.
+A peer is not trusted with this agent's memory: a long answer is truncated. More artifacts than the limit are an error.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,11 +18,11 @@ _MOST_ARTIFACTS: Final = 64
 _SENTENCE: Final = 4000
 _MOST_COST: Final = 1_000_000
 _REPLY: Final = "message"
-"""Names the words of a message that was the whole answer."""
+"""The artifact id for the text of a message that was the whole answer."""
 
 
 class TooMuchSaid(Exception):  # noqa: N818 - states what the peer did, and reads so where it is raised
-    """More artifacts than are kept."""
+    """The peer sent more artifacts than the limit."""
 
 
 class Heard:
@@ -31,9 +30,9 @@ class Heard:
         self.task_id = task_id
         self.state = TaskState.TASK_STATE_UNSPECIFIED
         self.sentence = ""
-        """What the newest status says."""
+        """The text of the newest status."""
         self.wants_approval = False
-        """Whether it asks a person to allow something, which no agent does."""
+        """The peer waits for the approval of a person, which an agent cannot give."""
         self._texts: dict[str, str] = {}
         self._costs: dict[str, Decimal] = {}
         self._last_cost: Decimal | None = None
@@ -44,7 +43,7 @@ class Heard:
 
     @property
     def costs(self) -> list[Decimal]:
-        """One for each artifact that has one, and that of the status."""
+        """The costs of all artifacts that have one, and the cost of the status."""
         last = () if self._last_cost is None else (self._last_cost,)
         return [*self._costs.values(), *last]
 
@@ -92,7 +91,7 @@ class Heard:
 
 
 def wants_approval(status: TaskStatus) -> bool:
-    """By what our own agents say of a pause, and by the state that is for credentials."""
+    """Recognize an approval by the metadata of Fleetwright agents, and by A2A's state for credentials."""
     if status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
         return status.state == TaskState.TASK_STATE_AUTH_REQUIRED
     asked = (read(status.message, ASK) or {}, read(status.message, HITL) or {})
@@ -104,7 +103,7 @@ def _texts(parts: Iterable[Part]) -> Iterator[str]:
 
 
 def _cost(source: Artifact | Message) -> Decimal | None:
-    """A peer may say any number; what no task can have cost is passed over."""
+    """Return the reported cost. A peer may report any number; an implausible one is ignored."""
     try:
         value = Decimal(str((read(source, COST) or {}).get("costUsd")))
     except InvalidOperation:

@@ -1,11 +1,12 @@
-"""Other agents of the fleet as tools: one `ask_<name>` each, spoken to over A2A.
+"""Other agents of the fleet as tools: one `ask_<name>` each, called over A2A.
 
-The card is fetched from the declared address, and the peer is called there whatever address its card names: that one is
-for callers outside, and a card cannot send our credential elsewhere. The credential is this edge's own file, read
-before each call; nothing a caller sent is ever passed on. The call path in the message's metadata ends loops.
+The agent fetches the card from the declared address, and calls the peer there whatever address the card names. The
+card's address is for outside callers, and a card must not redirect this agent's credential. The credential is a file
+for this caller and peer, read before each call; headers of the caller are never forwarded. The call path in the
+message's metadata prevents loops.
 
-A peer that asks before it goes on is answered by another call, which names its task. Refuses: allowing what a peer
-wants a person to allow.
+The model answers a peer's question with another call, which names the peer's task. This module never grants an approval
+that a peer wants from a person.
 """
 
 import asyncio
@@ -51,12 +52,12 @@ from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 _MOST_OF_CARD = 1024 * 1024
 _MOST_OF_STREAM = 32 * 1024 * 1024
 _MOST_OF_EVENT = 4 * 1024 * 1024
-"""It is read at once, and nothing else meanwhile."""
+"""An event is parsed as a whole, which blocks the event loop."""
 _CONNECT_SECONDS = 30.0
 _READ_SECONDS = 300.0
 
 _LEAVE_SECONDS = 5.0
-"""Its card is asked for first."""
+"""Includes fetching the peer's card."""
 
 
 class PeerCalls:
@@ -72,7 +73,7 @@ class PeerCalls:
         *,
         outlived: bool = True,
     ) -> None:
-        """Args: `kept` is what peers have asked, and `outlived` whether the next process knows it too."""
+        """Args: `kept` stores the questions of peers; `outlived` tells whether it survives a restart."""
         self._me = me
         self._peers = tuple(peers)
         self._layout = layout
@@ -80,7 +81,7 @@ class PeerCalls:
         self._questions = Questions(kept, self._give_up, outlived=outlived)
 
     def over(self, owner: str, task_id: str) -> None:
-        """The task goes on no more: what peers asked in it stays unanswered."""
+        """End the open questions of a task that will not continue."""
         if self._peers:
             self._questions.over(owner, task_id)
 
@@ -131,7 +132,7 @@ class PeerCalls:
         heard = await follow(client, _request(place, call, path, ask), context)
         if asks(heard):
             await self._questions.put(Question(place, heard.task_id, call.turn.task_id))
-        # What a task costs is told of all of it, also of what it cost before it asked, which is on the bill already.
+        # A peer reports the total of its task, including the cost before its question, which was already charged.
         if (since := sum(heard.costs, Decimal(0)) - told) > 0:
             call.emit(PeerCost(peer.name, since))
         return _outcome(peer, heard)
@@ -154,12 +155,13 @@ def _name(peer: Peer) -> str:
 async def _question(
     peer: Peer, client: Client, context: ClientCallContext, task_id: str, place: Place
 ) -> tuple[dict[str, Any], Decimal]:
-    """What names the question that waits, so that the peer takes the answer for no other, and the cost until then.
+    """Return the metadata that names the open question, and the cost reported so far.
 
-    A model may name any task: only a question of this very conversation is answered, and no approval is given.
+    The metadata keeps the peer from applying the answer to another question. A model may name any task. Only a question
+    of this conversation may be answered, and never a request for approval.
 
     Raises:
-        ToolError: It is none.
+        ToolError: The task has no such question.
     """
     try:
         task = await client.get_task(GetTaskRequest(id=task_id, history_length=0), context=context)
@@ -177,7 +179,7 @@ async def _question(
 
 
 def _context_id(place: Place) -> str:
-    # The peer keys our contexts by our identity, not by our caller's: derive one that no two callers share.
+    # The peer keys conversations by this agent's identity, not its caller's. Derive an id that no two callers share.
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{place.owner}\n{place.context_id}\n{place.peer}"))
 
 
@@ -223,7 +225,7 @@ def _outcome(peer: Peer, heard: Heard) -> str:
 
 
 def _meaning(error: BaseException) -> str:
-    """The client wraps what happened; the HTTP status, where there was one, is in a cause."""
+    """Describe the failure; the client wraps the original error, and a cause may hold the HTTP status."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, httpx.HTTPStatusError):
@@ -241,7 +243,7 @@ def _meaning(error: BaseException) -> str:
 
 
 def peer_client(peers: Sequence[Peer], *, denied: tuple[Network, ...] = ()) -> httpx.AsyncClient:
-    """Follows no redirect and connects to no other host: the declared origins are the only ones."""
+    """Return a client that follows no redirect and connects only to the declared hosts."""
     timeout = httpx.Timeout(_READ_SECONDS, connect=_CONNECT_SECONDS)
     pinned = PinnedTransport(EgressPolicy.declared((peer.url for peer in peers), denied=denied))
     transport = BoundedTransport(pinned, document=_MOST_OF_CARD, stream=_MOST_OF_STREAM, answered_event=_MOST_OF_EVENT)

@@ -1,4 +1,4 @@
-"""Which of many texts fit a question: by the words that they share with it, rare words first (BM25). Pure."""
+"""Ranks texts for a query with BM25: shared words count, rare words more. Pure."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _LENGTH: Final = 0.75
 
 
 def words(text: str) -> list[str]:
-    """Words in small letters; of one that is joined, such as an order's number, its parts as well."""
+    """Return the lower-case words; a compound such as an order number also yields its parts."""
     found: list[str] = []
     for word in _WORD.findall(text.casefold()):
         found.append(word)
@@ -22,7 +22,7 @@ def words(text: str) -> list[str]:
 
 
 def fitting(texts: Sequence[Counter[str]], wanted: Sequence[str]) -> list[tuple[float, int]]:
-    """Score and place of every text that has one of the words, in the order of the texts."""
+    """Return the score and index of every text that contains one of the words, in the order of the texts."""
     if not texts or not wanted:
         return []
     having = {word: sum(word in text for text in texts) for word in wanted}

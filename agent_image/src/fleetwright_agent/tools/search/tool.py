@@ -1,6 +1,6 @@
-"""The tool that finds tools: where there are many, the model is shown a few and looks for the others (PA-107).
+"""The tool search: if there are many tools, the model sees a few of them and searches for the others.
 
-What it has found is read from its results in the conversation, so that it holds over restarts and later turns.
+The tools found so far are read from the results in the conversation, so they survive restarts and later turns.
 """
 
 import re
@@ -25,7 +25,7 @@ _MOST_CHARACTERS: Final = 300
 
 
 def search_tool(tools: Callable[[], Mapping[str, Tool]]) -> Tool:
-    """Args: `tools` gives those of the turn."""
+    """Args: `tools` returns the tools of the turn."""
 
     async def search(call: ToolCall) -> str:
         found = matching([tool for tool in tools().values() if tool.deferrable], call.arguments["query"])
@@ -38,19 +38,19 @@ def search_tool(tools: Callable[[], Mapping[str, Tool]]) -> Tool:
 
 
 def matching(tools: Sequence[Tool], query: str) -> list[Tool]:
-    """The best first."""
+    """Return the best matches, the best first."""
     texts = [Counter(_terms(f"{tool.name} {tool.description}")) for tool in tools]
     best = sorted(fitting(texts, list(dict.fromkeys(_terms(query)))), key=lambda found: -found[0])
     return [tools[place] for _, place in best[:_MOST]]
 
 
 def listed(result: str) -> list[str]:
-    """The names that a result of the tool told."""
+    """Return the tool names in a result of the search."""
     return _LISTED.findall(result) if result.startswith(_FOUND) else []
 
 
 def withheld(tools: Mapping[str, Tool], policy: ToolSearch) -> frozenset[str]:
-    """Names of those whose schemas are kept from the model; the search itself where all are shown."""
+    """Return the names of tools that the model does not see: the deferred ones, or the search tool if all are shown."""
     deferrable = {name for name, tool in tools.items() if tool.deferrable}
     if len(deferrable) <= policy.above:
         return frozenset({NAME})
@@ -58,5 +58,5 @@ def withheld(tools: Mapping[str, Tool], policy: ToolSearch) -> frozenset[str]:
 
 
 def _terms(text: str) -> list[str]:
-    """Words, each in the singular if it has an s at its end: who looks for orders finds an order."""
+    """Return the words without a plural s, so that a search for orders finds an order."""
     return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words(text)]

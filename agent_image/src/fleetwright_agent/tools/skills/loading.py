@@ -1,8 +1,8 @@
-"""Mounted skills as tools: read the instructions of one, then the files beside them.
+"""Tools for mounted skills: read a skill's instructions, then the other files of its folder.
 
-The folder is read-only and fenced: a path that leaves it, by dots or by links, is refused. Links made by
-the kubelet inside a mounted folder stay inside it and pass. Refuses: instructions as a file among others, for who reads
-them is held to what they allow.
+The folder is read-only. A path that leaves it through `..` or links is rejected. The links that the kubelet creates
+inside a mounted folder stay inside it and work. `read_skill_file` does not read the instructions, because loading a
+skill also applies the skill's tool restrictions.
 """
 
 import os
@@ -16,12 +16,12 @@ from fleetwright_agent.tools.port import Tool, ToolCall, ToolError
 
 _MOST_FILES = 200
 _MOST_CHARACTERS = 50_000
-"""Of one answer."""
+"""The limit for one answer."""
 _INSTRUCTIONS = "SKILL.md"
 
 
 def skill_reader(skills: Sequence[Skill], layout: Layout) -> Callable[[str], str | None]:
-    """Gives the instructions of a mounted skill by its name, or nothing where it is not mounted any more."""
+    """Return a function from a skill's name to its instructions; `None` if the skill is not mounted any more."""
     names = {skill.name for skill in skills}
 
     def read(name: str) -> str | None:
@@ -36,7 +36,7 @@ def skill_reader(skills: Sequence[Skill], layout: Layout) -> Callable[[str], str
 
 
 def skill_tools(skills: Sequence[Skill], layout: Layout) -> tuple[Tool, ...]:
-    """`load_skill` and `read_skill_file`, or nothing where no skill is mounted (T-42)."""
+    """`load_skill` and `read_skill_file`; no tools if no skill is mounted."""
     if not skills:
         return ()
     names = [skill.name for skill in skills]
@@ -85,7 +85,7 @@ def _object(optional: Mapping[str, object], **required: object) -> dict[str, obj
 
 
 def _files(folder: Path) -> list[str]:
-    """Files as a reader names them. The kubelet links folders, so links are followed; its hidden versions are not."""
+    """Return the paths of the files. Links are followed, as the kubelet links folders; hidden versions are skipped."""
     found: list[str] = []
     for place, folders, files in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith(".."))

@@ -1,1 +1,1 @@
-"""Keeping a conversation inside its window: measuring, deciding, summarising, showing less."""
+"""Keeps a conversation within the model's context window: measures, decides, summarises, and truncates results."""

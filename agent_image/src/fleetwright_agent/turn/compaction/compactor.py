@@ -1,6 +1,7 @@
-"""Makes a new view of a conversation: results cut, or a summary in place of its older part. Stores nothing.
+"""Makes a new view of a conversation: truncated results, or a summary in place of its older part. Stores nothing.
 
-Refuses: a view that loses a pin, the request under way or the pairing of a call, and one that gains too little.
+A new view is rejected if it loses a pin, the active request or one half of a call and its result, or if it saves too
+little.
 """
 
 import asyncio
@@ -30,9 +31,9 @@ from fleetwright_agent.turn.compaction.validate import wrong
 from fleetwright_agent.turn.compaction.view import View, position
 
 _RATIO: Final = 4
-"""A summary grows by at most a quarter of what makes way for it."""
+"""A summary grows by at most a quarter of the messages that it replaces."""
 _EXPECTED_RATIO: Final = 10
-"""Published summaries of agents' conversations have about a tenth of the size of what they replace."""
+"""Published summaries of agent conversations have about a tenth of the size of the replaced messages."""
 _CHARACTERS: Final = 4
 
 
@@ -41,27 +42,27 @@ class Made:
     view: View
     method: str
     before: int
-    """Tokens of the prompt, by estimate."""
+    """Estimated tokens of the prompt before the compaction."""
     after: int
     rewritten: int
-    """Tokens that the provider reads anew."""
+    """Tokens that the provider must read uncached in the next call."""
     pins_missing: int = 0
     payback: float | None = None
-    """Further calls until it has paid for itself."""
+    """Model calls until the compaction has paid for itself."""
     cheapest: int | None = None
-    """The trigger, in tokens, that would have cost least for a conversation like this one."""
+    """The trigger, in tokens, with the lowest cost for a conversation like this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """What a summary is made of beside the words of the model."""
+    """The inputs of a summary, apart from the model's own text."""
 
     held: list[pins.Pin]
     pinned: pins.Pinned
     known: Weighed
-    """The ledger with what is new, before the model's own notes."""
+    """The ledger with the new entries, before the model's own notes."""
     characters: int
-    """That it may have."""
+    """The maximum length of the summary."""
 
 
 class Maker:
@@ -74,15 +75,15 @@ class Maker:
 
     @property
     def _window(self) -> int:
-        """Tokens that a prompt may have; an overflow may teach that there are fewer."""
+        """Maximum tokens of a prompt; it shrinks if a provider reports a smaller window on an overflow."""
         return room(self._model)
 
     def cut(self, prompt: Prompt, *, refused: int | None = None) -> int | None:
         """Return the number of stored messages that a summary would replace.
 
         Args:
-            prompt: The prompt as it is.
-            refused: The size that a provider has refused; the model that answers has less room than that.
+            prompt: The current prompt.
+            refused: The prompt size that a provider has refused; the answering model has less room than that.
         """
         known = effective_room(self._policy, self._window)
         fitting = known if refused is None else min(known, refused)
@@ -90,12 +91,12 @@ class Maker:
         return None if index is None else prompt.cut + index
 
     def expected_payback(self, prompt: Prompt, leaving: int, *, warm: bool) -> float:
-        """Return after how many further calls a summary that is made now would have paid for itself.
+        """Return the number of model calls after which a summary made now would have paid for itself.
 
         The new summary is expected to grow by a tenth of what it replaces, up to its cap.
 
         Args:
-            prompt: The prompt as it is.
+            prompt: The current prompt.
             leaving: The tokens of the messages that the summary would replace.
             warm: True if the provider still caches the prompt.
         """
@@ -125,20 +126,20 @@ class Maker:
         refused: int | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Made:
-        """A view with a summary.
+        """Return a view with a summary.
 
         Args:
-            prompt: As it is.
-            ask: How a model is asked.
-            reading: What was read of this conversation before; the rest is read while the model writes.
-            chat: Who goes on with the conversation, of the port in turn/providers/models.py.
-            own: The agent's own model, where it is another; the one for summaries is at its address.
-            cold: Whether the provider's cache has forgotten the prompt.
-            refused: The size that the provider has just refused: then everything shorter is welcome.
-            settings: What a call that begins as the conversation does says of its prompt to the provider.
+            prompt: The current prompt.
+            ask: Calls a model.
+            reading: The cache of extracted messages; the rest is extracted while the model writes.
+            chat: The model that continues the conversation.
+            own: The agent's own model, if `chat` is a different one; it creates the client of the summary model.
+            cold: True if the prompt is no longer in the provider's cache.
+            refused: The prompt size that the provider has just refused; any shorter view is then accepted.
+            settings: The prompt-cache arguments of the conversation's own calls, so that the provider finds the prefix.
 
         Raises:
-            SummaryFailed: There is no better view; the old one stands.
+            SummaryFailed: No better view was found; the old one stays.
         """
         until = self.cut(prompt)
         if refused is not None and self._leaves_little(prompt, until, refused):
@@ -167,7 +168,7 @@ class Maker:
         leaving = prompt.stored[prompt.cut : until]
         held = pins.merged(old.pins, pins.pins_of(leaving, kinds), kinds)
         fair = estimate_text(old.summary) + estimate(leaving) // _RATIO
-        # Whoever checks the view asks for it again, and nobody waits for it now.
+        # Compute the cached estimate in this thread, while the model writes; the later check of the view needs it.
         _ = prompt.estimated
         return _Gathered(
             held=held,
@@ -196,7 +197,7 @@ class Maker:
         return self._judged(made, material, prompt)
 
     def _judged(self, made: Made, material: Material, prompt: Prompt) -> Made:
-        """With what it is worth, by the prices of the agent's own model."""
+        """Add the payback and the cheapest trigger, by the prices of the agent's own model."""
         leaving = material.gone + estimate_text(material.earlier)
         summary = estimate_text(made.view.summary)
         kept = max(0, made.rewritten - summary)
@@ -216,7 +217,7 @@ class Maker:
         return pins.pinned(held, self._policy.pin, self._read_skill, window=self._window)
 
     def _with_proposed(self, prompt: Prompt, until: int, rules: Sequence[str], gathered: _Gathered) -> _Gathered:
-        """Return what was gathered with the rules that the summariser proposes, if users said them."""
+        """Return the inputs with the rules that the summariser proposes, if messages of the user contain them."""
         found = pins.proposed(rules, prompt.stored[prompt.cut : until])
         if not found or PinKind.POLICY not in self._policy.pin.kinds:
             return gathered
@@ -226,14 +227,14 @@ class Maker:
         return replace(gathered, held=held, pinned=self._pinned(held))
 
     def _with_later(self, gathered: _Gathered, later: Mapping[str, str]) -> _Gathered:
-        """Return what was gathered; a rule whose later statement is not in the summary is shown with that statement."""
+        """Return the inputs with later statements added to rules, if the summary does not contain those statements."""
         held = [pins.with_later(pin, later) for pin in gathered.held]
         if all(pin.later == old.later for pin, old in zip(held, gathered.held, strict=True)):
             return gathered
         return replace(gathered, held=held, pinned=self._pinned(held))
 
     def repinned(self, view: View) -> tuple[View, int]:
-        """The view with its pins as their sources are now, and how many are missing."""
+        """Return the view with pins read again from their sources, and the number of missing pins."""
         found = self._pinned(view.pins)
         if found.digest == view.digest:
             return view, 0
@@ -275,7 +276,7 @@ class Maker:
         )
 
     def _fitting(self, prompt: Prompt, view: View, until: int, refused: int) -> View:
-        """The view with results of its tail cut: the longest, and where that is too little all long ones."""
+        """Truncate results in the tail: the longest first, and all long ones if that is not enough."""
         enough = min(self._window, int((1 - float(self._policy.guard.min_gain)) * refused))
         for over in (FORCED_OVER, self._policy.prune.over_chars):
             cut = self._shapes(oversized(prompt.stored[until:], over=over))
@@ -285,7 +286,7 @@ class Maker:
         return view
 
     def _leaves_little(self, prompt: Prompt, until: int | None, refused: int) -> bool:
-        """Whether a summary would lose what it stands for and gain nothing: it is long results that are too much."""
+        """Return True if the messages to summarise are too small to matter, because long results fill the prompt."""
         leaving = prompt.stored[prompt.cut : until] if until is not None else ()
         return estimate(leaving) <= float(self._policy.guard.min_gain) * refused
 
@@ -314,7 +315,7 @@ class Maker:
 
 
 def tokens_since(prompt: Prompt) -> int:
-    """Prompt tokens that were sent since the view was made, as the provider counted them."""
+    """Prompt tokens sent since the view was made, as the provider counted them."""
     since = prompt.stored[position(prompt.stored, prompt.view.newest) if prompt.view else 0 :]
     answers = (message for message in since if isinstance(message, AIMessage))
     return sum(answer.usage_metadata["input_tokens"] for answer in answers if answer.usage_metadata)

@@ -1,7 +1,7 @@
-"""What a change of the prompt costs, and after how many further calls it has paid for itself. Pure.
+"""Computes the cost of a change of the prompt, and after how many model calls it has paid for itself. Pure.
 
-A provider bills tokens that stand in its cache at a fraction of fresh ones, and a change in the middle of a prompt
-makes everything after it fresh once more. All amounts are in fresh input tokens.
+A provider bills cached tokens at a fraction of the price of fresh ones. A change in the middle of a prompt invalidates
+the cache behind it. All amounts are in fresh input tokens.
 """
 
 import math
@@ -13,7 +13,7 @@ from fleetwright_agent.config.model import Price
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """One token's price over that of a fresh input token."""
+    """Prices per token, relative to a fresh input token."""
 
     cache_read: float
     cache_write: float
@@ -21,11 +21,11 @@ class Rates:
 
 
 USUAL: Final = Rates(cache_read=0.1, cache_write=1.25, output=5.0)
-"""Of the providers with a cache, where no price is declared."""
+"""The usual rates of providers with a prompt cache, if no price is declared."""
 
 
 def rates(price: Price | None) -> Rates:
-    """By the declared price, which is what the ledger charges: without one for a cache, its tokens are fresh ones."""
+    """The rates by the declared price, as the ledger charges. Without a cache price, the plain input price applies."""
     if price is None or price.input_per_million == 0:
         return USUAL
     base = price.input_per_million
@@ -35,7 +35,7 @@ def rates(price: Price | None) -> Rates:
 
 
 def prune_payback(rates: Rates, *, freed: int, after: int) -> float:
-    """Calls until leaving `freed` tokens out has paid for writing the `after` tokens behind them anew."""
+    """Calls until removing `freed` tokens has paid for rewriting the `after` tokens behind them to the cache."""
     if freed <= 0:
         return math.inf
     rewrite = max(0.0, rates.cache_write - rates.cache_read) * after
@@ -55,14 +55,14 @@ def summary_payback(rates: Rates, *, leaving: int, summary: int, kept: int, warm
 
 
 def cheapest_trigger(rates: Rates, *, floor: int, growth: float, summary: int, kept: int) -> int | None:
-    """The size at which summarising costs least in the long run, whatever the window; None where nothing is cached.
+    """The prompt size at which summarising costs least in the long run, for any window; None if nothing is cached.
 
     Args:
         rates: The prices.
-        floor: Tokens that are there after each compaction.
+        floor: Tokens that remain after each compaction.
         growth: Tokens that each call adds.
         summary: Tokens of a summary.
-        kept: Tokens behind it, which the provider reads anew.
+        kept: Tokens behind the summary, which the provider reads uncached.
     """
     if rates.cache_read in {0.0, 1.0}:
         return None
@@ -71,7 +71,7 @@ def cheapest_trigger(rates: Rates, *, floor: int, growth: float, summary: int, k
 
 
 def other_is_cheaper(own: Price | None, other: Price | None, *, prefix: int, transcript: int, summary: int) -> bool:
-    """Whether another model that reads a transcript costs less than the own one that reads its warm prefix."""
+    """Return True if another model reading a transcript costs less than the own model reading its cached prefix."""
     if own is None or other is None:
         return False
     cached = own.input_per_million if own.cached_input_per_million is None else own.cached_input_per_million

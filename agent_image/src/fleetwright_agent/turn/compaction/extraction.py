@@ -1,6 +1,6 @@
-"""What one message says, as entries of the ledger and words that are looked for in results. Pure.
+"""Extracts the ledger entries and words of one message. Pure.
 
-A message is read once, whatever becomes of it: only what a long result is worth depends on what others spoke of.
+A message is extracted once. Only the selection from a long result depends on what other messages mention.
 """
 
 import json
@@ -38,31 +38,31 @@ _DECISION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One message, read."""
+    """The extracted content of one message."""
 
     words: tuple[str, ...] = ()
-    """As often as each is used, in a long text at its beginning."""
+    """The words, with repetitions; of a long text, only those at its beginning."""
     entries: tuple[Entry, ...] = ()
-    """Of what a person or the model said; of a result all that could be told of it, a line each."""
+    """The entries: statements of a person or the model, or one entry for each line of a result with an identifier."""
     spoken: frozenset[str] = frozenset()
-    """Identifiers in it."""
+    """The identifiers in a message of a person or the model."""
     made: Mapping[str, "Made"] = field(default_factory=dict)
-    """The calls in it, by their ids."""
+    """The tool calls of the message, by id."""
     first: "Said | None" = None
-    """Of what a result says."""
+    """The first sentence of a result."""
     whole: bool = False
-    """A result that is short enough for all of its lines."""
+    """True for a result that is short enough for all of its lines."""
     names: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Of a longer one: the entries that tell of each identifier."""
+    """For a longer result: the indexes of the entries that mention each identifier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A call of a tool."""
+    """A tool call."""
 
     signature: str
     words: tuple[str, ...]
-    """Of the signature."""
+    """The words of the signature."""
     files: tuple[Entry, ...] = ()
 
 
@@ -101,7 +101,7 @@ def _result(said: Sequence[Said], used: tuple[str, ...], *, whole: bool) -> Page
 
 
 def _known(entry: Entry) -> Entry:
-    """Return the entry with what a compaction asks of it, so that a compaction need not compute it."""
+    """Compute the cached properties of an entry now, so that a compaction need not."""
     _ = entry.identity, entry.folded
     if entry.kind in GROUPED:
         _ = entry.subject
@@ -109,7 +109,7 @@ def _known(entry: Entry) -> Entry:
 
 
 def found(messages: Sequence[AnyMessage], pages: Sequence[Page]) -> list[Entry]:
-    """The entries of some messages, oldest first; `pages` are theirs."""
+    """The entries of some messages, oldest first. Args: `pages` are the pages of these messages."""
     made = {identity: call for page in pages for identity, call in page.made.items()}
     spoken: frozenset[str] = frozenset().union(*(page.spoken for page in pages))
     entries: list[Entry] = []
@@ -127,7 +127,7 @@ _STATEMENTS: Final = frozenset((Kind.DECISION, Kind.IDENTIFIER, Kind.SAID))
 
 
 def _with_antecedents(entries: Sequence[Entry], before: Sequence[str]) -> list[Entry]:
-    """Return the entries; a correction that names no subject has the statement that it corrects added."""
+    """Return the entries; a correction without a subject of its own also quotes the statement that it corrects."""
     told: list[Entry] = []
     said = list(before[-_BEFORE:])
     for entry in entries:
@@ -160,7 +160,7 @@ def _of_text(said: Sequence[Said], otherwise: Kind, source: Source, quoted: Sequ
         else:
             continue
         entries.append(Entry(kind, sentence, read=read, source=source))
-    # A correction counts wherever it stands: what it corrects may have been kept from another message.
+    # Keep corrections beyond the limit, because the statement they correct may be kept from another message.
     late = [entry for entry in entries[_MOST_OF_MESSAGE:] if corrects(entry.text)]
     return [*entries[:_MOST_OF_MESSAGE], *late[:_MOST_OF_MESSAGE]]
 
@@ -182,7 +182,7 @@ def _of_result(message: ToolMessage, page: Page, call: Made | None, spoken: froz
     read = (*made.words, *used) if done == whole else words(done)
     if message.status == "error":
         return [Entry(Kind.ERROR, done, made.signature, read)]
-    # Of a long result only what somebody spoke of: it may hold thousands of numbers that nobody needs.
+    # From a long result, keep only lines that the conversation mentions; it may hold thousands of irrelevant numbers.
     told = page.entries if page.whole else _told(page, spoken)
     return [*[*made.files, *told][:_MOST_OF_RESULT], Entry(Kind.DONE, done, made.signature, read)]
 
@@ -206,12 +206,12 @@ def _signature(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Its sentences and lines, each on one line; a long one in pieces that end with a word."""
+    """The sentences and lines of a text, each on one line; long ones are split at words."""
     return [piece for part in whole_sentences(text) for piece in _pieces(part)]
 
 
 def _pieces(part: str) -> list[str]:
-    # Most need no wrapping, which costs ten times what finding them does.
+    # Skip wrapping where possible: it costs ten times as much as finding the sentences.
     return [part] if len(part) <= ENTRY else textwrap.wrap(part, ENTRY)
 
 

@@ -1,7 +1,7 @@
-"""What was read of a conversation, so that no message is read twice and a compaction finds most of it read.
+"""A cache of extracted messages, so that no message is extracted twice and a compaction has little left to do.
 
-Reading takes its time with a long conversation, so it is done off the loop, while the model is at work. Bounded: of a
-few conversations, and of messages that no summary stands for. Refuses: deciding what is kept of it.
+Extracting a long conversation is slow, so it runs in a thread while the model works. The cache is bounded: it holds a
+few conversations, and only their messages after the summary. It does not decide which entries are kept.
 """
 
 from collections import Counter, OrderedDict
@@ -18,7 +18,7 @@ _MOST: Final = 8
 
 
 class Reading:
-    """Of one conversation; called from any thread."""
+    """The extracted messages of one conversation. It is thread-safe."""
 
     def __init__(self) -> None:
         self._read: set[str] = set()
@@ -29,11 +29,11 @@ class Reading:
 
     @property
     def words(self) -> Counter[str]:
-        """How often each word is used in all that was read."""
+        """The number of uses of each word in all extracted messages."""
         return self._words
 
     def read(self, messages: Sequence[AnyMessage], *, behind: int, most: int | None = None) -> None:
-        """What is new of the conversation, at most so many messages; of the first `behind` only the words."""
+        """Extract up to `most` new messages; of the first `behind` messages, only the words are kept."""
         with self._alone:
             while self._over:
                 self._pages.pop(self._over.pop(), None)
@@ -48,18 +48,18 @@ class Reading:
                     self._pages[message.id] = page
 
     def found(self, messages: Sequence[AnyMessage]) -> list[Entry]:
-        """The entries of some messages."""
+        """The entries of these messages."""
         known = (self._pages.get(message.id or "") for message in messages)
         read = [page or extraction.page_of(message) for message, page in zip(messages, known, strict=True)]
         return extraction.found(messages, read)
 
     def forget(self, messages: Sequence[AnyMessage]) -> None:
-        """A summary stands for them by now. Letting go takes its time as well: it is done when more is read."""
+        """Drop messages that a summary has replaced. Freeing them is slow, so it happens in the next `read`."""
         self._over += [message.id or "" for message in messages]
 
 
 class Readings:
-    """Of the conversations that were read last, by their threads."""
+    """The most recently used conversations, by thread."""
 
     def __init__(self, *, most: int = _MOST) -> None:
         self._most = most

@@ -1,8 +1,8 @@
-"""What an earlier conversation came to, as typed entries that code finds and no model rewrites. Pure.
+"""Extracted entries of the earlier conversation, which code selects and no model rewrites. Pure.
 
-A summary of a summary loses a little every time; an entry stands until newer ones need its room. Entries come from
-the messages that make way, one pass each: the caller's own words, identifiers, files, decisions, errors, and what
-was done.
+Summarising a summary loses information every time; an entry stays verbatim until newer ones need its room. Entries
+come from the messages that a summary replaces, each read once: the caller's own words, identifiers, files, decisions,
+errors, and finished work.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Final
 from fleetwright_agent.turn.compaction.subjects import Subject, subject_of
 
 ENTRY: Final = 240
-"""Characters of one entry at most."""
+"""The maximum characters of one entry."""
 LATEST: Final = " [latest]"
 EARLIER: Final = " [earlier]"
 _WORD: Final = re.compile(r"\w+")
@@ -29,11 +29,11 @@ class Source(StrEnum):
     AGENT = "agent"
     TOOL = "tool"
     SUMMARY = "summary"
-    """The model that wrote a summary: it may repeat what was corrected since."""
+    """The model that wrote a summary; it may repeat statements that were corrected since."""
 
 
 class Kind(StrEnum):
-    """In the order in which they are shown."""
+    """The kind of an entry, in the order of the sections of a summary."""
 
     DECISION = "decisions"
     IDENTIFIER = "identifiers"
@@ -44,23 +44,23 @@ class Kind(StrEnum):
     ERROR = "errors"
     DONE = "done"
     QUOTED = "quoted"
-    """In a message of the user, and not the user's own words."""
+    """Text in a message of the user that is not the user's own words."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is found out about it is kept: of thousands, a compaction asks each."""
+    """An entry of the ledger. Derived values are cached, because a compaction needs them for thousands of entries."""
 
     kind: Kind
     text: str
     key: str = ""
-    """What a newer entry replaces; the text itself where there is none."""
+    """A newer entry of the same kind and key replaces this one; if empty, the text is the key."""
     read: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
-    """Its words, where whoever found it has them."""
+    """The words of the text, if the caller already has them."""
     source: Source = field(default=Source.AGENT, compare=False)
 
     mark: str = field(default="", compare=False)
-    """The mark that says whether this is the latest statement on its subject."""
+    """`LATEST`, `EARLIER` or empty: the position among the shown statements on its subject."""
 
     def marked(self, mark: str) -> "Entry":
         return self if mark == self.mark else replace(self, mark=mark)
@@ -71,7 +71,7 @@ class Entry:
 
     @cached_property
     def folded(self) -> str:
-        """The text without regard to case."""
+        """The text in case-folded form."""
         return self.text.casefold()
 
     @cached_property
@@ -84,7 +84,7 @@ class Entry:
 
 
 def merged(earlier: Sequence[Entry], newer: Sequence[Entry]) -> list[Entry]:
-    """Both, oldest first; what is said again, or anew of the same thing, stands once, where it was said last."""
+    """Return both, oldest first, without duplicates; of entries with the same identity, the newest stays."""
     entries: dict[tuple[Kind, str], Entry] = {}
     for entry in [*earlier, *newer]:
         entries.pop(entry.identity, None)
@@ -97,7 +97,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 GROUPED: Final = frozenset((Kind.DECISION, Kind.IDENTIFIER, Kind.SAID, Kind.NOTED))
-"""Kinds of what people and the model say. A new result of a tool call replaces the earlier result of the same call."""
+"""The kinds that are grouped by subject. For the other kinds, a new result of a call replaces its earlier result."""
 _HEADINGS: Final = {
     Kind.DECISION: "Decisions",
     Kind.IDENTIFIER: "Names, numbers and identifiers, to the letter",

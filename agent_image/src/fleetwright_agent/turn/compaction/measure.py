@@ -1,6 +1,6 @@
-"""How large a prompt is, in tokens: the provider's last count plus an estimate of what came after.
+"""Measures a prompt in tokens: the provider's last count, plus an estimate of what was added since.
 
-Pure. An estimate is a quarter of the characters with a little for each message and call (T-12).
+Pure. An estimate is a quarter of the characters, plus a constant for each message and call.
 """
 
 import json
@@ -15,7 +15,7 @@ _PER_MESSAGE = 4
 _PER_CALL = 10
 _PER_PROMPT = 10
 _PER_PICTURE = 1500
-"""About what providers take for one that fills their usual frame; its bytes say nothing of it."""
+"""About what providers charge for a picture of their usual maximum size; the size in bytes tells nothing."""
 
 
 def estimate_text(text: str) -> int:
@@ -26,7 +26,7 @@ def estimate(messages: Sequence[AnyMessage]) -> int:
     """Estimated tokens of messages alone."""
     total = 0
     for message in messages:
-        # Nearly all are plain, and whoever measures thousands pays for each way round.
+        # Fast path: most contents are plain strings, and `message.text` is slow for thousands of messages.
         text = message.content if isinstance(message.content, str) else message.text
         total += estimate_text(text) + _PER_MESSAGE + _PER_PICTURE * count(message)
         if isinstance(message, AIMessage):
@@ -40,11 +40,11 @@ def prompt_tokens(
     """Tokens of the prompt that these messages will make.
 
     Args:
-        messages: What the model will be shown.
+        messages: The messages for the model.
         system: The system message.
         tools: The tool declarations.
-        trusted_from: Id of the message after which a report of usage measured this same view, or None
-            where the view never changed.
+        trusted_from: The id of the message after which usage reports measured this same view, or None if the view
+            never changed.
     """
     start = 0
     if trusted_from is not None:

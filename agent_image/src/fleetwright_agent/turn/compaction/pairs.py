@@ -1,4 +1,4 @@
-"""Calls and their results belong together: providers refuse a history that tears them apart. Pure."""
+"""Keeps tool calls and their results together, because providers refuse a history with one half missing. Pure."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 
 def repaired(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The same history with every call answered and no answer without its call (T-06, PA-092).
+    """Return the same history with a result for each call and without results that have no call.
 
-    A turn that was cut short leaves calls without results. Providers refuse such a history, and the next
-    turn would be lost with it.
+    An interrupted turn leaves calls without results. Providers refuse such a history, so the next turn would fail too.
     """
     if not torn(messages):
         return [*messages]
@@ -32,7 +31,7 @@ def _aborted(call_id: str, name: str) -> ToolMessage:
 
 
 def torn(messages: Sequence[AnyMessage]) -> bool:
-    """Whether calls are without their results right behind them, in their order, or a result without its call."""
+    """Return True if a call is not directly followed by its results in order, or a result has no call."""
     waiting: list[str] = []
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -46,7 +45,7 @@ def torn(messages: Sequence[AnyMessage]) -> bool:
 
 
 def has_open_call(messages: Sequence[AnyMessage]) -> bool:
-    """Whether the newest message of the model still waits for a result: something is going on."""
+    """Return True if a call in the model's newest message has no result yet, so that work is in progress."""
     answered: set[str] = set()
     for message in reversed(messages):
         if isinstance(message, ToolMessage):
@@ -59,5 +58,5 @@ def has_open_call(messages: Sequence[AnyMessage]) -> bool:
 
 
 def active_request(messages: Sequence[AnyMessage]) -> HumanMessage | None:
-    """What the caller asked for last; it is shown to the letter whatever happens around it."""
+    """The caller's newest message, which is always shown verbatim."""
     return next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)

@@ -1,7 +1,7 @@
-"""What is shown to the letter after a compaction, taken from its source and never from a summary. Pure.
+"""Pins: text that is shown verbatim after a compaction, taken from its source and never from a summary. Pure.
 
-Standing rules come from the caller's own messages, plans and todos from the arguments of the call that wrote them, and
-skills from their folder. No summariser is asked, so none can leave a rule out.
+Standing rules come from the caller's own messages, plans and todos from the arguments of the tool call that wrote them,
+and skills from their folder. No summariser is involved, so none can omit a rule.
 """
 
 import hashlib
@@ -33,32 +33,32 @@ _HEADINGS: Final = {
     PinKind.SKILLS: "Skill",
 }
 _PER_PIN: Final = 8
-"""Tokens of its heading."""
+"""Tokens of the heading of a pin."""
 _WINDOW_SHARE: Final = 0.15
-"""The part of the window that pins have at most."""
+"""The maximum share of the context window for pins."""
 _MESSAGE_SHARE: Final = 4
-"""The rules of one message have at most a quarter of the room."""
+"""The rules of one message use at most a quarter of the room."""
 _SHORT: Final = 240
 _HELD: Final = 400
-"""Rules of one conversation that are kept, shown or not."""
+"""The maximum number of stored rules of one conversation, whether shown or not."""
 _PROPOSALS: Final = 12
-"""Rules that one summary may propose."""
+"""The maximum number of rules that one summary may propose."""
 _ENDS: Final = 0.6
-"""The part of a withdrawal's words that a rule must have to be ended by it."""
+"""The fraction of a withdrawal's words that a rule must contain to be ended by it."""
 ReadSkill = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A rule, a plan, a list of todos; of a skill only its name, for its text lies in its folder."""
+    """A rule, a plan or a list of todos; for a skill only the name, because the text is in the skill's folder."""
 
     kind: PinKind
     text: str
     voice: Voice = Voice.OWN
     withdraws: bool = False
-    """True if it takes an earlier rule back."""
+    """True if this withdraws an earlier rule."""
     personal: bool = field(default=True, compare=False)
-    """True if it orders something, or speaks of the user or the agent."""
+    """True if the text is an order, or mentions the user or the agent."""
     message: str = field(default="", compare=False)
     """The id of its message."""
     begins: str = field(default="", compare=False)
@@ -69,12 +69,12 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """The message that holds the pins, and what did not get into it."""
+    """The message with the pins, and the number of pins that did not fit."""
 
     text: str = ""
     missing: int = 0
     rules: tuple[Pin, ...] = ()
-    """The rules that got into it."""
+    """The rules in the message."""
 
     @property
     def digest(self) -> str:
@@ -82,7 +82,7 @@ class Pinned:
 
 
 def pins_of(messages: Sequence[AnyMessage], kinds: Sequence[PinKind]) -> list[Pin]:
-    """What some messages pin, oldest first."""
+    """The pins of some messages, oldest first."""
     done = {m.tool_call_id for m in messages if isinstance(m, ToolMessage) and m.status != "error"}
     pins: list[Pin] = []
     for message in messages:
@@ -119,8 +119,8 @@ def proposed(proposals: Sequence[str], messages: Sequence[AnyMessage]) -> list[P
 
 
 def merged(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind]) -> list[Pin]:
-    """Return both, without duplicates and without what newer ones end; of plans and of todos the newest alone."""
-    # Earlier ones were merged before: what a withdrawal ended is gone by now, and the withdrawal stays.
+    """Return both, without duplicates and without ended rules; of plans and of todos, only the newest stays."""
+    # `earlier` is a merged list: rules that a withdrawal ended are gone already, and the withdrawal is kept.
     kept: dict[Pin, Pin] = {pin: pin for pin in earlier if pin.kind in kinds}
     single = (PinKind.PLAN, PinKind.TODOS)
     for pin in newer:
@@ -142,13 +142,13 @@ def merged(earlier: Sequence[Pin], newer: Sequence[Pin], kinds: Sequence[PinKind
 
 
 def _ended(pin: Pin, known: Mapping[Pin, Pin]) -> list[Pin] | None:
-    """Return the pins that a rule or a withdrawal ends; None if it is a withdrawal of nothing that is known."""
+    """Return the pins that a rule or a withdrawal ends; None for a withdrawal that matches no known rule."""
     rules = [each for each in known if each.kind is PinKind.POLICY and each.voice is Voice.OWN]
     if pin.kind is not PinKind.POLICY or pin.voice is not Voice.OWN:
         return []
     about = subject_of(pin.text)
     if not pin.withdraws:
-        # A rule that is set again ends its withdrawal.
+        # Setting a rule again ends its withdrawal.
         return [each for each in rules if each.withdraws and _covers(about, subject_of(each.text))]
     standing = [each for each in rules if not each.withdraws]
     words = about.words - _OF_WITHDRAWALS
@@ -161,7 +161,7 @@ def _ended(pin: Pin, known: Mapping[Pin, Pin]) -> list[Pin] | None:
 
 
 def _without_items(listed: Pin, withdrawal: Pin) -> Pin | None:
-    """Return a list of rules without the items that a withdrawal names; None if no item is left."""
+    """Return a list of rules without the items that a withdrawal names, or None if no item is left."""
     header, *items = listed.text.splitlines()
     if not (items and withdrawal.withdraws and listed.kind is PinKind.POLICY and listed.voice is Voice.OWN):
         return listed
@@ -173,7 +173,7 @@ def _without_items(listed: Pin, withdrawal: Pin) -> Pin | None:
 
 
 def _is_withdrawn(header: str, item: str, withdrawal: Subject) -> bool:
-    """Return whether a withdrawal names all of an item, and little that neither the item nor its header says."""
+    """Return True if a withdrawal names all of an item, and little that is in neither the item nor its header."""
     words = subject_of(item).words
     return bool(words) and words <= withdrawal.words and _covers(subject_of(f"{header} {item}"), withdrawal)
 
@@ -199,13 +199,13 @@ _OF_WITHDRAWALS: Final = frozenset(
 
 
 def _covers(rule: Subject, withdrawal: Subject) -> bool:
-    """Return whether a withdrawal is about a rule: nearly all of what it names is in the rule."""
+    """Return True if a withdrawal is about a rule: most of its words are in the rule."""
     words = withdrawal.words - _OF_WITHDRAWALS
     return bool(words) and len(words & rule.words) >= _ENDS * len(words)
 
 
 def _with_object(pin: Pin, ended: Sequence[Pin]) -> Pin:
-    """Return a withdrawal that names nothing together with the rule that it ends."""
+    """Return a withdrawal that names no subject together with the rule that it ends."""
     if not pin.withdraws or not ended or subject_of(pin.text).words - _OF_WITHDRAWALS:
         return pin
     return replace(pin, text=f"{pin.text} (said of: {ended[-1].text})")
@@ -217,24 +217,24 @@ def statements(pin: Pin) -> list[str]:
 
 
 def with_later(pin: Pin, later: Mapping[str, str]) -> Pin:
-    """Return a rule with the later statement on its subject.
+    """Return a rule with the latest statement on its subject attached.
 
     Args:
         pin: The rule.
-        later: The later statement for each sentence that has one; nothing where the summary shows that statement.
+        later: The later statement for each sentence that has one; empty if the summary shows that statement.
     """
     found = [later[each] for each in statements(pin) if each in later]
     return replace(pin, later=next(filter(None, reversed(found)), "")) if found else pin
 
 
 def pinned(pins: Sequence[Pin], policy: CompactionPin, read_skill: ReadSkill, *, window: int | None = None) -> Pinned:
-    """Return the message of the pins. Where the room ends, those of the lowest rank are missing, and counted.
+    """Return the message with the pins. If the room does not suffice, pins of the lowest rank are omitted and counted.
 
     Args:
-        pins: All that are held, oldest first.
-        policy: Which room they may have.
-        read_skill: Gives the text of a skill.
-        window: Tokens of the model's window; pins never have more than 15 % of it.
+        pins: All stored pins, oldest first.
+        policy: The room for pins.
+        read_skill: Returns the text of a skill, or None.
+        window: The tokens of the model's window; pins use at most 15 % of it.
     """
     marks = _marks(pins)
     texts = {pin: read_skill(pin.text) if pin.kind is PinKind.SKILLS else pin.text for pin in pins}
@@ -262,7 +262,7 @@ _FRAME: Final = estimate_text(fence(PINNED, _NOTE, ""))
 
 
 def _rank(pin: Pin) -> tuple[bool, int, bool, bool]:
-    """Return the rank of a pin: clear voices first, rules before plans, and short orders before the rest."""
+    """Return the rank of a pin: clearly the user's words first, rules before plans, short orders before the rest."""
     return (pin.voice is Voice.OWN, -_place(pin), len(pin.text) <= _SHORT, pin.personal)
 
 
@@ -271,7 +271,7 @@ def _place(pin: Pin) -> int:
 
 
 def _marks(pins: Sequence[Pin]) -> dict[Pin, str]:
-    """Return the marks of rules that a later rule revises, and of the rule that revises them."""
+    """Return the marks of rules that a later rule revises, and of the revising rules."""
     rules = [pin for pin in pins if pin.kind is PinKind.POLICY and pin.voice is Voice.OWN and not pin.withdraws]
     groups, marks = Groups(), dict[Pin, str]()
     for place, pin in enumerate(rules):

@@ -1,4 +1,4 @@
-"""What to do before a call of the model: nothing, leave old results out, or summarise.
+"""Decides what to do before a model call: nothing, truncate old results, or summarise.
 
 Pure: numbers in, a decision out.
 """
@@ -32,42 +32,42 @@ _NOTHING = Decision(Step.NOTHING)
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is known of the next prompt before it is sent."""
+    """The state of the next prompt before it is sent."""
 
     tokens: int
     room: int
     messages: int
-    """That no summary stands for."""
+    """The number of messages after the summary."""
     leaving: int
-    """Tokens that would make way for a summary."""
+    """Tokens of the messages that a summary would replace."""
     batch: Batch | None = None
-    """What pruning would leave out."""
+    """The results that pruning would truncate."""
     cold: bool = False
-    """The provider's cache has surely forgotten this prompt."""
+    """True if the provider's cache of this prompt has surely expired."""
     busy: bool = False
-    """A call or an ask is open."""
+    """True if a tool call or an ask is open."""
     resting: bool = False
-    """Compaction has failed and waits."""
+    """True if compaction has failed and pauses."""
     calls_since_summary: int | None = None
-    """Model calls since the last summary within this turn; None where this turn has made none."""
+    """Model calls since the last summary within this turn; None if this turn has made none."""
     payback: float = 0.0
-    """Further calls until a summary that is made now would have paid for itself."""
+    """Model calls until a summary made now would have paid for itself."""
     nearly_full: bool = False
-    """The provider is about to refuse the prompt for its size."""
+    """True if the provider is about to refuse the prompt for its size."""
 
 
 def room(model: Model) -> int:
-    """Tokens a prompt may have: the window less what is reserved for the answer."""
+    """The maximum tokens of a prompt: the window less the reserve for the answer."""
     return max(1, model.window - model.max_output_tokens)
 
 
 def effective_room(policy: Compaction, room: int) -> int:
-    """The room that the cap in tokens amounts to: of a million tokens, most are never used, and fractions follow."""
+    """The room to which fractions apply: the cap in tokens limits it, because most of a large window is never used."""
     return max(1, min(room, int(policy.trigger.tokens / policy.trigger.context_fraction)))
 
 
 def due(policy: Compaction, *, tokens: int, messages: int, room: int) -> str | None:
-    """The trigger that is reached, or None."""
+    """The trigger that has fired, or None."""
     trigger = policy.trigger
     if tokens >= trigger.tokens:
         return "tokens"
@@ -79,14 +79,14 @@ def due(policy: Compaction, *, tokens: int, messages: int, room: int) -> str | N
 
 
 def may_act(policy: Compaction, *, trigger: str | None, tokens: int, room: int, cold: bool) -> bool:
-    """Whether it matters what would make way: to look at that is to look at the whole conversation."""
+    """Return True if anything may be due; only then is the whole conversation examined."""
     if policy.mode is CompactionMode.OFF:
         return False
     return trigger is not None or cold or _is_filled(policy, tokens, room)
 
 
 def decide(policy: Compaction, now: Situation) -> Decision:
-    """Pruning first, because it loses least; a summary where that is not enough."""
+    """Prune if that frees enough, because it loses least; otherwise summarise."""
     if policy.mode is CompactionMode.OFF or now.busy or now.resting:
         return _NOTHING
     gain = float(policy.guard.min_gain) * now.tokens
@@ -95,21 +95,21 @@ def decide(policy: Compaction, now: Situation) -> Decision:
         return _early(policy, now)
     if now.batch is not None and now.batch.freed >= gain and trigger != "messages":
         return Decision(Step.PRUNE, trigger)
-    # What makes way must be large enough to pay for a summary at all.
+    # A summary must replace more tokens than the minimum gain, or it cannot pay.
     return Decision(Step.SUMMARISE, trigger) if now.leaving > gain and _pays_again(now) else _NOTHING
 
 
 def _pays_again(now: Situation) -> bool:
-    """Whether a further summary within one turn is worth its cost.
+    """Return True if another summary within one turn is worth its cost.
 
-    A turn is expected to go on for about as many calls as have passed since its last summary. The first summary of a
-    turn is never held back, and neither is one without which the provider would refuse the prompt.
+    A turn is expected to continue for about as many calls as have passed since its last summary. The first summary of
+    a turn is never held back. Neither is one without which the provider would refuse the prompt.
     """
     return now.calls_since_summary is None or now.nearly_full or now.payback <= now.calls_since_summary
 
 
 def _early(policy: Compaction, now: Situation) -> Decision:
-    """Before a trigger, only what costs nothing or comes back soon."""
+    """Before a trigger fires, prune only if that is free or pays back soon."""
     if now.batch is None:
         return _NOTHING
     if now.cold:
@@ -119,15 +119,15 @@ def _early(policy: Compaction, now: Situation) -> Decision:
 
 
 def _is_filled(policy: Compaction, tokens: int, room: int) -> bool:
-    """Enough for pruning to begin before a trigger."""
+    """Return True if the prompt is large enough for pruning before a trigger."""
     return tokens >= float(policy.prune.context_fraction) * room
 
 
 def choose_cut(messages: Sequence[AnyMessage], policy: Compaction, *, room: int) -> int | None:
-    """Where the kept tail begins, or None where nothing would be gained.
+    """The index at which the kept tail begins, or None if a cut would gain nothing.
 
-    The tail is the smaller of the two declared sizes, but never less than the newest message, and it
-    never begins between a call and its results (T-14).
+    The tail has the smaller of the two declared sizes, but at least the newest message. It never begins between a call
+    and its results.
     """
     allowed = int(float(policy.keep.context_fraction) * room)
     index = len(messages)
@@ -142,8 +142,9 @@ def choose_cut(messages: Sequence[AnyMessage], policy: Compaction, *, room: int)
 
 
 def _with_its_request(messages: Sequence[AnyMessage], index: int) -> int:
-    """Where the request under way stands right before the tail it stays there: shown again behind what was done for
-    it, it reads as one that is still to be done.
+    """Move the cut so that the active request stays in the tail if it directly precedes the tail.
+
+    Shown again after the work that was done for it, the request would read as not yet done.
     """
     if 0 < index < len(messages) and isinstance(messages[index - 1], HumanMessage):
         return index - 1 if not any(isinstance(later, HumanMessage) for later in messages[index:]) else index
@@ -151,7 +152,7 @@ def _with_its_request(messages: Sequence[AnyMessage], index: int) -> int:
 
 
 def _whole_pairs(messages: Sequence[AnyMessage], index: int) -> int:
-    """Moves a cut forward past results of a call that goes; back before the call where nothing would be left."""
+    """Move a cut forward past the results of a removed call, or back before the call if no message would remain."""
     forward = index
     while forward < len(messages) and isinstance(messages[forward], ToolMessage):
         forward += 1

@@ -1,4 +1,4 @@
-"""A prompt as it would be sent under a view, and its size. Pure."""
+"""A prompt as it would be sent with a given view, and its size. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from fleetwright_agent.turn.compaction.view import View, head, position, shown
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is found out about it is kept: each answer is a walk over the conversation."""
+    """The inputs of a prompt. Derived values are cached, because each needs a pass over the conversation."""
 
     stored: Sequence[AnyMessage]
     """The whole conversation."""
@@ -32,17 +32,17 @@ class Prompt:
 
     @cached_property
     def head(self) -> list[AnyMessage]:
-        """What stands before the conversation itself: no summary whose place in it is not known."""
+        """The messages before the tail, without a summary whose place in the conversation is unknown."""
         known = self.view if self.view and (self.cut or not self.view.cut) else None
         return head(known, self.prior_sessions)
 
     @cached_property
     def cut(self) -> int:
-        """How many stored messages the view stands for."""
+        """The number of stored messages that the view replaces."""
         return position(self.stored, self.view.cut) if self.view else 0
 
     def leaving(self, until: int) -> tuple[list[AnyMessage], int]:
-        """What is shown of the first so many stored messages, without what stands before them, and its size."""
+        """Return the shown form of the first `until` stored messages, without the head, and its size in tokens."""
         if until not in self._leaving:
             messages = shown(self.stored[:until], self.view, self.prior_sessions)[len(self.head) :]
             self._leaving[until] = messages, estimate(messages)
@@ -54,15 +54,15 @@ class Prompt:
 
     @cached_property
     def declared(self) -> int:
-        """Tokens of the tools and the system message."""
+        """Tokens of the tool declarations and the system message."""
         return sum(estimate_text(json.dumps(tool)) for tool in self.tools) + estimate_text(self.system)
 
     def tokens(self) -> int:
-        """By the provider's last count, where one measured this very view, and an estimate of what came since."""
+        """The provider's last count for this view plus an estimate of later messages, or an estimate of everything."""
         trusted_from = self.view.newest if self.view else None
         return prompt_tokens(self.messages, system=self.system, tools=self.tools, trusted_from=trusted_from)
 
     @cached_property
     def estimated(self) -> int:
-        """By estimate alone, to be compared with another estimate."""
+        """Estimated tokens, for comparison with other estimates."""
         return estimate(self.messages) + self.declared

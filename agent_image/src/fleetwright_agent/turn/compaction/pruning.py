@@ -1,7 +1,7 @@
-"""Leaves the middle of old, long results out: which ones, what it frees, and the bytes that are shown instead. Pure.
+"""Truncates the middle of old, long tool results: selects them, and computes the savings and the shown text. Pure.
 
-A result is cut once and looks the same from then on: a mask that slides with every call would have the provider read
-the whole prompt anew every time.
+A truncated result never changes again. If the set of truncated results moved with each call, the provider would have to
+read the whole prompt uncached every time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,23 +16,23 @@ from fleetwright_agent.turn.compaction.measure import estimate, estimate_text
 
 _SKILL_TOOLS: Final = frozenset({"load_skill", "read_skill_file"})
 FORCED_OVER: Final = 20_000
-"""Where the provider refuses the prompt, results longer than this are cut wherever they stand (T-09)."""
+"""If the provider refuses the prompt, results with more characters than this are truncated wherever they are."""
 
 Shape = tuple[int, int]
-"""Characters that stay of the beginning and of the end."""
+"""The number of characters that are kept at the beginning and at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Results that are cut together."""
+    """Results that are truncated together."""
 
     ids: tuple[str, ...]
     freed: int
-    """Tokens."""
+    """The saved tokens."""
     after: int
-    """Tokens behind the first cut, which the provider reads anew."""
+    """Tokens behind the first truncated result, which the provider must read uncached."""
     payback: float
-    """Further calls until it has paid for itself."""
+    """Model calls until the truncation has paid for itself."""
 
 
 def best_batch(
@@ -44,10 +44,10 @@ def best_batch(
     pruned: Mapping[str, Shape],
     thrifty: bool,
 ) -> Batch | None:
-    """The results among the first `before` messages that may be cut.
+    """Select the results to truncate among the first `before` messages.
 
-    Where every one of them would do, all; where it has to pay, those behind the place from which it pays most: the
-    nearer to the end the first cut stands, the less is read anew.
+    Without `thrifty`, that is every candidate. With `thrifty`, it is the most profitable set of the newest candidates:
+    the later the first truncated result, the fewer tokens are read uncached.
     """
     candidates = [i for i in range(before) if _prunable(messages[i], policy, pruned)]
     if not candidates:
@@ -72,7 +72,7 @@ def best_batch(
 
 
 def shortened(messages: Sequence[AnyMessage], pruned: Mapping[str, Shape]) -> list[AnyMessage]:
-    """The same messages, with the results that were cut as they were cut."""
+    """Return the same messages, with the recorded truncations applied."""
     return [
         _cut(message, *shape)
         if isinstance(message, ToolMessage) and (shape := pruned.get(message.id or ""))
@@ -82,7 +82,7 @@ def shortened(messages: Sequence[AnyMessage], pruned: Mapping[str, Shape]) -> li
 
 
 def hardest(messages: Sequence[AnyMessage], policy: CompactionPrune) -> list[AnyMessage]:
-    """Every long result cut, for a reader who needs no details."""
+    """Truncate every long result, for a reader that needs no details."""
     return [
         _cut(message, policy.head, policy.tail)
         if isinstance(message, ToolMessage) and len(message.text) > policy.over_chars
@@ -92,7 +92,7 @@ def hardest(messages: Sequence[AnyMessage], policy: CompactionPrune) -> list[Any
 
 
 def oversized(messages: Sequence[AnyMessage], *, over: int = FORCED_OVER) -> tuple[str, ...]:
-    """Results that are cut when nothing else helps, of more than so many characters."""
+    """The ids of results with more than `over` characters, which are truncated as a last resort."""
     return tuple(
         message.id or "" for message in messages if isinstance(message, ToolMessage) and len(message.text) > over
     )

@@ -1,4 +1,4 @@
-"""Finds passages again that a summary stands for, or that are left out of a result. The search is pure."""
+"""Searches messages that a summary has replaced, and truncated results. The search is pure."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ def recall_tool(archived: Archived) -> Tool:
 
 
 def search(messages: Sequence[AnyMessage], query: str) -> list[str]:
-    """The best passages, in the order of the conversation."""
+    """Return the best passages, in the order of the conversation."""
     passages = [passage for message in messages for passage in _passages(message)]
     found = fitting([passage.words for passage in passages], words(query))
     best = sorted(found, key=lambda each: (-each[0], -each[1]))[:_MOST]
@@ -61,7 +61,7 @@ def _passages(message: AnyMessage) -> Iterator[_Passage]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Pieces that end with a line, else with a sentence, else with a word: what belongs together stays so."""
+    """Split a text into pieces that end with a line, else with a sentence, else with a word."""
     while text.strip():
         end = len(text)
         if end > _PASSAGE:

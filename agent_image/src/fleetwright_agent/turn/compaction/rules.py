@@ -1,7 +1,7 @@
 """Finds the standing rules in a message of a user, and the sentences that withdraw earlier ones.
 
-This module is pure. It reads English; rules in other languages are proposed by the summariser (`accepted`). A rule is a
-whole line, or a list with its header, verbatim. A cut sentence may say the opposite.
+This module is pure. It reads English; the summariser proposes rules in other languages (`accepted`). A rule is a whole
+line, or a list with its header, verbatim, because part of a sentence may mean the opposite.
 """
 
 import re
@@ -74,7 +74,7 @@ _IMPERATIVE: Final = re.compile(
     re.IGNORECASE,
 )
 _LONG_MESSAGE: Final = 600
-"""Characters of a message. In a longer one, a rule that addresses no person is probably pasted."""
+"""Characters of a message. In a longer one, a rule that addresses neither user nor agent is probably pasted."""
 _PASTED: Final = 1200
 """Characters of a message. In a longer one, only short orders and lines in the first person are clearly the user's."""
 _SHORT_RULE: Final = 240
@@ -96,13 +96,13 @@ class Rule:
 
 
 def beginning(text: str) -> str:
-    """Return the first words of a message, by which a reader can tell it from others."""
+    """Return the first words of a message, by which a reader can identify it."""
     first = " ".join(text.split())
     return first if len(first) <= _BEGINNING else f"{first[:_BEGINNING].rsplit(' ', 1)[0]} …"
 
 
 def rules_of(text: str) -> list[Rule]:
-    """Return the rules and withdrawals of one message of a user, in their order. Quoted text has none."""
+    """Return the rules and withdrawals of one message of a user, in order. Quoted text has none."""
     return [_judged(part, text) for part in _parts(lines(text))]
 
 
@@ -154,7 +154,7 @@ def _parts(read: Sequence[Line]) -> Iterator[_Part]:
 
 
 def _unwrapped(read: Sequence[Line], place: int) -> tuple[str, int]:
-    """Return a line with those into which it was wrapped, and the place behind them."""
+    """Join a wrapped line with its continuation lines, and return it with the index of the next line."""
     text, voice = read[place].text, read[place].voice
     last = text
     while (place := place + 1) < len(read):
@@ -167,7 +167,7 @@ def _unwrapped(read: Sequence[Line], place: int) -> tuple[str, int]:
 
 
 def _items(read: Sequence[Line], place: int) -> int:
-    """Return how many lines from that place on are the list of the header before them."""
+    """Return how many lines from this index on form the list under the header before them."""
     count = 0
     marked = place < len(read) and _ITEM.match(read[place].text) is not None
     for line in read[place:]:
@@ -179,7 +179,7 @@ def _items(read: Sequence[Line], place: int) -> int:
 
 
 def _listed(header: str, items: Sequence[Line]) -> Iterator[_Part]:
-    """Give a header with its list; a long list in several parts, each below the header."""
+    """Yield a header with its list; a long list is split into several parts, each with the header."""
     part: list[str] = []
     for line in items:
         if part and len(header) + sum(map(len, part)) + len(line.text) > _LONGEST_LIST:
@@ -190,7 +190,7 @@ def _listed(header: str, items: Sequence[Line]) -> Iterator[_Part]:
 
 
 def is_rule(text: str) -> bool:
-    """Return whether a line says what must always or never be done. A question says nothing of the kind."""
+    """Return True if a line states what must always or never be done. A question never does."""
     said = own_words(text)
     return any(_RULE.search(_TAG.sub(".", each)) for each in _SENTENCE.split(said) if not _is_question(each))
 
@@ -200,12 +200,12 @@ def _is_question(said: str) -> bool:
 
 
 def is_withdrawal(text: str) -> bool:
-    """Return whether a line takes an earlier rule back."""
+    """Return True if a line takes an earlier rule back."""
     return _WITHDRAWAL.search(own_words(text)) is not None and not text.endswith("?")
 
 
 def names_rule(text: str) -> bool:
-    """Return whether a withdrawal says that it means a rule."""
+    """Return True if a withdrawal says that it refers to a rule."""
     return _NAMES_RULE.search(plain(text)) is not None
 
 
@@ -216,7 +216,7 @@ _REVISES: Final = re.compile(
 
 
 def revises(text: str) -> bool:
-    """Return whether a rule says that it replaces an earlier one."""
+    """Return True if a rule says that it replaces an earlier one."""
     return _REVISES.search(own_words(text)) is not None
 
 
@@ -226,7 +226,7 @@ _ABBREVIATED: Final = re.compile(r"(?:^|[\s(])(?:\S{1,3}|[A-Z]\w*)\.$")
 
 
 def _passages(text: str) -> list[str]:
-    """Return a line; of a very long one the passages with rules, which end only where a sentence surely does."""
+    """Return the line; of a very long line, return the passages with rules, which end at definite sentence ends."""
     if len(text) <= _LONGEST_LINE:
         return [text]
     passages: list[str] = []
@@ -241,8 +241,8 @@ def _passages(text: str) -> list[str]:
 def accepted(proposals: Sequence[str], message: str) -> list[Rule]:
     """Return the lines of a user's message that a summariser proposed as rules.
 
-    A proposal counts only if the message contains it verbatim. The whole line becomes the rule, for a part of a
-    line may say the opposite. A line that is quoted, or that asks, is never one.
+    A proposal counts only if the message contains it verbatim. The whole line becomes the rule, because part of a
+    line may mean the opposite. A line that is quoted, or that is a question, is never accepted.
     """
     said = [line for line in lines(message) if line.voice is not Voice.QUOTED]
     found: dict[str, Rule] = {}

@@ -1,6 +1,6 @@
 """Selects the entries of the ledger that fit into a summary.
 
-Each kind of entry has a share of the room. Within a kind, entries of rare words come first. Wherever a statement is
+Each kind of entry has a share of the room. Within a kind, entries with rare words come first. Whenever a statement is
 selected, the latest statement on its subject is selected too. This module is pure.
 """
 
@@ -25,19 +25,19 @@ _SHARES: Final = {
     Kind.FILE: 0.05,
     Kind.QUOTED: 0.05,
 }
-"""The share of the room that each kind has at first. The lines of a summary have their room among what is noted."""
+"""The initial share of the room for each kind. Lines of a summary use the share of noted statements."""
 _MORE: Final = {Kind.ERROR: 0.15, Kind.DONE: 0.15}
-"""The share of errors and finished calls in the room that is left then. To do a thing twice is a costly mistake."""
+"""The share of errors and finished calls in the remaining room, because repeating finished work is a costly mistake."""
 _LAST: Final = dict.fromkeys(_SHARES, 1.0)
 _RAISED: Final = 0.2
-"""How much more a correction weighs than what it corrects."""
+"""How much more a correction weighs than the statement that it corrects."""
 _AUTHORITY: Final = {Source.USER: 2, Source.AGENT: 1, Source.TOOL: 1, Source.SUMMARY: 0}
 _MARK: Final = len(EARLIER)
 _PER_LINE: Final = len(line(Entry(Kind.SAID, "")))
 
 
 class _Logarithms(dict[int, float]):
-    """A cache of logarithms: few words are used equally often, but there are many words."""
+    """A cache of logarithms: words have few distinct use counts, but there are many words."""
 
     def __missing__(self, times: int) -> float:
         self[times] = logarithm = math.log(times + 1)
@@ -53,32 +53,32 @@ def _weights(entries: Sequence[Entry], used: Counter[str]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Entries, oldest first, with all that a selection needs and that is known before a summary is."""
+    """Entries, oldest first, with everything that a selection needs and that does not depend on the summary."""
 
     entries: list[Entry]
     weights: list[float]
     ranked: list[int]
-    """Places of the entries, the weightiest first, and of those that weigh the same the newest."""
+    """The indexes of the entries by descending weight; of equal weights, the newest first."""
     texts: dict[str, int]
-    """The place of each text, without regard to case; of several equal ones the last."""
+    """The index of each case-folded text; of equal texts, the last."""
     groups: Groups
-    """The statements among the entries, by their subjects."""
+    """The statements among the entries, grouped by subject."""
     members: dict[int, list[int]]
-    """The places of the statements of each group, oldest first."""
+    """The indexes of the statements of each group, oldest first."""
     of: dict[int, frozenset[int]]
-    """The groups of a place that have an earlier and a latest statement."""
+    """For each index, its groups with both an earlier and a latest statement."""
     latest: dict[int, int]
-    """The place of the latest statement of each of those groups."""
+    """The index of the latest statement of each of those groups."""
     repeated: frozenset[int] = frozenset()
-    """The places of entries that the summary repeats verbatim. They may take the room of its lines."""
+    """The indexes of entries that the summary repeats verbatim. They may use the room of its lines."""
 
     def is_latest(self, place: int) -> bool:
-        """Return whether an entry is the latest statement of each of its groups; so is one without a group."""
+        """Return True if an entry is the latest statement of each of its groups, or has no group."""
         return all(self.latest[group] == place for group in self.of.get(place, ()))
 
 
 def weighed(entries: Sequence[Entry], used: Counter[str]) -> Weighed:
-    """Weigh and group the entries.
+    """Weight and group the entries.
 
     Args:
         entries: The ledger, oldest first.
@@ -104,12 +104,12 @@ def _ranked(weights: Sequence[float]) -> list[int]:
 
 
 def _latest(entries: Sequence[Entry], places: Sequence[int]) -> int:
-    """Return the place of the newest statement; what the user said counts before what others said of it."""
+    """Return the index of the newest statement; statements of the user take precedence over others."""
     return max(places, key=lambda i: (_AUTHORITY[entries[i].source], i))
 
 
 def _order(entries: Sequence[Entry], weights: list[float], places: Sequence[int]) -> None:
-    """Let the latest statement of a group weigh most, and each earlier one no more than the next."""
+    """Reorder the weights of a group so that each statement weighs at least as much as the earlier ones."""
     newest_first = sorted(places, key=lambda i: (_AUTHORITY[entries[i].source], i), reverse=True)
     corrects = any(entries[i].subject.marked for i in places)
     weights[newest_first[0]] = max(weights[i] for i in places) + (_RAISED if corrects else 0.0)
@@ -118,10 +118,10 @@ def _order(entries: Sequence[Entry], weights: list[float], places: Sequence[int]
 
 
 def joined(known: Weighed, notes: Sequence[Entry], used: Counter[str]) -> Weighed:
-    """Return the entries with the lines of a summary, each in the groups of what it repeats.
+    """Return the entries with the lines of a summary added to the groups of the statements that they repeat.
 
-    A line with the text of an entry adds no entry. That entry may take the room of the line. No line is the
-    latest word on a subject, because the summary may have been written from what was corrected since.
+    A line with the text of an entry adds no entry; that entry may use the room of the line. No line counts as the
+    latest statement on a subject, because the summary may be based on statements that were corrected since.
     """
     repeated = frozenset(known.texts[note.folded] for note in notes if note.folded in known.texts)
     new = [note for note in notes if note.folded not in known.texts]
@@ -138,13 +138,13 @@ def joined(known: Weighed, notes: Sequence[Entry], used: Counter[str]) -> Weighe
             of |= dict.fromkeys(members, frozenset((group,)))
     by_weight = weights.__getitem__
     added = sorted(range(len(entries) - 1, len(known.entries) - 1, -1), key=by_weight, reverse=True)
-    # Both parts are sorted already, so that sorting them together takes one pass.
+    # Both lists are sorted already, so sorting their concatenation takes one pass.
     ranked = sorted([*added, *known.ranked], key=by_weight, reverse=True)
     return Weighed(entries, weights, ranked, known.texts, known.groups, known.members, of, latest, repeated)
 
 
 def required(known: Weighed, shown: Iterable[str]) -> dict[int, list[str]]:
-    """Return the latest statements on the subjects of texts that are shown beside the ledger, with those texts."""
+    """Return the latest statements on the subjects of texts that are shown next to the ledger, with those texts."""
     places: dict[int, list[str]] = {}
     texts = list(shown)
     said = "\n".join(texts).casefold()
@@ -157,14 +157,14 @@ def required(known: Weighed, shown: Iterable[str]) -> dict[int, list[str]]:
 
 
 def bounded(known: Weighed, limit: int, needed: Collection[int] = ()) -> list[Entry]:
-    """Return the entries that fit into so many characters, the weightiest of each kind, in their order.
+    """Return the entries that fit into `limit` characters, in order; each kind keeps those with the highest weight.
 
-    Wherever a statement is among them, the latest one on its subject is among them too.
+    Whenever a statement is included, the latest one on its subject is included too.
 
     Args:
-        known: All that there is.
-        limit: Characters, headings aside.
-        needed: Places of entries that come first.
+        known: All entries.
+        limit: The maximum characters, without headings.
+        needed: The indexes of entries that have priority.
     """
     sizes = [len(entry.text) + _PER_LINE for entry in known.entries]
     for place in {*known.of, *needed}:
@@ -179,7 +179,7 @@ def bounded(known: Weighed, limit: int, needed: Collection[int] = ()) -> list[En
 
 
 class _Filling:
-    """The room of one summary while entries are put into it."""
+    """The room of one summary while it is filled with entries."""
 
     def __init__(self, known: Weighed, sizes: Sequence[int], limit: int) -> None:
         self._known = known
@@ -194,13 +194,13 @@ class _Filling:
                 self._of_kind[Kind.NOTED].append(place)
 
     def take(self, places: Iterable[int]) -> None:
-        """Put in each of these entries that fits."""
+        """Add each of these entries that fits."""
         for place in places:
             if self._sizes[place] <= self._left:
                 self._put(place)
 
     def share(self, shares: dict[Kind, float], limit: int) -> None:
-        """Give each kind its share of the room, as far as there is any left."""
+        """Give each kind its share of the room, as far as room is left."""
         for kind, part in shares.items():
             room = min(self._left, int(part * limit))
             for place in self._of_kind[kind]:
@@ -218,7 +218,7 @@ class _Filling:
             self._left -= self._sizes[place]
 
     def with_latest(self) -> set[int]:
-        """Return the places with the latest statement of each group. An earlier one gives up its room for it."""
+        """Return the indexes with the latest statement of each group. An earlier statement gives up its room for it."""
         known, sizes = self._known, self._sizes
         for place in [i for i in known.ranked if i in self._kept and i in known.of]:
             for latest in {known.latest[group] for group in known.of[place]} - self._kept:
@@ -231,9 +231,9 @@ class _Filling:
 
 
 def _marked(known: Weighed, places: Iterable[int], needed: Container[int]) -> list[Entry]:
-    """Return the entries at those places, in their order, each text once.
+    """Return the entries at those indexes, in order and without duplicate texts.
 
-    A statement is marked if another one on its subject is shown, here or beside the ledger.
+    A statement is marked if another one on its subject is shown, here or next to the ledger.
     """
     chosen: dict[str, int] = {}
     for place in sorted(places, key=lambda i: (known.is_latest(i), i)):

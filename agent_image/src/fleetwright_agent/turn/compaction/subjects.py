@@ -1,8 +1,8 @@
-"""Groups statements by their subject, so that a correction is shown wherever the statement is shown that it corrects.
+"""Groups statements by subject, so that a correction is shown whenever the corrected statement is shown.
 
 The subject of a statement is its content words without the values that differ. This module is pure, and it keeps no
-text: `Groups` takes statements in the order in which they were made, and says which of them belong together. Its work
-grows with the number of statements and not with its square: a statement is compared with a bounded number of others.
+text: `Groups` receives statements in chronological order and returns which of them belong together. Its work grows
+linearly: each statement is compared with a bounded number of others.
 """
 
 import math
@@ -32,7 +32,7 @@ _STOP: Final = _words(
 _BREAKS: Final = frozenset(("is", "are", "was", "were", "has", "have", "had", "be", "been", ":", "=", "holds", "costs"))
 """Words between a subject and its value."""
 _PLACES: Final = frozenset(("in", "at", "of", "for", "from", "to", "on"))
-"""Before the value they begin what distinguishes one subject from others of its kind."""
+"""Prepositions that introduce the words that distinguish a subject, if they precede the value."""
 _NEGATIVE: Final = frozenset(("not", "no", "never", "none", "nobody", "nothing", "without", "cannot"))
 _MARKED: Final = re.compile(
     r"\b(?:correction|corrections|corrected|correcting|erratum|actually|no longer|any ?more|any longer|instead"
@@ -68,18 +68,18 @@ _FILLERS: Final = _words(
     "else other",
 )
 _LENIENT: Final = 0.5
-"""The part of the lighter statement's words that a correction shares with what it corrects."""
+"""The fraction of the lighter statement's words that a correction must share with what it corrects."""
 _STRICT: Final = 0.4
-"""The same of a statement that does not say that it corrects something."""
+"""The same for a statement that does not say that it is a correction."""
 _LONGER: Final = 0.2
 _NEAR_BEST: Final = 0.9
 _KEYS: Final = 5
 _RARE: Final = 40
-"""A word in more statements than these finds none."""
+"""A word in more statements than this is not used to find related statements."""
 _COMPARED: Final = 12
-"""Earlier statements with one word, at most."""
+"""The maximum number of earlier statements compared for each word."""
 _TOKENS: Final = 48
-"""Words of a statement that are looked at."""
+"""The maximum number of words examined in a statement."""
 _FEW: Final = 2
 _RECENT: Final = 8
 
@@ -89,16 +89,16 @@ class Subject:
     """The subject of one statement."""
 
     tokens: tuple[str, ...]
-    """Its content words, its values, and a colon wherever a slot ends, in their order."""
+    """The content words and values in order, with a colon at the end of each slot."""
     content: frozenset[str]
     words: frozenset[str]
-    """The content without numbers."""
+    """The content words without numbers."""
     labels: frozenset[str]
     """Numbers that name the subject itself, as in "shelf 3 has …"."""
     anchors: frozenset[str]
     """Words that distinguish the subject, as in "the lift in Graz works"."""
     names: frozenset[str]
-    """Words that begin with a capital letter, but for the first word."""
+    """Capitalised words, except for the first word."""
     negative: bool
     marked: bool
     """True if the statement says that it corrects something."""
@@ -122,7 +122,7 @@ def subject_of(text: str) -> Subject:
         if word in _NEGATIVE or word.endswith("n't"):
             negative = True
         elif word in _BREAKS:
-            # A number behind a noun and before a verb names the thing.
+            # A number between a noun and a verb is part of the name.
             if not broken and _has_digit(before) and len(tokens) > 1:
                 labels.add(before)
             broken = True
@@ -152,7 +152,7 @@ def subject_of(text: str) -> Subject:
 
 
 def corrects(text: str) -> bool:
-    """Return whether a statement says that it corrects something."""
+    """Return True if a statement says that it corrects something."""
     return _MARKED.search(plain(text)) is not None
 
 
@@ -191,10 +191,10 @@ class Groups:
         self._parents: list[int] = []
         self._holders: dict[str, list[int]] = defaultdict(list)
         self._alike: dict[frozenset[str], list[int]] = defaultdict(list)
-        """Statements with the same words, whatever their numbers."""
+        """The statements with the same words, regardless of their numbers."""
 
     def add(self, subject: Subject) -> int:
-        """Take one more statement and return its place."""
+        """Add a statement and return its index."""
         place = len(self._subjects)
         related = self._related(subject)
         self._subjects.append(subject)
@@ -211,7 +211,7 @@ class Groups:
         return self._root(place)
 
     def groups_of(self, subject: Subject) -> set[int]:
-        """Return the groups that a statement belongs to which is not among these."""
+        """Return the groups that a statement outside this collection belongs to."""
         return {self._root(place) for place in self._related(subject)}
 
     def _root(self, place: int) -> int:
@@ -222,7 +222,7 @@ class Groups:
         return place
 
     def _related(self, subject: Subject) -> list[int]:
-        """Return the earlier statements on the same subject: all that are about as near as the nearest."""
+        """Return the earlier statements on the same subject: the nearest, and all that are nearly as near."""
         if not subject.words:
             return []
         weight = self._weight(subject.words)
@@ -231,7 +231,7 @@ class Groups:
         return [place for place, score in scores.items() if score and score >= least]
 
     def _candidates(self, subject: Subject) -> set[int]:
-        """Return the newest statements that share one of the rarest words, or all of the words."""
+        """Return the newest statements that share one of the rarest words, or all words."""
         holders = self._holders
         found = set(self._alike.get(subject.words, ())[-_COMPARED:])
         known = sorted((len(held), word) for word in subject.content if (held := holders.get(word)))
@@ -241,12 +241,12 @@ class Groups:
         return found
 
     def _weight(self, words: Iterable[str]) -> float:
-        """Return how much words tell: rare ones more."""
+        """Return the total information of some words; rare words count more."""
         holders, most = self._holders, math.log(len(self._subjects) + 2) + 0.1
         return sum(most - math.log(len(holders[word]) + 1) if word in holders else most for word in words)
 
     def _score(self, place: int, later: Subject, weight: float) -> float:
-        """Return how near an earlier statement is to a later one; zero where the subjects differ."""
+        """Return the similarity of an earlier statement to a later one; zero if the subjects differ."""
         earlier = self._subjects[place]
         shared = earlier.words & later.words
         if not shared or (earlier.labels and later.labels and earlier.labels.isdisjoint(later.labels)):
@@ -256,7 +256,7 @@ class Groups:
         elsewhere = _differ(earlier.anchors, later.anchors)
         apart = elsewhere and earlier.anchors.isdisjoint(later.words) and later.anchors.isdisjoint(earlier.words)
         if earlier.numbered and later.numbered and (apart or _differ(earlier.names, later.names)):
-            # The numbers are the values, so that the names distinguish the subjects.
+            # The numbers are the values, so the names distinguish the subjects.
             return 0.0
         if later.marked and coverage >= _LENIENT:
             return coverage
@@ -273,12 +273,12 @@ class Groups:
 
 
 def _differ(some: frozenset[str], others: frozenset[str]) -> bool:
-    """Return whether both statements have such words, and none in common."""
+    """Return True if both sets are non-empty and disjoint."""
     return bool(some) and bool(others) and some.isdisjoint(others)
 
 
 def _slots(subject: Subject, shared: frozenset[str]) -> int:
-    """Return in how many places a statement has words that the other one lacks."""
+    """Return the number of slots in which a statement has words that the other one lacks."""
     slots, inside = 0, False
     for each in subject.tokens:
         lacking = each != ":" and each not in shared
@@ -288,11 +288,11 @@ def _slots(subject: Subject, shared: frozenset[str]) -> int:
 
 
 def antecedent(text: str, earlier: Sequence[str]) -> str | None:
-    """Return the statement that a correction is about which does not name its subject.
+    """Return the earlier statement that a correction without a subject of its own refers to.
 
     Args:
         text: A sentence of the user.
-        earlier: The statements before it, oldest first; only the newest are looked at.
+        earlier: The statements before it, oldest first; only the newest are examined.
     """
     if not _LEANS.match(plain(text)):
         return None
@@ -302,7 +302,7 @@ def antecedent(text: str, earlier: Sequence[str]) -> str | None:
     known = [(each, subject_of(each)) for each in reversed(earlier[-_RECENT:])]
     sharing = [each for each, other in known if subject.words & other.words]
     alike = [each for each, other in known if other.words and other.numbered is subject.numbered]
-    # Words beside a number name a subject; words alone may be the value, such as the name of a person.
+    # Words next to a number name a subject; words alone may be the value, such as a person's name.
     names_subject = subject.numbered and len(subject.words) > 1
     is_about_last = (subject.marked or subject.numbered) and not names_subject
     return next(iter([*sharing, *(alike if is_about_last else [])]), None)

@@ -1,7 +1,7 @@
-"""The words of a summary: what is asked for, what is read from the reply, and the message that comes of it. Pure.
+"""The text of a summary: the instruction to the model, the parsed reply, and the resulting message. Pure.
 
-The model writes what is going on and what it found worth noting; the rest is the ledger's. All of it goes back as a
-fenced user-role message, never into the system prompt: tools said part of it (T-13 amended).
+The model writes the state of the work and the facts that it considers important; the ledger supplies the rest. The
+summary returns as a fenced user-role message, never in the system prompt, because part of it comes from tools.
 """
 
 import re
@@ -36,13 +36,13 @@ _NOTE: Final = (
 )
 _HEADING: Final = re.compile(r"^[\s#*_-]*(goal|now|next|facts|rules)[\s*_]*:?[\s*_]*(.*)$", re.IGNORECASE)
 _MODEL_SHARE: Final = 4
-"""What the model writes of goal, now and next has a quarter of the room."""
+"""A quarter of the room is for the model's goal, now and next."""
 _EXTRACT: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a model's reply says."""
+    """The parsed reply of a model."""
 
     goal: str = ""
     now: str = ""
@@ -67,7 +67,7 @@ def instruction(added: str) -> HumanMessage:
 
 
 def read(reply: str) -> Written:
-    """The five parts; text under no heading is taken for facts."""
+    """Parse the five parts of a reply; text without a heading counts as facts."""
     parts, place = _Parts(), "facts"
     for text in reply.splitlines():
         heading = _HEADING.match(text)
@@ -84,28 +84,28 @@ def read(reply: str) -> Written:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A summary within its size, and the entries that are in it."""
+    """A summary within its size limit, and its entries."""
 
     text: str
     ledger: tuple[Entry, ...]
     later: Mapping[str, str] = field(default_factory=dict)
-    """Texts beside the summary with a later statement on their subject: that statement where the summary has no room
-    for it, and nothing where the summary shows it."""
+    """Texts next to the summary that a later statement corrects, each with that statement if it has no room in the
+    summary, or with an empty string if the summary shows it."""
 
 
 def compose(
     written: Written, known: Weighed, *, used: Counter[str], characters: int, beside: Iterable[str] = ()
 ) -> Composed:
-    """Return goal, now and next as the model wrote them, and the ledger with what it noted, within so many characters.
+    """Compose a summary from the model's goal, now and next, and from the ledger with the model's facts.
 
-    A sentence of the model about a subject is left out if the later statement on that subject has no room.
+    A sentence of the model is left out if a later statement on its subject does not fit.
 
     Args:
-        written: The reply of the model.
+        written: The parsed reply of the model.
         known: The ledger.
         used: The number of uses of each word.
-        characters: How long the summary may be.
-        beside: Sentences that the prompt shows beside the summary, such as those of the pins.
+        characters: The maximum length of the summary.
+        beside: Sentences that the prompt shows next to the summary, such as those of the pins.
     """
     allowed = characters // _MODEL_SHARE // 3
     parts = (("Goal", written.goal), ("Now", written.now), ("Next", written.next))
@@ -113,7 +113,7 @@ def compose(
     noted = merged([], [Entry(Kind.NOTED, text, source=Source.SUMMARY) for text in written.facts])
     everything = joined(known, noted, used)
     needed = required(everything, [*beside, *(each for said in top.values() for each in said)])
-    # Headings and the fence take room as well.
+    # Headings and the fence also need room.
     kept = bounded(everything, max(0, characters - len(_top(top)) - _FRAME), needed)
     shown = {entry.folded for entry in kept}
     later: dict[str, str] = {}
@@ -137,7 +137,7 @@ def _within(text: str, most: int) -> str:
 
 
 def extracted(messages: Sequence[AnyMessage]) -> Written:
-    """A summary without a model, for when the model refuses the very size that has to shrink."""
+    """Extract a summary without a model, for when the model refuses the size that must shrink."""
     asked = [message.text for message in messages if isinstance(message, HumanMessage) and message.text]
     answered = [message.text for message in messages if isinstance(message, AIMessage) and message.text]
     goal = asked[-1] if asked else ""

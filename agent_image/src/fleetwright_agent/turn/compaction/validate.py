@@ -1,4 +1,4 @@
-"""Whether a new view may take the place of the old one. Pure: the word for what is wrong, or nothing."""
+"""Checks whether a new view may replace the old one. Pure; returns the machine-readable reason for a rejection."""
 
 from collections.abc import Sequence
 
@@ -12,15 +12,15 @@ from fleetwright_agent.turn.compaction.view import View, shown
 def wrong(
     messages: Sequence[AnyMessage], view: View, *, prior_sessions: str, before: int, after: int, min_gain: float
 ) -> str | None:
-    """Checks the view as it will be shown.
+    """Check the view as it will be shown, and return the reason for a rejection, or None.
 
     Args:
         messages: The stored conversation.
         view: The new view of it.
-        prior_sessions: What stands before it.
-        before: Tokens of the prompt as it is, by the same measure as `after`.
-        after: Tokens of the prompt as it would be.
-        min_gain: The part by which it has to be shorter.
+        prior_sessions: The text before it.
+        before: Tokens of the current prompt, by the same measure as `after`.
+        after: Tokens of the prompt with the new view.
+        min_gain: The fraction by which the prompt must shrink.
     """
     visible = shown(messages, view, prior_sessions)
     if torn(visible):

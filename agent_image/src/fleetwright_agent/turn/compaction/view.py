@@ -1,8 +1,8 @@
-"""What the model is shown of a stored conversation. Pure; the stored messages never change.
+"""Builds the messages that the model sees from a stored conversation. Pure; the stored messages never change.
 
-Order: prior sessions, pins, summary, the kept tail; and where the cut took the active request, that request to the
-letter, last of what there was when the view was made. A view's own bytes are fixed, so that a provider's cache of
-the prompt lasts from one compaction to the next.
+The order is: prior sessions, pins, summary, kept tail. If the cut removed the active request, it follows verbatim after
+the messages that existed when the view was made. The content of a view is fixed, so that the provider's prompt cache
+lasts from one compaction to the next.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,43 +21,43 @@ from fleetwright_agent.turn.compaction.voice import Voice
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a compaction left behind: messages up to and with `cut` are shown as `summary`."""
+    """The stored result of a compaction: the messages up to and including `cut` are shown as `summary`."""
 
     cut: str = ""
-    """Nothing is cut where it is empty."""
+    """The id of the last replaced message; empty if none is replaced."""
     newest: str = ""
-    """Id of the newest message when this was made: older reports of usage measure another prompt."""
+    """The id of the newest message when the view was made. Usage reports before it measure a different prompt."""
     request: str = ""
-    """Id of the request that was under way, where the cut took it."""
+    """The id of the active request, if the cut removed it."""
     behind: str = ""
-    """Id of the message behind which that request is shown again."""
+    """The id of the message after which that request is shown again."""
     summary: str = ""
     ledger: tuple[Entry, ...] = ()
     pins: tuple[Pin, ...] = ()
     pinned: str = ""
-    """The message of the pins."""
+    """The text of the message with the pins."""
     digest: str = ""
-    """Of that message."""
+    """The digest of `pinned`."""
     pruned: Mapping[str, Shape] = field(default_factory=dict)
-    """By message: how much of it is shown."""
+    """The truncation of each truncated message, by id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where compaction of one conversation stands."""
+    """The compaction state of one conversation."""
 
     view: View | None = None
     failures: int = 0
-    """Since the last success."""
+    """Failures since the last success."""
     retry_at: int = 0
-    """The number of stored model answers from which compaction is tried again after a failure.
+    """The number of stored model answers at which compaction is tried again after a failure.
 
     A count of answers survives a restart and needs no write at each model call.
     """
 
 
 def dumped(view: View) -> dict[str, Any]:
-    """As plain values."""
+    """The view as plain values."""
     return {
         "cut": view.cut,
         "newest": view.newest,
@@ -88,7 +88,7 @@ def loaded(body: Mapping[str, Any]) -> View:
 
 
 def _loaded_entry(kind: str, text: str, key: str, source: str = Source.AGENT) -> Entry:
-    """Return an entry as it was stored; earlier versions did not store its source."""
+    """Return a stored entry; earlier versions stored no source."""
     return Entry(Kind(kind), text, key, source=Source(source))
 
 
@@ -97,36 +97,36 @@ def _dumped_pin(pin: Pin) -> list[Any]:
 
 
 def _loaded_pin(fields: Sequence[Any]) -> Pin:
-    """Return a pin as it was stored; earlier versions stored its kind and its text alone."""
+    """Return a stored pin; earlier versions stored only its kind and text."""
     kind, text, *rest = fields
     return Pin(PinKind(kind), text, Voice(rest[0]), *rest[1:]) if rest else Pin(PinKind(kind), text)
 
 
 def position(messages: Sequence[AnyMessage], identity: str) -> int:
-    """How many messages end with that one; none where it is unknown."""
+    """The number of messages up to and including the one with this id; 0 if it is unknown."""
     if not identity:
         return 0
     return next((i + 1 for i in range(len(messages) - 1, -1, -1) if messages[i].id == identity), 0)
 
 
 def tail(messages: Sequence[AnyMessage], view: View | None) -> list[AnyMessage]:
-    """The stored messages after the cut; all of them where the cut is unknown."""
+    """The stored messages after the cut; all of them if the cut is unknown."""
     return list(messages[position(messages, view.cut) if view else 0 :])
 
 
 def head(view: View | None, prior_sessions: str) -> list[AnyMessage]:
-    """What stands before the tail."""
+    """The messages before the tail."""
     texts = [prior_sessions, *([view.pinned, view.summary] if view else [])]
     return [HumanMessage(text) for text in texts if text]
 
 
 def shown(messages: Sequence[AnyMessage], view: View | None, prior_sessions: str) -> list[AnyMessage]:
-    """The messages of the next model call, valid for every provider."""
+    """The messages of the next model call, in a form that every provider accepts."""
     if view is None:
         return [*head(None, prior_sessions), *repaired(messages)]
     begin = position(messages, view.cut)
     if view.cut and not begin:
-        # Without the place of its cut a summary stands for nothing in particular; everything is shown.
+        # A summary without its place in the conversation means nothing; show everything.
         return [*head(None, prior_sessions), *repaired(messages)]
     until = max(begin, position(messages, view.behind))
     kept = shortened(messages[begin:], view.pruned)
@@ -144,7 +144,7 @@ def shown(messages: Sequence[AnyMessage], view: View | None, prior_sessions: str
 
 
 def answered(messages: Sequence[AnyMessage], index: int) -> Sequence[AnyMessage]:
-    """The question of the agent that the message at the index answers: without it a yes says nothing."""
+    """The agent's question that the message at the index answers; without it, an answer such as "yes" means nothing."""
     question = messages[index - 1 : index] if 0 < index < len(messages) else []
     if any(isinstance(m, AIMessage) and not m.tool_calls and m.text.rstrip().endswith("?") for m in question):
         return question if isinstance(messages[index], HumanMessage) else []

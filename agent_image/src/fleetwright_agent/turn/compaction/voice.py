@@ -2,7 +2,7 @@
 
 People paste mails, contracts and logs into a conversation. An order in such a text is not an order of the user. This
 module is pure. It reads markers that are the same in most languages (quotation marks, fences, mail headers) and the
-English sentences that introduce pasted text. Where no marker decides, the line is unclear.
+English sentences that introduce pasted text. If no marker decides, the voice of the line is unclear.
 """
 
 import re
@@ -33,7 +33,7 @@ class Line:
 
 
 def plain(text: str) -> str:
-    """Return the text with typographic quotation marks and apostrophes as typewriters have them."""
+    """Return the text with typographic quotation marks and apostrophes replaced by ASCII ones."""
     return text.translate(_APOSTROPHES)
 
 
@@ -95,22 +95,22 @@ _INNER_QUOTE: Final = re.compile(r'"[^"]*"|(?<!\w)\'[^\']{12,}\'(?!\w)')
 
 
 def own_words(text: str) -> str:
-    """Return a line with typewriter's quotation marks and with nothing between them."""
+    """Return a line with ASCII quotation marks and without the text between them."""
     return _INNER_QUOTE.sub('""', plain(text))
 
 
 def is_reported(said: str) -> bool:
-    """Return whether the beginning of a sentence attributes the rest of it to another person."""
+    """Return True if the beginning of a sentence attributes the rest of it to another person."""
     return _REPORTED.search(said) is not None and not _CONDITION.search(said)
 
 
 def lines(text: str) -> list[Line]:
-    """Return the lines of a user's message with the voice of each; a line that introduces a text is its own words."""
+    """Return the lines of a user's message, each with its voice; a line that introduces a text is the user's own."""
     return list(_Reader(text).read())
 
 
 class _Reader:
-    """Reads a message from its first line to its last."""
+    """Reads a message line by line."""
 
     def __init__(self, text: str) -> None:
         self._raw = text.splitlines()
@@ -122,7 +122,7 @@ class _Reader:
         self._blank = False
         self._begun = False
         self._introduced = False
-        """The line before this one introduces a text, without a colon."""
+        """True if the previous line introduces a text without a colon."""
 
     def read(self) -> Iterator[Line]:
         for index, raw in enumerate(self._raw):
@@ -148,10 +148,10 @@ class _Reader:
         self._after(head, rest, behind)
 
     def _is_marked(self, raw: str) -> bool:
-        """Return whether the line itself, or an open fence around it, marks it as a quotation."""
+        """Return True if the line itself, or an open fence around it, marks it as a quotation."""
         if self._fence:
             if self._fence in raw:
-                # A pasted text may hold the same mark, and go on behind it.
+                # A pasted text may contain the same mark, and continue after it.
                 self._fence, self._voice = "", max(self._voice, Voice.UNCLEAR, key=_ORDER.index)
             return True
         if self._attached:
@@ -167,7 +167,7 @@ class _Reader:
 
     def _voice_of(self, index: int, raw: str) -> Voice:
         if _SEPARATOR.match(raw):
-            # What follows a separator is the user again, or the next part of what was pasted.
+            # After a separator, either the user continues or the next part of the pasted text follows.
             self._voice = Voice.OWN if self._voice is Voice.OWN else Voice.UNCLEAR
             return Voice.QUOTED
         if index == self._header or _FORWARDED.match(plain(raw)) or self._begins_letter(raw):
@@ -180,14 +180,14 @@ class _Reader:
         return self._begun and self._blank and _SALUTATION.match(raw.strip()) is not None
 
     def _quotes(self, text: str) -> bool:
-        """Follow a quotation over several lines; return whether the line is a part of one."""
+        """Track a quotation over several lines; return True if the line is part of one."""
         opened = self._open_quote
         if plain(text).count('"') % 2:
             self._open_quote = not opened
         return opened or self._open_quote
 
     def _after(self, head: str, rest: str, behind: Voice) -> None:
-        """Take note of what a line says of the lines behind it."""
+        """Record what a line implies for the lines after it."""
         opened = _OPENS_FENCE.search(plain(rest or head))
         if opened:
             self._fence = opened.group(1)
@@ -202,11 +202,11 @@ class _Reader:
 _ORDER: Final = (Voice.OWN, Voice.UNCLEAR, Voice.QUOTED)
 _OPENS_FENCE: Final = re.compile(r"(```|~~~|\"\"\"|''')(?!.*\1)")
 _TWO_HEADERS: Final = 2
-"""One line that begins like a header may be a note."""
+"""The minimum for a mail header: a single line that looks like one may be a note."""
 
 
 def _mail_header(raw: list[str]) -> int | None:
-    """Return the index of the line with which a mail's header begins."""
+    """Return the index of the first line of a mail header."""
     for index, line in enumerate(raw):
         if (
             _HEADER.match(line)
@@ -220,7 +220,7 @@ _COLON: Final = re.compile(r"^(.{3,160}?):\s+(\S.*)$")
 
 
 def _split(text: str) -> tuple[str, str, Voice]:
-    """Split "Summarise this: Dear all, …" behind its colon, and return the voice of what follows it."""
+    """Split "Summarise this: Dear all, …" after its colon, and return the voice of the rest."""
     found = _COLON.match(text)
     voice = _introduced(plain(found.group(1)) + ":") if found else Voice.OWN
     if found and voice is not Voice.OWN:
@@ -229,7 +229,7 @@ def _split(text: str) -> tuple[str, str, Voice]:
 
 
 def _introduced(said: str) -> Voice:
-    """Return the voice of the text behind a line that ends with a colon."""
+    """Return the voice of the text after a line that ends with a colon."""
     before = said.rstrip(": ")
     if _MODAL.search(before) or (_RULES.search(before) and (_MINE.search(before) or not _MAY_INTRODUCE.search(before))):
         return Voice.OWN

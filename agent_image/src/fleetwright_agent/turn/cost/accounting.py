@@ -1,7 +1,7 @@
-"""The books of an agent: every call of a model is let through, counted and written down here, whoever makes it.
+"""Cost accounting of an agent: every model call is admitted, counted and recorded here.
 
-Budgets are looked at before a call, with the most that it can cost; what calls running side by side may still cost is
-set aside until they have ended. Refuses: deciding what becomes of a turn that has no budget left.
+Budgets are checked before a call, against the most that the call can cost. The amount stays reserved until the call
+ends, so that concurrent calls cannot overspend together. This module does not decide how a turn without budget ends.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from fleetwright_agent.turn.cost.prices import cost_usd
 from fleetwright_agent.turn.cost.task_usage import body_of, usage_from
 
 if TYPE_CHECKING:
-    # Not at run time: the status page knows the books before the first task has imported the loop.
+    # For type checking only: the status page imports this module before the first task has loaded LangChain.
     from langchain_core.messages import AIMessage
 
 _log = logging.getLogger(__name__)
@@ -36,18 +36,18 @@ _OTHERS: Final = "(others)"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """To whom and to what a call is charged."""
+    """The model, price and purpose that a call is charged under."""
 
     model: str
     price: Price | None
     purpose: Purpose
 
 
-class OverBudget(Exception):  # noqa: N818 - states a fact about the books, and reads so where it is raised
+class OverBudget(Exception):  # noqa: N818 - the name states the condition
     """The call does not fit in this budget before its window ends."""
 
     def __init__(self, full: Window, *, alone: bool = False) -> None:
-        """Args: `alone`: it would not fit if nothing of the budget were spent."""
+        """Args: `alone` is True if the call would not fit even into an unspent budget."""
         super().__init__(full.name)
         self.full = full
         self.alone = alone
@@ -64,12 +64,12 @@ class Books:
         now: Callable[[], float],
     ) -> None:
         """Args:
-        open_calls: Records calls before they are made; without it no interrupted call is charged.
+        open_calls: Records calls before they are made; without it, interrupted calls are not charged.
         now: Seconds since the epoch.
         """
         self._calls = open_calls
         self._charging: set[str] = set()
-        """Recorded calls whose cost is on its way to the disk."""
+        """Recorded calls whose cost is being written to disk."""
         self._budgets = tuple(budgets)
         self._ledger = ledger
         self._metrics = metrics
@@ -86,18 +86,18 @@ class Books:
         return bool(self._budgets)
 
     async def cheaper(self) -> OtherModel | None:
-        """The model that takes over, where a budget says so by now."""
+        """The cheaper model that a budget currently requires; None if no budget does."""
         return cheaper(await self._current(), running=self._running)
 
     @asynccontextmanager
     async def reserved(self, price: Price | None, *, tokens_in: int, tokens_out: int) -> AsyncIterator[None]:
-        """Sets aside the most that a call can cost, until it has ended.
+        """Reserve the most that a call can cost, until the call has ended.
 
         Raises:
-            OverBudget: It does not fit.
+            OverBudget: The call does not fit into a budget.
         """
         windows = await self._current()
-        # What a provider takes into its cache may cost more than what it only reads.
+        # Writing tokens to the provider's cache may cost more than plain input.
         dear = partial(cost_usd, price, input_tokens=tokens_in, output_tokens=tokens_out)
         usd = max(dear() or Decimal(0), dear(cache_write_tokens=tokens_in) or Decimal(0))
         most = Spent(usd, tokens_in + tokens_out)
@@ -114,11 +114,11 @@ class Books:
 
     @contextmanager
     def recorded(self, account: Account, turn: TurnRequest, *, tokens_in: int) -> Iterator[str]:
-        """Record a call before it is made, until it has ended: if the process dies, the next one charges an estimate.
+        """Record a call until it has ended; if the process dies meanwhile, the next process charges an estimate.
 
-        Args: `tokens_in` is the size of the prompt; the estimate holds nothing for the answer.
+        Args: `tokens_in` is the size of the prompt; the estimate includes no output tokens.
 
-        Returns: The name of the call, for `charge`.
+        Returns: The id of the call, for `charge`.
         """
         call = uuid4().hex
         cost = cost_usd(account.price, input_tokens=tokens_in, output_tokens=0)
@@ -134,20 +134,20 @@ class Books:
                 self._end(call)
 
     async def charge_interrupted(self) -> None:
-        """Charge the estimates of calls that the end of a former process interrupted, each once.
+        """Charge, once each, the estimates of calls that the end of an earlier process interrupted.
 
         Raises:
-            MemoryUnusable: It cannot be read which of them were charged.
+            MemoryUnusable: The ledger cannot be read.
         """
         interrupted = 0
         try:
             left = self._calls.left() if self._calls else {}
         except OSError as error:
-            _log.error("it cannot be read which model calls were interrupted: %s", error)
+            _log.error("the records of interrupted model calls cannot be read: %s", error)
             return
         for call, about in left.items():
             owner, task_id = about["owner"], about["task"]
-            # The process may have ended after it had stored the cost.
+            # The earlier process may have ended after it stored the cost.
             if await self._ledger.has_charged(owner, task_id, call):
                 self._end(call)
             elif usage := _readable(about["usage"]):
@@ -164,9 +164,9 @@ class Books:
     def charge(
         self, message: "AIMessage", account: Account, turn: TurnRequest, *, estimated: bool = False, call: str = ""
     ) -> Usage:
-        """Counts one reply's tokens and money; the returned frame, the counters and the ledger always agree.
+        """Charge the tokens and cost of one reply to the ledger and the metrics, and return the same usage as a frame.
 
-        Args: `call` is its name, where it was recorded; `estimated` says that the provider did not count it.
+        Args: `call` is the id of a recorded call; `estimated` is True if the provider reported no usage.
         """
         used = replace(usage_of(message, account), estimated=estimated)
         self._put(used, turn.owner, turn.task_id, call=call)
@@ -198,7 +198,7 @@ class Books:
             self._tell(each)
 
     def _charged(self, call: str, writing: "asyncio.Future[None]") -> None:
-        """The cost is on disk, or could not be stored; in that case the record stays for the next process."""
+        """End the record of a call whose cost is on disk. After a failed write, the next process needs the record."""
         self._charging.discard(call)
         if not writing.cancelled() and writing.exception() is None:
             self._end(call)
@@ -212,7 +212,7 @@ class Books:
             self._calls.aclose()
 
     async def look(self) -> None:
-        """Opens the windows that have begun, so that what is left shows without a call.
+        """Open the current budget windows, so that the remaining budget is visible before the first call.
 
         Raises:
             MemoryUnusable: The ledger cannot be read.
@@ -220,12 +220,12 @@ class Books:
         await self._current()
 
     def report(self) -> list[dict[str, Any]]:
-        """What stands on the status page; nothing before the first call."""
+        """The budgets for the status page; empty before the windows are opened."""
         now = datetime.fromtimestamp(self._now(), UTC)
         return [_reported(each, self._least) for each in self._windows.values() if each.ends > now]
 
     async def _current(self) -> list[Window]:
-        """The windows that this moment lies in; each is read from the ledger when it begins for this process."""
+        """The current budget windows. Each is read from the ledger when this process first uses it."""
         if not self._budgets:
             return []
         async with self._turning:
@@ -238,7 +238,7 @@ class Books:
             return list(self._windows.values())
 
     async def _open(self, budget: Budget, opened: Window) -> None:
-        # What is charged from here on is added here; what was charged before stands before the question.
+        # Register the window before the read: charges made meanwhile are added to it, and the read does not see them.
         self._windows[budget] = opened
         try:
             former = await self._ledger.since(opened.begins.timestamp())
@@ -268,7 +268,7 @@ class Books:
 
 
 def _reported(each: Window, least: Spent | None) -> dict[str, Any]:
-    """Args: `least` is the smallest call so far; where even that does not fit, no call does."""
+    """Args: `least` is the smallest call so far; if even that does not fit, the budget counts as exceeded."""
     budget = each.budget
     limits = {
         **({"usd": str(budget.usd), "spentUsd": str(round(each.spent.usd, 6))} if budget.usd is not None else {}),
@@ -280,7 +280,7 @@ def _reported(each: Window, least: Spent | None) -> dict[str, Any]:
 
 
 def _readable(recorded: Any) -> Usage | None:
-    """Return the usage of a recorded call, unless another version of the runtime wrote it in another form."""
+    """Return the usage of a recorded call; None if another version of the runtime wrote it in another format."""
     try:
         return usage_from(recorded)
     except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError) as error:
@@ -295,7 +295,7 @@ def moment(at: datetime) -> str:
 def usage_of(message: "AIMessage", account: Account) -> Usage:
     usage = message.usage_metadata
     if not usage:
-        # Without a count there is no price: nothing used and nothing said are not the same.
+        # Without usage there is no cost: an unreported cost must not appear as zero.
         return Usage(account.model, 0, 0, purpose=account.purpose)
     details = usage.get("input_token_details") or {}
     read, written = details.get("cache_read", 0) or 0, details.get("cache_creation", 0) or 0

@@ -1,7 +1,7 @@
-"""Budgets of money and tokens: what a call may still cost, and what is said when it may not. Pure but for the sums.
+"""Budgets of money and tokens: their windows, and whether a call still fits. Pure, except that a window sums its usage.
 
-A window begins with the hour, the day or the month, in UTC. A call is let through when what is spent, what runs just
-now and the most that this call can cost fit together: side by side, calls cannot overspend.
+A window starts with the hour, the day or the month in UTC. A call is admitted only if it fits together with the spent
+amount and the reservations of running calls. Concurrent calls therefore cannot overspend.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ class Spent:
         return Spent(self.usd - other.usd, self.tokens - other.tokens)
 
     def least(self, other: "Spent") -> "Spent":
-        """Return the smaller of both amounts, money and tokens apart."""
+        """Return the smaller of both amounts, separately for money and tokens."""
         return Spent(min(self.usd, other.usd), min(self.tokens, other.tokens))
 
 
 def window(period: Period, now: datetime) -> tuple[datetime, datetime]:
-    """The beginning and the end of the window that this moment lies in."""
+    """The start and end of the budget window that contains `now`."""
     hour = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     if period is Period.HOUR:
         return hour, hour + timedelta(hours=1)
@@ -43,7 +43,7 @@ def window(period: Period, now: datetime) -> tuple[datetime, datetime]:
 
 @dataclass(slots=True)
 class Window:
-    """One budget and what has come of it since its window began."""
+    """One budget and its usage in the current window."""
 
     budget: Budget
     begins: datetime
@@ -51,20 +51,20 @@ class Window:
     spent: Spent = field(default_factory=Spent)
     warned: bool = False
     refused: bool = False
-    """A call did not fit: nearly nothing may be left though not all of it is spent."""
+    """True if a call did not fit, although the budget is not fully spent."""
 
     def fits(self, more: Spent) -> bool:
         return _holds(self.budget, self.spent + more)
 
     def has_used(self, part: Decimal, running: Spent) -> bool:
-        """Whether as much as this part of it is spent, or running."""
+        """Return True if at least this fraction of the budget is spent or reserved."""
         whole = self.spent + running
         usd, tokens = self.budget.usd, self.budget.tokens
         return (usd is not None and whole.usd >= part * usd) or (tokens is not None and whole.tokens >= part * tokens)
 
     @property
     def name(self) -> str:
-        """For people, such as `5.00 US dollars a day`."""
+        """The budget in words, such as `5.00 US dollars a day`."""
         usd, tokens = self.budget.usd, self.budget.tokens
         parts = [f"{usd} US dollars" if usd is not None else "", f"{tokens} tokens" if tokens is not None else ""]
         return f"{' and '.join(part for part in parts if part)} {_EACH[self.budget.period]}"
@@ -75,7 +75,7 @@ def _holds(budget: Budget, used: Spent) -> bool:
 
 
 def too_small(budget: Budget, call: Spent) -> bool:
-    """Whether a call does not fit in it even where nothing of it is spent."""
+    """Return True if a call does not fit even into an unspent budget."""
     return not _holds(budget, call)
 
 
@@ -83,13 +83,13 @@ _EACH = {Period.HOUR: "an hour", Period.DAY: "a day", Period.MONTH: "a month"}
 
 
 def exceeded(windows: Sequence[Window], *, running: Spent, call: Spent) -> Window | None:
-    """The budget that a call does not fit in; of several the one that is full for longest."""
+    """Return the budget that a call does not fit into; of several, the one whose window ends last."""
     full = [each for each in windows if not each.fits(running + call)]
     return max(full, key=lambda each: each.ends, default=None)
 
 
 def cheaper(windows: Sequence[Window], *, running: Spent) -> OtherModel | None:
-    """The model that takes over for the rest of a window."""
+    """The cheaper model for the rest of a window; None if no budget requires one."""
     found = (each.budget.downgrade for each in windows if _downgraded(each, running))
     return next((downgrade.model for downgrade in found if downgrade), None)
 

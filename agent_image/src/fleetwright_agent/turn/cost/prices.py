@@ -1,4 +1,4 @@
-"""What tokens cost by the declared price. Refuses to guess: no price, no money."""
+"""The cost of tokens by the declared price. There is no cost without a price."""
 
 from decimal import Decimal
 
@@ -15,7 +15,7 @@ def cost_usd(
     cache_read_tokens: int = 0,
     cache_write_tokens: int = 0,
 ) -> Decimal | None:
-    """US dollars of one call; `input_tokens` includes what was read from a cache or written to it (T-15, PA-053)."""
+    """The US dollars of one call; `input_tokens` includes tokens that were read from or written to a cache."""
     if price is None:
         return None
     usual = price.input_per_million

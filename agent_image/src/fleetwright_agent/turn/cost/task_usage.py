@@ -1,6 +1,6 @@
-"""What a turn has used, kept until its end is stored: a process that takes it up says it again as its own.
+"""Stores the usage of a turn until the end of its task is stored, so that a process that resumes it reports the total.
 
-Refuses: counting anything twice. What was used before the task waited for a person stands in its question.
+Nothing is counted twice: usage from before a question to a person is already stored with that question.
 """
 
 import time
@@ -13,32 +13,32 @@ from fleetwright_agent.protocol.frames import Called, Frame, PeerCost, Purpose, 
 from fleetwright_agent.storage.sqlite.inflight_usage import Spending
 
 _KEPT_SECONDS: Final = 60.0
-"""After the end of a turn, by when the end of its task is stored."""
+"""How long the usage stays after the turn has ended; the end of its task is stored well within this time."""
 
 
 class Bills:
     def __init__(self, spending: Spending, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock` says the seconds since the epoch."""
+        """Args: `clock` returns the seconds since the epoch."""
         self._spending = spending
         self._clock = clock
 
     async def begin(self, request: TurnRequest) -> list[Frame]:
-        """What the process before this one had used."""
+        """Return the usage that an earlier process reported for this request, and start recording."""
         if request.restarted:
             return list(await self.of(request.owner, request.task_id))
         self.open(request.owner, request.task_id)
         return []
 
     def open(self, owner: str, task_id: str) -> None:
-        """What the task has used so far stands in it."""
+        """Start recording the usage of a turn. The usage of earlier turns is already stored with the task."""
         self._spending.begin(owner, task_id, before=self._clock() - _KEPT_SECONDS)
 
     async def of(self, owner: str, task_id: str) -> list[Usage | PeerCost | Called]:
-        """What is kept of a turn that has not ended."""
+        """The recorded frames of a turn that has not ended."""
         return [_frame(body) for body in await self._spending.of(owner, task_id)]
 
     async def note(self, request: TurnRequest, frame: Frame) -> None:
-        """What it says is on disk when this returns; the books have put the cost of a model's call there."""
+        """Store a frame, and return when it is on disk. `Books` has already written the cost of a model call."""
         if isinstance(frame, PeerCost):
             await self._spending.add(request.owner, request.task_id, body_of(frame))
         elif isinstance(frame, ToolStart):
@@ -47,7 +47,7 @@ class Bills:
             await self._spending.settled(request.owner, request.task_id)
 
     def close(self, request: TurnRequest) -> None:
-        """The turn has come to its end, or to a question."""
+        """Mark the turn as ended, or as waiting for a person."""
         self._spending.end(request.owner, request.task_id, at=self._clock())
 
 
@@ -65,7 +65,7 @@ def _frame(body: dict[str, Any]) -> Usage | PeerCost | Called:
 
 
 def usage_from(body: dict[str, Any]) -> Usage:
-    """Return the usage that `body_of` has written."""
+    """Return the usage that `body_of` wrote."""
     cost = body["cost_usd"]
     known = {"cost_usd": None if cost is None else Decimal(cost), "purpose": Purpose(body["purpose"])}
     return Usage(**{name: value for name, value in {**body, **known}.items() if name != "call"})

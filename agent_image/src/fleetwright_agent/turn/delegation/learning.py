@@ -1,8 +1,7 @@
-"""Learns from sub-agents: a task that one completed with tools becomes a skill of the caller it was done for (PA-060).
+"""Learns skills from sub-agents: a task that one completed with tools becomes a skill of the caller it worked for.
 
-It is in the index once it is learned, and told as an artifact at the end of the task that taught it.
-
-Refuses: tasks of callers that nothing is remembered of, and taking a turn's answer away for want of memory.
+The skill is in the index as soon as it is learned. The caller receives it as an artifact at the end of the task. Tasks
+of callers that are not remembered are skipped, and a storage failure never discards the answer of a turn.
 """
 
 import logging
@@ -23,18 +22,18 @@ _log = logging.getLogger(__name__)
 
 
 class Learning:
-    """Hears of what sub-agents have done."""
+    """Receives finished sub-agent tasks, and stores the skills that they taught."""
 
     def __init__(
         self, skills: LearnedSkills, policy: LearnedSkillMemory, *, redact: Callable[[str], str], metrics: Metrics
     ) -> None:
-        """Args: `redact` takes secrets out of what comes back in prompts."""
+        """Args: `redact` removes secrets from text that is reused in prompts."""
         self._skills = skills
         self._policy = policy
         self._redact = redact
         self._metrics = metrics
 
-    async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:  # noqa: ARG002 - told at the end, and from the store
+    async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:  # noqa: ARG002 - `learned` reports it
         if not (task.tools and is_remembered(task.request) and self._may_learn_from(task.sub_agent)):
             return
         turn = task.request
@@ -43,18 +42,18 @@ class Learning:
         try:
             new = await self._skills.learn(turn.owner, draft, source, most=self._policy.max_skills_per_caller)
         except MemoryUnusable as error:
-            _log.warning("nothing could be learned: %s", error)
+            _log.warning("a skill could not be learned: %s", error)
             return
         self._metrics.skills_learned.labels("new" if new else "again").inc()
 
     async def learned(self, request: TurnRequest) -> list[Learned]:
-        """What this task has taught, from the store: so that a process which died in between takes nothing away."""
+        """The skills learned in this task, read from the store, so that a restart during the task loses none."""
         if not is_remembered(request):
             return []
         try:
             found = await self._skills.skills(request.owner, context_id=request.context_id, task_id=request.task_id)
         except MemoryUnusable as error:
-            _log.warning("what was learned cannot be told: %s", error)
+            _log.warning("the learned skills of a task cannot be read: %s", error)
             return []
         return [Learned(skill_v1(skill)) for skill in found]
 

@@ -1,4 +1,4 @@
-"""Who hears of a sub-agent's work that succeeded, such as whoever learns from it."""
+"""The interface for observers of finished sub-agent tasks, such as skill learning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,24 +9,25 @@ from fleetwright_agent.protocol.frames import Frame, TurnRequest
 
 @dataclass(frozen=True, slots=True)
 class FinishedTask:
-    """What was asked of a sub-agent, and what came of it."""
+    """The task of a sub-agent, and its answer."""
 
     request: TurnRequest
-    """Of the turn that it was a part of: whose work this was, and whether it may be remembered."""
+    """The request of the delegating turn, with the caller and the permission to remember."""
     sub_agent: str
     task: str
     answer: str
-    """Whole, also where the agent was shown less of it."""
+    """The complete answer, even if the agent received a truncated one."""
     tools: tuple[str, ...]
-    """That answered without an error, each once, in the order in which they first did."""
+    """The tools that returned without an error, without duplicates, in the order of their first success."""
 
 
 class Listener(Protocol):
-    """Told once the answer is on disk, at most once for each task: a process that dies at that moment tells nobody.
+    """Called after the answer is on disk, at most once for each task: a crash at that moment loses the call.
 
-    What it raises is logged and harms nobody; the turn waits for it, so it is quick or does its work beside.
+    The turn waits for the listener, so it must be quick or work in the background. Its exceptions are logged and
+    otherwise ignored.
     """
 
     async def finished(self, task: FinishedTask, tell: Callable[[Frame], None]) -> None:
-        """`tell` says a frame of the turn, to its caller."""
+        """Args: `tell` emits a frame of the turn to its caller."""
         ...

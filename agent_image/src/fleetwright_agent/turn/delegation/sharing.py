@@ -1,6 +1,6 @@
-"""What a sub-agent has of the tools of the turn that it works for. Pure.
+"""Selects the tools of a turn that a sub-agent may use. Pure.
 
-Refuses: a tool that needs a person, for nobody is asked from here; the agent can call it itself.
+A tool that needs a person is replaced by one that declines, because a sub-agent cannot ask. The agent can call it.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from fleetwright_agent.tools.port import Tool, ToolCall, ToolDeclined
 
 
 def shared(tools: Mapping[str, Tool], sub_agent: SubAgent) -> dict[str, Tool]:
-    """Those of its list that the turn has: what is denied to the agent, or cannot be reached, is not among them."""
+    """The listed tools that the turn has. Tools that are denied to the agent, or unreachable, are not included."""
     allowed = {offered_name(name) for name in sub_agent.tools} - DELEGATING
     return {name: _unasking(tool) for name, tool in tools.items() if name in allowed}
 

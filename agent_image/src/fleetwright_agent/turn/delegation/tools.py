@@ -1,6 +1,6 @@
-"""The tools by which a turn gives work to its sub-agents: one task, or several side by side (PA-106).
+"""The tools by which a turn delegates to its sub-agents: one task, or several concurrently.
 
-Each task succeeds or fails by itself, and results stand in the order of the tasks. A sub-agent has neither tool.
+Each task succeeds or fails by itself, and results are in the order of the tasks. A sub-agent has neither tool.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Delegation:
         self._work = work
 
     def tools(self, context: TurnContext) -> tuple[Tool, ...]:
-        """`task` and `task_batch`, for the one turn of that context."""
+        """The tools `task` and `task_batch` for one turn."""
         room = asyncio.Semaphore(_MOST_AT_ONCE)
 
         async def one(order: dict[str, str], place: str, call: ToolCall) -> str:
@@ -54,7 +54,7 @@ class Delegation:
         order = _order(self._work.sub_agents)
         many = {"type": "array", "items": order, "minItems": 1, "maxItems": _MOST_TASKS}
         listed = "\n".join(f"- {each.name}: {each.description}" for each in self._work.sub_agents)
-        # Repeatable: the work itself knows how far it had come.
+        # Repeatable: `Work` stores the progress of a task itself.
         return (
             Tool("task", f"{_TASK} Sub-agents:\n{listed}", order, task, repeatable=True),
             Tool("task_batch", f"{_TASKS} As many as {_MOST_TASKS}.", _object(tasks=many), batch, repeatable=True),

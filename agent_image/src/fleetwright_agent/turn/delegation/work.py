@@ -1,7 +1,7 @@
-"""Runs one task of a sub-agent to its end, on a thread of its own that another process can take up.
+"""Runs one task of a sub-agent on a thread of its own, which another process can resume.
 
-What it came to is noted before anybody hears of it, so that a turn that goes on after a restart repeats neither a
-sub-agent that had ended nor a call that one had made. Refuses: letting a failure be anything but a result to the turn.
+The outcome is stored before the turn receives it. A turn that resumes after a restart therefore repeats neither a
+finished sub-agent nor a finished tool call of one. A failure is always a tool error, so the turn continues.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _SPARE_CALLS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A sub-agent, and the loop that it works in."""
+    """A sub-agent and its compiled graph."""
 
     config: SubAgent
     graph: Any
@@ -40,7 +40,7 @@ class Worker:
 @dataclass(frozen=True, slots=True)
 class _Outcome:
     word: str
-    """For the counter."""
+    """The label of the metric."""
     text: str
     tools: tuple[str, ...] = ()
 
@@ -59,12 +59,12 @@ class Work:
         return [worker.config for worker in self._workers.values()]
 
     async def answer(self, sub_agent: str, task: str, *, place: str, call: ToolCall, context: TurnContext) -> str:
-        """The whole answer.
+        """Run the task, and return the complete answer.
 
-        Args: `place` names the task within the turn, in the next process too; `call` is the one that asks for it.
+        Args: `place` identifies the task within the turn, also after a restart; `call` is the delegating tool call.
 
         Raises:
-            ToolError: There is none; the text says why.
+            ToolError: There is no answer; the message gives the reason.
         """
         turn = context.request
         thread = Aside(turn.owner, turn.context_id, turn.task_id).delegated(place)
@@ -102,11 +102,11 @@ class Work:
             try:
                 await listener.finished(finished, tell)
             except Exception:
-                _log.exception("a listener of sub-agents broke")
+                _log.exception("a listener for sub-agent tasks failed")
 
 
 def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: TurnContext) -> TurnContext:
-    """Of the turn that it works for: its caller, its bill, its limits and a part of its tools."""
+    """The sub-agent's context, with the caller, limits and accounting of the delegating turn and some of its tools."""
     return TurnContext(
         replace(context.request, sub_agent=sub_agent.name),
         _within(call.identity, context.emit),
@@ -119,7 +119,7 @@ def _inner(sub_agent: SubAgent, thread: str, call: ToolCall, context: TurnContex
 
 
 def _within(outer: str, emit: Callable[[Frame], None]) -> Callable[[Frame], None]:
-    """Calls of tools are told as those of the call that they belong to."""
+    """Report the sub-agent's tool calls as children of the delegating call."""
 
     def told(frame: Frame) -> None:
         if isinstance(frame, ToolStart | ToolEnd):
@@ -130,9 +130,9 @@ def _within(outer: str, emit: Callable[[Frame], None]) -> Callable[[Frame], None
 
 
 async def _worked(worker: Worker, task: str, inner: TurnContext) -> list[AnyMessage]:
-    """The messages of the whole work, from wherever the process before this one had left it."""
+    """Run the graph, or resume it where the last process stopped, and return all messages."""
     steps = STEPS_PER_CALL * (worker.config.max_model_calls + _SPARE_CALLS)
-    # A place of its own: without one LangGraph takes it for a part of the step that it is done in.
+    # An explicit place: otherwise LangGraph treats this run as a subgraph of the current step.
     place: RunnableConfig = {"configurable": {"thread_id": inner.thread}, "recursion_limit": steps}
     stored = await worker.graph.aget_state(place)
     inner.fresh = not stored.values
@@ -156,5 +156,5 @@ def _told(word: str, text: str) -> str:
 
 
 def _broke(name: str) -> _Outcome:
-    _log.exception("the work of a sub-agent broke", extra={"subAgent": name})
+    _log.exception("a sub-agent failed", extra={"subAgent": name})
     return _Outcome("failed", f"{name} broke; go on without it")

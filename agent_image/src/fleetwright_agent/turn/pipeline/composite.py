@@ -1,7 +1,7 @@
 """One LangGraph middleware that calls our links in order.
 
-Ten separate middlewares cost three to ten times as much: LangGraph hops to a thread for each. Our links are
-plain objects; the first is the outermost, the last stands right before the real call.
+Ten separate middlewares take three to ten times as long, because LangGraph switches to a thread for each. Our links are
+plain objects: the first is the outermost, and the last directly precedes the real call.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,5 +43,5 @@ class TurnMiddleware(AgentMiddleware[TurnState, TurnContext, Any]):
         return await call(request)
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: object) -> ToolMessage:  # noqa: ARG002 - LangGraph's signature
-        """Our tools run here; the graph's own tool node knows none of them."""
+        """Run the tool here, because the graph's own tool node has no tools."""
         return await self._tools.run_tool(request, cast("TurnContext", request.runtime.context))

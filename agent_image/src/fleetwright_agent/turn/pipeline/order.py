@@ -1,22 +1,22 @@
-"""The links that every call of a model passes, outermost first: the one place that knows their order.
+"""Builds the middleware chain of model calls, outermost link first. Only this module knows the order.
 
 The seed systems' order is prompt cache, enforcement, knowledge, tool deferral, audit, memory, knowledge ingest,
-compaction, model fallback, message capture. Ours keeps it where a link is one of the model's calls:
+compaction, model fallback, message capture. This order follows it for the links that wrap model calls:
 
-- what adds to the prompt (equipment) stands outside compaction, which measures it, and tool deferral before that,
-  because it says which tools are left to add;
-- what is remembered stands inside compaction: it is looked up for each turn, and no part of the conversation;
-- what mends or repeats a call stands inside compaction, so that nothing it adds is taken for the conversation;
-- the prompt cache and how long to think stand inside the fallback, because each model is told in its own way;
-- capture is the innermost: each attempt is heard, counted and charged where it is made.
+- Equipment adds to the prompt, so it is outside compaction, which measures the prompt. Tool deferral is outside
+  equipment, because it decides which tools to add.
+- Recollection is inside compaction: remembered facts are looked up for each turn and are not part of the conversation.
+- Links that repair or repeat a call are inside compaction, so that their additions do not enter the conversation.
+- Prompt cache and reasoning effort are inside the fallback, because their settings differ by model.
+- Capture (`ModelCalls`) is innermost, so that each attempt is streamed, counted and charged.
 
-Each has its switch in the configuration, but for three: equipment (a call without its prompt and tools is none), the
-limit of calls (nothing else ends a model that goes on and on), and capture (what is not counted is in no budget).
-Compaction that is `Off` stays, because it shows the views that an earlier revision has made.
+Each link has a switch in the configuration, except for three. Equipment supplies the prompt and tools of every call.
+The call limit is the only bound on a model that never finishes. Uncaptured calls would count against no budget.
+Compaction with the mode `Off` stays in the chain, because it shows the views that an earlier revision made.
 
-Enforcement and audit surround calls of tools in `pipeline/tool/tool_calls.py`. `pipeline/tool/ingest.py` surrounds
-those, because it stores the results of tools. `turn/graph.py` writes the memory after the turn has ended: a link
-that wrote it would write what a later failure takes back.
+Enforcement and audit wrap tool calls (`ToolCalls`), and knowledge ingest wraps those (`IngestingTools`), because it
+stores tool results. Memory is written after the turn (`GraphTurn`), because a link could write what a later failure
+discards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ from fleetwright_agent.turn.views import Views
 
 
 def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]) -> tuple[ModelLink, ...]:
-    """Args: `chats` are the agent's own model and its fallbacks, in that order."""
+    """Args: `chats` are the agent's own model and its fallbacks, in order."""
     config, layout = supplies.config, supplies.layout
 
     def prompt(context: TurnContext) -> str:
@@ -71,7 +71,7 @@ def model_links(supplies: Supplies, *, views: Views, calls: ModelCalls, chats: S
 def sub_agent_links(
     supplies: Supplies, sub_agent: SubAgent, *, views: Views, calls: ModelCalls, chats: Sequence[Chat]
 ) -> tuple[ModelLink, ...]:
-    """The same, without what is for the caller: facts that are remembered, and answers as data.
+    """The chain of a sub-agent, without the links that only the caller needs: remembered facts, and answers as data.
 
     Args: `chats` begin with the model of the sub-agent.
     """
@@ -85,7 +85,7 @@ def sub_agent_links(
 
 
 def model_of(sub_agent: SubAgent, own: Model) -> Model:
-    """Its own one, at the address of the agent's."""
+    """The sub-agent's model, at the address of the agent's."""
     return own.model_copy(update=dict(sub_agent.model)) if sub_agent.model else own
 
 
@@ -108,7 +108,7 @@ def _innermost(supplies: Supplies, *, calls: ModelCalls, chats: Sequence[Chat]) 
         *([Mending(limits.max_mended_requests, metrics)] if limits.max_mended_requests else []),
         *([ModelFallback(chats, metrics, chosen=CallerChoice.MODEL in choices)] if len(chats) > 1 else []),
         *([ReasoningEffort(chosen=thinks)] if thinks or any(chat.endpoint.reasoning_effort for chat in chats) else []),
-        # A conversation that was begun with a model that sees goes on with one that does not.
+        # A conversation that began with a vision model may continue with one that has no vision.
         *([Sight()] if not all(chat.endpoint.vision for chat in chats) else []),
         *([PromptCache()] if any(chat.endpoint.prompt_cache for chat in chats) else []),
         calls,

@@ -1,4 +1,4 @@
-"""Spans of model calls and of tool calls, by OpenTelemetry's GenAI names: how long, how much, and how they ended."""
+"""Spans of model calls and tool calls, with the attribute names of OpenTelemetry's GenAI conventions."""
 
 from typing import TYPE_CHECKING, Final, cast
 
@@ -19,7 +19,7 @@ UNKNOWN: Final = "(unknown)"
 
 
 class TracedModel:
-    """Stands right before the provider: each attempt is a span."""
+    """The link next to the provider, so that each attempt is a span."""
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
@@ -30,14 +30,14 @@ class TracedModel:
 
 
 class TracedTools:
-    """Around everything that a call of a tool is: policy, a person's word, and the tool."""
+    """Wraps the whole tool call, including policy checks and approval."""
 
     def __init__(self, runner: ToolRunner, tracing: Tracing) -> None:
         self._runner = runner
         self._tracing = tracing
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
-        # A name that the model has made up is something that it has said.
+        # An invented tool name is model output, which must not appear in spans.
         called, identity = request.tool_call["name"], request.tool_call["id"] or ""
         name = called if context.tool(called) is not None else UNKNOWN
         about = {

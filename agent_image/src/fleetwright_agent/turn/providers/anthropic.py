@@ -1,6 +1,6 @@
-"""Anthropic's messages, as its own client speaks them through our transport.
+"""Anthropic's Messages API, through its own client on our transport.
 
-Refuses: credentials, headers or addresses of the environment; the client would take some of them from there.
+Credentials, headers and addresses never come from environment variables, although the client would read some.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ _KEEP: Final = {"type": "ephemeral"}
 
 
 class _Client(anthropic.AsyncAnthropic):
-    """Asks for its key before every call."""
+    """Reads the key before each call."""
 
     def __init__(
         self, endpoint: Endpoint, client: httpx2.AsyncClient, key: Callable[[], Awaitable[str]] | None, timeout: Any
@@ -30,7 +30,7 @@ class _Client(anthropic.AsyncAnthropic):
         super().__init__(
             api_key=_NO_KEY, base_url=endpoint.base_url, http_client=client, max_retries=0, timeout=timeout
         )
-        # The constructor has put those of ANTHROPIC_CUSTOM_HEADERS there.
+        # Remove the headers that the constructor took from ANTHROPIC_CUSTOM_HEADERS.
         self._custom_headers = {}
         self._key = key
 
@@ -54,7 +54,7 @@ class AnthropicChat(Spoken, ChatAnthropic):
     def cap(self, tokens: int) -> dict[str, Any]:
         return {"max_tokens": tokens}
 
-    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Anthropic finds what it keeps by the prompt itself
+    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Anthropic's cache needs no key
         return {"cache_control": _KEEP}
 
     def ends_cache(self, message: AnyMessage) -> AnyMessage | None:
@@ -66,10 +66,10 @@ class AnthropicChat(Spoken, ChatAnthropic):
         return message.model_copy(update={"content": [*blocks[:-1], {**last, "cache_control": _KEEP}]})
 
     def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Any:
-        """The loop says its choice as chat completions do.
+        """Convert the tool choice of the loop, which has the format of chat completions.
 
-        That no tool may be called is left to the prompt: another choice than before, and nothing of the conversation is
-        found in what the provider keeps of it.
+        The choice "none" is omitted and left to the prompt, because a changed tool choice invalidates the provider's
+        cache of the conversation.
         """
         return super().bind_tools(tools, tool_choice=_choice(tool_choice), **kwargs)
 

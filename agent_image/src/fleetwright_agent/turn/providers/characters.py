@@ -1,7 +1,7 @@
-"""Text that comes in pieces, with every character whole.
+"""Joins streamed text so that no character is split. Pure.
 
-JSON writes a character beyond 16 bits as a pair of surrogates, and some providers cut their pieces between the two.
-Nothing that is stored or sent may hold one alone. Pure.
+JSON encodes characters beyond 16 bits as surrogate pairs, and some providers split their chunks inside a pair. A lone
+surrogate must not be stored or sent.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ _UTF16: Final = "utf-16-le"
 
 
 class Whole:
-    """Keeps half of a character back until the other half comes; one that nothing completes is replaced."""
+    """Holds a high surrogate back until its other half arrives, and replaces one that stays alone."""
 
     def __init__(self) -> None:
         self._half = ""

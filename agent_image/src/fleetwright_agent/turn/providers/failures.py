@@ -1,7 +1,7 @@
-"""Tells what a failed model call means: whether to try again, to compact, or what to tell the caller.
+"""Classifies failed model calls: whether to retry or to compact, and what to report to the caller.
 
-The one place that knows the exceptions of providers' clients. They are made from one template and known here by their
-names, so that no agent imports a client that it does not use. What is said to a caller never quotes them.
+Only this module knows the exceptions of the provider clients. They are recognised by class name, so that an agent does
+not import the clients that it does not use. Messages for callers never quote an exception.
 """
 
 import math
@@ -31,37 +31,37 @@ _WINDOW: Final = re.compile(
     r"(?:maximum (?:context|prompt) length is |context (?:size|window|length) (?:is |of )?\(?|> |tokens allowed \()"
     r"(\d[\d,]{2,12})"
 )
-"""OpenAI and vLLM, xAI, llama.cpp, Anthropic, Google, in this order; in lower case."""
+"""The phrases of OpenAI and vLLM, xAI, llama.cpp, Anthropic and Google, in this order and in lower case."""
 _KEY_WORDS: Final = "API key not valid"
-"""Google's 401 is a 400."""
+"""Google reports an invalid key with status 400 instead of 401."""
 _CREDIT_WORDS: Final = "credit balance is too low"
-"""Anthropic's 402 is a 400."""
+"""Anthropic reports missing credit with status 400 instead of 402."""
 _LONGEST_WAIT = 60.0
 _MOST_OF_TEXT: Final = 500
 _RATE_WAIT: Final = 5.0
-"""Seconds, of a provider that does not say when its rate has room again (T-07)."""
+"""Seconds to wait if a provider reports an exhausted rate limit without a delay."""
 _CLIENTS: Final = {"openai", "anthropic"}
 _GOOGLE: Final = "google.genai.errors"
 REFUSED: Final = "model_refused_request"
-_CUT_CALL: Final = "The model's answer reached model.maxOutputTokens within a call of a tool, again and again."
+_CUT_CALL: Final = "The model's answer repeatedly reached model.maxOutputTokens within a tool call."
 
 
-class MalformedToolCall(Exception):  # noqa: N818 - reads as what the model did
-    """The model's arguments for a tool are not JSON; nothing was executed (T-04). The tokens are spent all the same."""
+class MalformedToolCall(Exception):  # noqa: N818 - the name states the condition
+    """The model's tool arguments are not valid JSON. The tool did not run, but the tokens were used."""
 
     def __init__(self, sentence: str, spent: AIMessage | None = None, *, at_limit: bool = False) -> None:
-        """Args: `at_limit`: the answer had as many tokens as it may."""
+        """Args: `at_limit` is True if the answer reached the limit of output tokens."""
         super().__init__(sentence)
         self.spent = spent
         self.at_limit = at_limit
 
 
-class MissingKey(Exception):  # noqa: N818 - reads as what is the matter
-    """A file with the model's key or with one of its headers is not there."""
+class MissingKey(Exception):  # noqa: N818 - the name states the condition
+    """A file with the model's key or with one of its headers is missing."""
 
 
-class UntrustedAuthority(Exception):  # noqa: N818 - reads as what is the matter
-    """The file with the certificates of the model's authority cannot be used."""
+class UntrustedAuthority(Exception):  # noqa: N818 - the name states the condition
+    """The file with the model's certificate authority cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,15 @@ class Failure:
     transient: bool = False
     overflow: bool = False
     retry_after: float | None = None
-    """Seconds the provider asked for, capped (T-07)."""
+    """The delay in seconds that the provider requested, capped."""
     elsewhere: bool = True
-    """Whether another model may answer where this one does not."""
+    """True if another model may succeed where this one fails."""
     window: int | None = None
-    """Tokens of the context window, where the provider names them when a prompt is too long."""
+    """The tokens of the context window, if the provider names them when a prompt is too long."""
 
 
 def classify(error: BaseException) -> Failure | None:
-    """The meaning of an exception of a model call, or None where it is none of the provider's."""
+    """Classify an exception of a model call; None if it is not a provider's exception."""
     for cause in _causes(error):
         found = _known(cause)
         if found is not None:
@@ -88,12 +88,12 @@ def classify(error: BaseException) -> Failure | None:
 
 
 def spent(error: BaseException) -> AIMessage | None:
-    """What a failed call used up, where the provider said so."""
+    """The usage of a failed call, if the provider reported it."""
     return next((cause.spent for cause in _causes(error) if isinstance(cause, MalformedToolCall)), None)
 
 
 def provider_text(error: BaseException) -> str:
-    """Return what the provider itself said of a failed call, for the log; at most 500 characters."""
+    """Return the provider's own error text for the log, at most 500 characters."""
     for cause in _causes(error):
         if _known(cause) is not None:
             said = getattr(cause, "message", None) or str(cause)
@@ -102,7 +102,7 @@ def provider_text(error: BaseException) -> str:
 
 
 def _cut(text: str) -> str:
-    """Return the text without the word at which it becomes too long: half of a secret would not be redacted."""
+    """Truncate the text before the word that exceeds the limit, because half of a secret would not be redacted."""
     if len(text) <= _MOST_OF_TEXT:
         return text
     return text[: text.rfind(" ", 0, _MOST_OF_TEXT) + 1] + "…"
@@ -117,7 +117,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _known(error: BaseException) -> Failure | None:
     if isinstance(error, MalformedToolCall):
-        # There is nothing to wait for: the model is there, and says something else the next time.
+        # Retry at once: the model is available, and its next output will differ.
         sentence = _CUT_CALL if error.at_limit else "The model kept sending tool arguments that are not valid JSON."
         return Failure("model_malformed_tool_call", sentence, True, retry_after=0.0)
     if isinstance(error, MissingKey):
@@ -125,7 +125,7 @@ def _known(error: BaseException) -> Failure | None:
     if isinstance(error, UntrustedAuthority):
         return Failure("model_ca_unusable", "The certificate authority declared for the model cannot be used.")
     if _is(error, "APIStatusError"):
-        return _status(error.status_code, error)  # type: ignore[attr-defined]  # known by its name
+        return _status(error.status_code, error)  # type: ignore[attr-defined]  # recognised by its class name
     if any(each.__module__ == _GOOGLE for each in type(error).__mro__):
         return _status(getattr(error, "code", 500), error)
     if _is(error, "APITimeoutError") or isinstance(error, httpx2.TimeoutException | TimeoutError):
@@ -133,7 +133,7 @@ def _known(error: BaseException) -> Failure | None:
     if _is(error, "APIConnectionError") or isinstance(error, httpx2.TransportError):
         return Failure("model_unreachable", "The model could not be reached, or the connection broke.", transient=True)
     if _is(error, "APIError"):
-        # An error event inside a stream carries no status.
+        # An error event inside a stream has no status code.
         return _overflow(error) if _overflowed(error) else _IN_STREAM
     return None
 
@@ -187,7 +187,7 @@ def _overflowed(error: Any) -> bool:
 
 
 def _retry_after(response: Any) -> float | None:
-    """Seconds, or a moment, which is read against the moment that the provider has itself."""
+    """The delay in seconds; a date is compared with the provider's own `Date` header."""
     headers = getattr(response, "headers", {})
     said = headers.get("retry-after", "")
     try:

@@ -1,4 +1,4 @@
-"""Why an answer has ended, whatever word its provider has for it. Pure."""
+"""Maps the providers' finish reasons to the reason why an answer ended. Pure."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -8,13 +8,13 @@ _AT_LIMIT: Final = {"length", "max_tokens", "MAX_TOKENS", "model_context_window_
 
 
 class End(Enum):
-    OWN = "the model had said all"
-    LIMIT = "it had as many tokens as it may"
-    NONE = "it broke off, or goes on"
+    OWN = "the model finished the answer"
+    LIMIT = "the answer reached the token limit"
+    NONE = "the answer is incomplete"
 
 
 def end_of(about: Mapping[str, Any]) -> End:
-    """Args: `about` is what the provider says of the answer, or of a piece of it."""
+    """Args: `about` is the provider's metadata of an answer or of a chunk."""
     ended = about.get("finish_reason") or about.get("stop_reason")
     if not ended:
         return End.NONE

@@ -1,6 +1,6 @@
-"""Google's `generateContent`, as its own client speaks it through our transport.
+"""Google's `generateContent`, through its own client on our transport.
 
-Refuses: a key, a project or credentials of the environment; the stock class would look for them there.
+Keys, projects and credentials never come from the environment, although the stock class would look for them there.
 """
 
 import logging
@@ -23,16 +23,16 @@ _NO_KEY = "none"
 _KEY_HEADER = "x-goog-api-key"
 _ONE_TRY = 1
 _HALF_A_CALL = "MALFORMED_FUNCTION_CALL"
-"""Google itself refuses a call that it cannot read, and ends its answer with this."""
+"""The finish reason of an answer with a tool call that Google itself could not parse."""
 
-# It says at every call which words of a schema it leaves out.
+# This logger warns at each call about schema keywords that it ignores.
 logging.getLogger("langchain_google_genai._function_utils").setLevel(logging.ERROR)
 
 
 class GoogleChat(Spoken, ChatGoogleGenerativeAI):
     @model_validator(mode="after")
     def validate_environment(self) -> Self:
-        """In place of the stock one, which builds a client with a transport of its own."""
+        """Replace the stock validator, which creates a client with its own transport."""
         return self
 
     @property
@@ -46,13 +46,13 @@ class GoogleChat(Spoken, ChatGoogleGenerativeAI):
     def cap(self, tokens: int) -> dict[str, Any]:
         return {"max_output_tokens": tokens}
 
-    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Google keeps what begins alike unasked
+    def cached(self, key: str) -> dict[str, Any]:  # noqa: ARG002 - Google caches automatically
         return {}
 
     def bind_tools(
         self, tools: Sequence[Any], tool_config: Any = None, *, tool_choice: Any = None, **kwargs: Any
     ) -> Any:
-        """The loop says its choice as chat completions do."""
+        """Convert the tool choice of the loop, which has the format of chat completions."""
         named = tool_choice["function"]["name"] if isinstance(tool_choice, dict) else tool_choice
         return super().bind_tools(tools, tool_config, tool_choice=named, **kwargs)
 
@@ -76,7 +76,7 @@ def build(
     async def keyed(request: httpx2.Request) -> None:
         request.headers[_KEY_HEADER] = _NO_KEY if key is None else await key()
 
-    # The client of this one endpoint: whatever is sent through it carries the key as it is by then.
+    # This client belongs to one endpoint, so each of its requests gets the current key.
     client.event_hooks = {"request": [keyed]}
     client.timeout = timeout
     options = HttpOptions(base_url=endpoint.base_url, httpx_async_client=client)

@@ -1,6 +1,6 @@
-"""How a request leaves for the model: declared headers, authorities and proxy, all re-read when their files change.
+"""The transport of requests to models: declared headers, certificate authorities and proxy, re-read on file changes.
 
-The environment decides nothing: no variable of the pod changes where requests go or whom they trust.
+Environment variables of the pod influence neither the destination nor the trusted authorities.
 """
 
 import socket
@@ -16,19 +16,19 @@ from fleetwright_agent.telemetry.tracing import traceparent
 from fleetwright_agent.turn.providers.failures import MissingKey, UntrustedAuthority
 
 _SOCKET_OPTIONS: Final = ((socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024),)
-"""The event loop takes all that a socket holds before the client reads any of it. A model that is faster than its
-reader would have its whole answer in memory.
+"""The event loop reads everything in the socket buffer at once. With the default buffer, a model that is faster than
+its reader would have its whole answer in memory.
 """
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Read once: it takes as long as the rest of a short turn."""
+    """Load the default authorities once, because that takes as long as the rest of a short turn."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 class ModelTransport(httpx2.AsyncBaseTransport):
-    """One connection pool for as long as the trusted authorities are the same ones, and a new one afterwards."""
+    """Keeps one connection pool, and replaces it when the trusted authorities change."""
 
     def __init__(self, model: Endpoint, layout: Layout) -> None:
         self._model = model
@@ -45,7 +45,7 @@ class ModelTransport(httpx2.AsyncBaseTransport):
         return await self._current().handle_async_request(request)
 
     async def aclose(self) -> None:
-        # Pools of former authorities may have had calls in flight when they were replaced.
+        # Replaced pools are closed here, because they may have had requests in flight.
         for pool in [*self._retired, *([self._pool] if self._pool else [])]:
             await pool.aclose()
 
@@ -70,7 +70,7 @@ class ModelTransport(httpx2.AsyncBaseTransport):
         try:
             return self._layout.secret(self._model.ca_file).read_bytes()
         except OSError as error:
-            raise UntrustedAuthority("the file with the authorities cannot be read") from error
+            raise UntrustedAuthority("the file with the certificate authorities cannot be read") from error
 
     def _connect(self, authorities: bytes) -> httpx2.AsyncHTTPTransport:
         context = _trusted()
@@ -79,7 +79,7 @@ class ModelTransport(httpx2.AsyncBaseTransport):
             try:
                 context.load_verify_locations(cadata=authorities.decode("ascii"))
             except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
-                raise UntrustedAuthority("the file with the authorities holds no PEM certificates") from error
+                raise UntrustedAuthority("the file with the certificate authorities contains no valid PEM") from error
         return httpx2.AsyncHTTPTransport(
             verify=context, trust_env=False, proxy=self._model.proxy_url, socket_options=_SOCKET_OPTIONS
         )

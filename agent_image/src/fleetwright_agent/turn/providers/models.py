@@ -1,6 +1,6 @@
-"""The port to models, whoever provides them, and the one place that chooses a provider's client.
+"""The interface to chat models, and the only place that chooses a provider's client.
 
-Refuses: reading anything of the environment. A key is read before every call, so its rotation needs no restart.
+This module reads no environment variables. A key is read before each call, so key rotation needs no restart.
 """
 
 import importlib
@@ -20,27 +20,28 @@ _CLIENTS: Final = {Provider.OPENAI: "openai", Provider.ANTHROPIC: "anthropic", P
 
 
 class Chat(Protocol):
-    """A LangChain chat model that counts, is heard while it speaks, and never runs half a tool call."""
+    """A LangChain chat model that streams to callbacks, reports usage, and never returns a partial tool call."""
 
     endpoint: Endpoint
 
     def heard(self, said: Callable[[str], None], thought: Callable[[str], None]) -> Self: ...
 
     def other(self, model: OtherModel) -> Self:
-        """Another model at the same address."""
+        """Return another model at the same address."""
         ...
 
     def cap(self, tokens: int) -> dict[str, Any]:
-        """What bounds a reply, as arguments of a call."""
+        """The call arguments that limit the length of a reply."""
         ...
 
     def cached(self, key: str) -> dict[str, Any]:
-        """What lets the provider keep the prompts of one conversation, as arguments of a call."""
+        """The call arguments that let the provider cache the prompts of one conversation."""
         ...
 
     def ends_cache(self, message: AnyMessage) -> AnyMessage | None:
-        """The message with a mark that says: up to here a later prompt is the same. None where the provider finds out
-        by itself, or the message can have no mark.
+        """Return the message with a cache breakpoint, which tells the provider that later prompts share this prefix.
+
+        None if the provider caches automatically, or if the message cannot carry a breakpoint.
         """
         ...
 
@@ -48,10 +49,10 @@ class Chat(Protocol):
 
 
 def build_chat(endpoint: Endpoint, layout: Layout, client: httpx2.AsyncClient) -> Chat:
-    """A client for one declared model; nothing is sent yet."""
+    """Create the client of one declared model, without sending anything."""
     connect = min(_CONNECT_SECONDS, endpoint.timeout_seconds)
     timeout = httpx2.Timeout(endpoint.timeout_seconds, connect=connect)
-    # Most agents speak to one provider: what the others import would be memory for nothing.
+    # Import only the needed provider: each client costs memory, and most agents use one.
     provider = importlib.import_module(f"fleetwright_agent.turn.providers.{_CLIENTS[endpoint.provider]}")
     return cast("Chat", provider.build(endpoint, client, _key(endpoint, layout), timeout))
 
@@ -71,7 +72,7 @@ def _key(endpoint: Endpoint, layout: Layout) -> Callable[[], Awaitable[str]] | N
 
 
 def portable(messages: Sequence[AnyMessage], provider: Provider) -> list[AnyMessage]:
-    """What another provider's model said is passed on as its words and calls: the rest is of its own wire."""
+    """Reduce answers of other providers' models to text and tool calls, because the rest is provider-specific."""
     return [
         message.model_copy(update={"content": message.text})
         if isinstance(message, AIMessage) and isinstance(message.content, list) and _of(message) != provider.value
@@ -81,6 +82,6 @@ def portable(messages: Sequence[AnyMessage], provider: Provider) -> list[AnyMess
 
 
 def _of(message: AIMessage) -> str:
-    """LangChain's names for them: `openai`, `anthropic`, `google_genai`."""
+    """The provider of a message, from LangChain's names: `openai`, `anthropic`, `google_genai`."""
     said = str(message.response_metadata.get("model_provider", ""))
     return next((each.value for each in Provider if said.startswith(each.value.lower())), "")

@@ -1,4 +1,4 @@
-"""Chat completions, as OpenAI and everybody compatible with it serve them."""
+"""Chat completions, as OpenAI and compatible providers serve them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Self
@@ -28,7 +28,7 @@ class OpenAIChat(Spoken, ChatOpenAI):
     def _convert_chunk_to_generation_chunk(
         self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
     ) -> ChatGenerationChunk | None:
-        """Providers have two names for what their models think; the stock client reads neither."""
+        """Read the reasoning text, for which providers have two field names; the stock client reads neither."""
         delta = _delta(chunk)
         if self.thought is not None and (text := _thought(delta)):
             self.thought(text)
@@ -77,7 +77,7 @@ def build(
         temperature=endpoint.temperature,
         extra_body=endpoint.extra_body or None,
         timeout=timeout,
-        stream_chunk_timeout=None,  # `Spoken` looks after that, for every provider
+        stream_chunk_timeout=None,  # `Spoken` has the timeout for every provider
         streaming=True,
         stream_usage=True,
         use_responses_api=False,

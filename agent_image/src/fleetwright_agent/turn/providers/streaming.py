@@ -1,4 +1,4 @@
-"""What every provider's client does here whatever its wire: it is heard while it speaks, and runs no half tool call.
+"""The common part of all provider clients: streams to callbacks, and rejects incomplete tool calls.
 
 The stock clients repair truncated JSON while streaming, and the repaired call would be executed.
 """
@@ -21,11 +21,11 @@ from fleetwright_agent.turn.providers.tool_arguments import require_object
 
 T = TypeVar("T")
 _BATCH: Final = 64
-"""Pieces that are merged at a time: LangChain keeps every piece that it is given until the call ends, 2.5 KB each."""
+"""The number of chunks merged at a time, because LangChain keeps every chunk of 2.5 KB until the call ends."""
 
 
 class Spoken(BaseChatModel):
-    """Stands before a provider's class: its stream passes through here."""
+    """A mixin that precedes a provider's class; the provider's stream passes through it."""
 
     endpoint: Endpoint = Field(exclude=True)
     said: Callable[[str], None] | None = Field(default=None, exclude=True)
@@ -33,23 +33,23 @@ class Spoken(BaseChatModel):
 
     @property
     def _serialized(self) -> dict[str, Any]:
-        """For callbacks, which nothing here has: making it of every field takes longer than all else of a call."""
+        """Empty: serialising all fields is slow, and serves only callbacks, which are not used here."""
         return {}
 
     def heard(self, said: Callable[[str], None], thought: Callable[[str], None]) -> Self:
         return self.model_copy(update={"said": said, "thought": thought})
 
-    def ends_cache(self, message: AnyMessage) -> AnyMessage | None:  # noqa: ARG002 - most find out by themselves
+    def ends_cache(self, message: AnyMessage) -> AnyMessage | None:  # noqa: ARG002 - most providers cache automatically
         return None
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        """Yield the whole answer as one piece at its end; `said` and `thought` hear every piece as it comes."""
+        """Yield the whole answer as one chunk at its end, and pass each chunk to `said` and `thought` as it arrives."""
         arguments: dict[int, list[str]] = {}
         batch: list[ChatGenerationChunk] = []
         whole = Whole()
         used: UsageMetadata | None = None
         end = End.NONE
-        # Whoever stops listening lets go of the connection at once, and not when somebody tidies up.
+        # Close the connection as soon as the consumer stops, not at garbage collection.
         async with aclosing(cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))) as source:
             async for spoken in _in_time(source, self.endpoint.timeout_seconds):
                 chunk = _with(spoken, whole)
@@ -60,10 +60,10 @@ class Spoken(BaseChatModel):
                     used = add_usage(used, message.usage_metadata) if message.usage_metadata else used
                     for part in message.tool_call_chunks:
                         arguments.setdefault(part["index"] or 0, []).append(part["args"] or "")
-                # Text that follows the start of a tool call is not for the reader (T-03).
+                # Text after the start of a tool call is not for the reader.
                 if self.said is not None and chunk.text and not arguments:
                     self.said(chunk.text)
-                    # What a provider sends at once is read without a pause: whoever listens hears it as it comes.
+                    # Chunks that arrive together are read without a pause; yield to the loop so that they are emitted.
                     await asyncio.sleep(0)
                 batch.append(chunk)
                 if len(batch) > _BATCH:
@@ -75,10 +75,10 @@ class Spoken(BaseChatModel):
 
 
 async def _in_time(source: AsyncIterator[T], seconds: float) -> AsyncIterator[T]:
-    """No longer silence than that between two pieces.
+    """Yield the items of `source`, and raise `TimeoutError` after `seconds` without an item.
 
-    Not by `asyncio.wait_for`, as the stock clients have it: it makes a task of every piece, and before Python 3.12 it
-    loses a cancellation that comes together with one.
+    The stock clients use `asyncio.wait_for`. It creates a task for each item, and before Python 3.12 it loses a
+    cancellation that coincides with one.
     """
     pieces = aiter(source)
     while True:
@@ -96,13 +96,13 @@ def _merged(batch: Sequence[ChatGenerationChunk]) -> ChatGenerationChunk:
 
 
 def thought_of(message: object) -> str:
-    """Of a piece whose content is in blocks."""
+    """The reasoning text of a chunk whose content is a list of blocks."""
     blocks = message.content if isinstance(message, AIMessageChunk) and isinstance(message.content, list) else []
     return "".join(str(block.get("thinking", "")) for block in blocks if isinstance(block, dict))
 
 
 def _with(chunk: ChatGenerationChunk, whole: Whole) -> ChatGenerationChunk:
-    """The piece with whole characters only, for the reader and for the memory alike."""
+    """Return the chunk with complete characters only, both for the reader and for storage."""
     said = chunk.message.content
     if not isinstance(said, str) or (text := whole(said)) == said:
         return chunk

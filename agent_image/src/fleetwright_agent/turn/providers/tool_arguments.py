@@ -1,4 +1,4 @@
-"""The arguments of a tool call, as a model wrote them: an object of JSON that can be told of everywhere, or none."""
+"""Validates the arguments of a tool call: they must be a JSON object that every later consumer can represent."""
 
 import json
 import math
@@ -11,29 +11,29 @@ from fleetwright_agent.turn.providers.failures import MalformedToolCall
 from fleetwright_agent.turn.providers.finish_reason import End
 
 _MOST_DEPTH: Final = 24
-"""What asks a person or answers in a shape must fit into the protocol's messages."""
+"""The maximum nesting; questions and typed results must fit into the messages of the protocol."""
 
 
 def require_object(text: str, spent: AIMessage, *, end: End = End.OWN) -> None:
-    """Args: `end` is that of the answer in which the call stands.
+    """Args: `end` tells how the answer with the call ended.
 
-    Raises: MalformedToolCall, with what was `spent` on it.
+    Raises: MalformedToolCall, with the usage in `spent`.
     """
     if end is not End.OWN and not text.strip():
-        # Where the model had said all, this is a call without arguments.
+        # After a complete answer, empty text is a call without arguments.
         raise MalformedToolCall("a tool call ends before its arguments", spent, at_limit=end is End.LIMIT)
     try:
         value = json.loads(text or "{}", parse_constant=_no_constant, parse_float=_finite)
     except ValueError as error:
         raise MalformedToolCall("tool arguments are not JSON", spent, at_limit=end is End.LIMIT) from error
     except RecursionError as error:
-        raise MalformedToolCall("tool arguments nest without end", spent) from error
+        raise MalformedToolCall("tool arguments are nested too deeply to parse", spent) from error
     if not isinstance(value, dict):
         raise MalformedToolCall("tool arguments are not an object", spent)
     if not is_whole(json.dumps(value, ensure_ascii=False)):
-        raise MalformedToolCall("tool arguments hold half of a character", spent)
+        raise MalformedToolCall("tool arguments contain a lone surrogate", spent)
     if _deeper(value, _MOST_DEPTH):
-        raise MalformedToolCall(f"tool arguments nest deeper than {_MOST_DEPTH}", spent)
+        raise MalformedToolCall(f"tool arguments are nested deeper than {_MOST_DEPTH}", spent)
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -41,7 +41,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _finite(text: str) -> float:
-    """What is larger than every number would be infinity, which JSON has no word for when it is told again."""
+    """Reject numbers that overflow to infinity, which JSON cannot represent."""
     value = float(text)
     if math.isinf(value):
         raise ValueError(text)

@@ -1,9 +1,9 @@
-"""The calls of tools in chat completions: which call a streamed piece belongs to, and what has to go back with it.
+"""Assembles streamed tool calls of chat completions, and returns provider-specific data with them.
 
-Providers that are only compatible give their calls no number, or all of them the same; the stock client drops the first
-kind without a word, and the pieces of the second end up in one another. Some send with a call what only they can read
-(`extra_content`, such as the signature of a thought), and refuse the next request without it; the stock client drops
-that as well. Refuses: giving it to anybody but the address that it came from.
+Some compatible providers give their calls no index, or the same index to all. The stock client silently drops calls
+without an index, and mixes up calls with the same one. Some providers attach data that only they can read to a call
+(`extra_content`, such as a thought signature), and refuse the next request without it. The stock client drops that too.
+Such data is returned only to the address that it came from.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,21 +15,21 @@ EXTRA: Final = "extra_content"
 
 
 class Called:
-    """The calls of one answer while it comes."""
+    """The tool calls of one answer while it is streamed."""
 
     def __init__(self) -> None:
         self._identities: list[str] = []
         self._places: dict[Any, int] = {}
-        """By the provider's own numbers; it may have none."""
+        """The position of each call, by the provider's index, which may be missing."""
         self._told: set[str] = set()
 
     def numbered(self, delta: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The same, each call in its own place, by one identifier."""
+        """Return the delta with a unique index and one id for each call."""
         pieces = delta.get("tool_calls")
         return {**delta, "tool_calls": [self._placed(each) for each in pieces]} if pieces else delta
 
     def extras(self, delta: Mapping[str, Any]) -> dict[str, Any]:
-        """What came with calls of a numbered piece, by the calls' identifiers; each once, for pieces are added up."""
+        """The extra data of a numbered delta by call id, each reported once, because deltas are concatenated."""
         found: dict[str, Any] = {}
         for each in delta.get("tool_calls") or ():
             identity = self._identities[each["index"]]
@@ -45,7 +45,7 @@ class Called:
     def _place(self, piece: Mapping[str, Any]) -> int:
         number, identity = piece.get("index"), piece.get("id") or ""
         place = self._places.get(number)
-        # Not by the identifier alone: some make one up for every piece.
+        # An id alone does not start a call, because some providers send a new id in every delta.
         begins = bool((piece.get("function") or {}).get("name"))
         if place is None or (begins and identity and self._identities[place] not in ("", identity)):
             place = self._places[number] = len(self._identities)
@@ -55,7 +55,7 @@ class Called:
 
 
 def returned(messages: Sequence[BaseMessage], sent: Sequence[dict[str, Any]], address: str) -> None:
-    """Puts back into a request what came from that address with its calls."""
+    """Add the extra data that came from this address to the calls of a request."""
     for message, body in zip(messages, sent, strict=True):
         extras = message.additional_kwargs.get(EXTRA, {}).get(address)
         for call in body.get("tool_calls", ()) if extras else ():
@@ -64,7 +64,7 @@ def returned(messages: Sequence[BaseMessage], sent: Sequence[dict[str, Any]], ad
 
 
 def renamed(message: AIMessage, former: str, identity: str) -> None:
-    """What came with a call goes back with it under the name that the call has now."""
+    """Move the extra data of a call to the call's new id."""
     for extras in message.additional_kwargs.get(EXTRA, {}).values():
         if former in extras:
             extras[identity] = extras.pop(former)

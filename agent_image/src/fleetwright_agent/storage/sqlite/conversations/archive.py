@@ -1,6 +1,7 @@
-"""Ends the archive's time: the text of messages that a summary has stood for long enough goes, their places stay.
+"""Deletes the text of archived messages when their retention time ends; their positions stay.
 
-Refuses: touching what is still shown. Apart from the views, so that a sweep imports no loop.
+Messages that a view still shows are not changed. This module is separate from the views, so that maintenance does not
+import LangGraph.
 """
 
 import json
@@ -10,11 +11,11 @@ from typing import Final
 from fleetwright_agent.storage.sqlite.engine.database import Database
 
 GONE: Final = "gone"
-"""The kind of a message whose text is gone."""
+"""The kind of a message whose text was deleted."""
 
 
 async def expire(database: Database, before: float) -> int:
-    """How many messages went; `before` in seconds since the epoch is when they were put aside at the latest."""
+    """Delete the text of messages archived before `before`, in seconds since the epoch, and return their number."""
 
     def write(db: sqlite3.Connection) -> int:
         rows = db.execute("SELECT thread, message FROM archived WHERE at < ?", (before,)).fetchall()
@@ -28,7 +29,7 @@ async def expire(database: Database, before: float) -> int:
 
 
 def _expire(db: sqlite3.Connection, thread: str, message: str) -> int:
-    # The cut may have taken the request that is under way; that one is shown all the same.
+    # The cut may include the current request, which the view still shows.
     row = db.execute("SELECT body FROM views WHERE thread=?", (thread,)).fetchone()
     view = json.loads(row[0])["view"] if row else None
     shown = view["request"] if view else ""

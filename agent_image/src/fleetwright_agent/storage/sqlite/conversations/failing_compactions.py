@@ -17,6 +17,6 @@ async def count_failing_compactions(database: Database, *, at_least: int) -> int
     Raises:
         MemoryUnusable: The file cannot be read.
     """
-    query = f"SELECT count(*) FROM views WHERE {FAILURES} >= ?"  # noqa: S608 - the expression is a constant of ours
+    query = f"SELECT count(*) FROM views WHERE {FAILURES} >= ?"  # noqa: S608 - interpolates only constants
     found = await database.read(lambda db: db.execute(query, (at_least,)).fetchone())
     return int(found[0])

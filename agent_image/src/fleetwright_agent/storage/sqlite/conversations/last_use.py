@@ -1,6 +1,6 @@
-"""Which conversations there are, when each was used last, and which of them have been kept for long enough.
+"""Lists conversations by last use, and selects those whose retention time has ended.
 
-The choice is pure. Refuses: forgetting one that is in use; whoever asks knows which those are.
+The selection is pure. This module does not know which conversations are in use; the caller passes them.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ class Conversation:
     owner: str
     context_id: str
     used: float
-    """Seconds since the epoch; of its latest part, where something of it is set aside."""
+    """Seconds since the epoch. If parts are set aside for a task, the latest use of any part."""
 
     @property
     def place(self) -> "Place":
@@ -29,9 +29,9 @@ Place = tuple[str, str]
 
 
 async def conversations(database: Database, owner: str = "") -> list[Conversation]:
-    """All of them, or those of one owner; those that nobody has used for longest come first."""
+    """Return all conversations, or those of one owner; the least recently used first."""
     condition = f" WHERE {threads.BELOW}" if owner else ""
-    query = f"SELECT thread, at FROM checkpoints{condition}"  # noqa: S608 - names are ours
+    query = f"SELECT thread, at FROM checkpoints{condition}"  # noqa: S608 - interpolates only constants
     rows = await database.run(lambda db: db.execute(query, threads.below(owner)).fetchall())
     used: dict[Place, float] = {}
     for thread, at in rows:
@@ -41,12 +41,12 @@ async def conversations(database: Database, owner: str = "") -> list[Conversatio
 
 
 def idle(oldest_first: Iterable[Conversation], *, before: float, busy: Collection[Place]) -> list[Place]:
-    """Not used since that moment, and nobody works on them or is waited for."""
+    """Return the conversations that were not used since that time and are not busy."""
     return [each.place for each in oldest_first if each.used < before and each.place not in busy]
 
 
 def beyond(oldest_first: Collection[Conversation], *, most: int, busy: Collection[Place]) -> list[Place]:
-    """The oldest of every owner that has more than so many."""
+    """Return the oldest conversations of each owner that has more than `most`."""
     over = Counter(each.owner for each in oldest_first)
     found: list[Place] = []
     for each in oldest_first:
@@ -57,7 +57,7 @@ def beyond(oldest_first: Collection[Conversation], *, most: int, busy: Collectio
 
 
 async def forget(database: Database, places: Collection[Place]) -> None:
-    """With their views, archives, journals and whatever is set aside of them."""
+    """Delete conversations with their views, archives, journals and set-aside parts."""
 
     def write(db: sqlite3.Connection) -> None:
         for owner, context_id in places:

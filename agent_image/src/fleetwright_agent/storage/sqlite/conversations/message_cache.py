@@ -1,8 +1,8 @@
-"""Histories as they were decoded last, so that a turn decodes what came since and not the whole conversation.
+"""A cache of decoded histories: a turn decodes only new messages, not the whole conversation.
 
-Who reads looks first whether the stored history still begins with the known one: its last message stands where it
-stood. Whoever takes out of the middle says so, and everything is decoded anew. Bounded by the bytes that are stored.
-Refuses: being believed without that look.
+A reader first checks that the stored history still begins with the cached one, by the position of its last message.
+Code that deletes messages from the middle invalidates the cache. The stored bytes bound its size. Without that check, a
+cached history must not be used.
 """
 
 from collections import OrderedDict
@@ -15,21 +15,21 @@ from langchain_core.messages import AnyMessage
 
 _MOST_OF_ONE: Final = 2 * 1024 * 1024
 _MOST: Final = 4 * 1024 * 1024
-"""Bytes of all together."""
+"""The limit in bytes for all histories together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The beginning of a stored history."""
+    """The cached beginning of a stored history."""
 
     messages: tuple[AnyMessage, ...] = ()
     size: int = 0
-    """Bytes on disk."""
+    """Its size on disk in bytes."""
 
 
 class Histories:
     def __init__(self, *, most: int = _MOST, most_of_one: int = _MOST_OF_ONE) -> None:
-        """Args: bytes of all histories together, and of one; a longer one is decoded at each read."""
+        """Args: the limits in bytes for all histories and for one. A longer history is decoded at each read."""
         self._most = most
         self._most_of_one = most_of_one
         self._known: OrderedDict[tuple[str, str], Known] = OrderedDict()
@@ -38,7 +38,7 @@ class Histories:
         return self._known.get((thread, ns), Known())
 
     def keep(self, thread: str, ns: str, known: Known) -> None:
-        """In place of what was known; the ones that were not used for longest make room."""
+        """Replace the cached history; the least recently used ones are evicted."""
         self._known.pop((thread, ns), None)
         if known.messages and known.size <= self._most_of_one:
             self._known[thread, ns] = known
@@ -49,10 +49,10 @@ class Histories:
         self._known.clear()
 
     def begun(self, thread: str, ns: str, history: Sequence[Any]) -> Known:
-        """What is known of a new history; nothing, and it is forgotten, where it begins otherwise."""
+        """Return the cached part of a new history. If the new one begins differently, drop the cached one."""
         known = self.get(thread, ns)
         count = len(known.messages)
-        # Mostly they are the very same objects, and to see that takes a tenth of the time.
+        # They are usually the same objects, and the identity check takes a tenth of the time.
         if count <= len(history) and all(map(is_, history, known.messages)):
             return known
         if [message.id for message in history[:count]] == [message.id for message in known.messages]:

@@ -1,6 +1,7 @@
-"""Takes out of conversations what they were told of others: a conversation begins with what earlier ones were about.
+"""Removes text about an owner's other conversations from its conversations; each starts with a summary of earlier ones.
 
-Imports the serializer of checkpoints; whoever needs it imports this late. Refuses: touching what was said in them.
+This module imports the checkpoint serializer, which is slow to import, so callers import it only when they need it. It
+does not change the messages of a conversation.
 """
 
 import sqlite3
@@ -14,11 +15,11 @@ CHANNEL: Final = "prior_sessions"
 
 
 def forget_hearsay(db: sqlite3.Connection, owner: str) -> None:
-    """In all conversations of the owner: which of them tells of which other is not known."""
+    """Remove the summaries from all conversations of the owner, because no record says which one mentions which."""
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)
     values = threads.below(owner)
-    db.execute(f"DELETE FROM writes WHERE channel = :channel AND {threads.BELOW}", values | {"channel": CHANNEL})  # noqa: S608 - names are ours
-    places = db.execute(f"SELECT thread, ns FROM checkpoints WHERE {threads.BELOW}", values).fetchall()  # noqa: S608 - names are ours
+    db.execute(f"DELETE FROM writes WHERE channel = :channel AND {threads.BELOW}", values | {"channel": CHANNEL})  # noqa: S608 - interpolates only constants
+    places = db.execute(f"SELECT thread, ns FROM checkpoints WHERE {threads.BELOW}", values).fetchall()  # noqa: S608 - interpolates only constants
     for place in places:
         kind, body = db.execute("SELECT kind, body FROM checkpoints WHERE thread = ? AND ns = ?", place).fetchone()
         checkpoint = serde.loads_typed((kind, body))

@@ -1,4 +1,4 @@
-"""The file of conversations and its tables; apart from the saver, so that opening it imports no loop."""
+"""The database of conversations and its tables. Opening it does not import LangGraph, unlike the saver."""
 
 from typing import Final
 
@@ -47,16 +47,16 @@ CREATE TABLE erasures (
   number INTEGER PRIMARY KEY, owner TEXT NOT NULL, context TEXT NOT NULL, asked_by TEXT NOT NULL, begun REAL NOT NULL,
   found TEXT, receipt TEXT);
 """
-"""When a conversation was used last, and what is being erased; what was stored before counts as used now."""
+"""Version 2: the last use of a conversation, and erasures. Existing conversations count as used at the migration."""
 _TOLD: Final = """
 CREATE TABLE sessions (
   owner TEXT NOT NULL, context TEXT NOT NULL, updated REAL NOT NULL, body TEXT NOT NULL,
   PRIMARY KEY (owner, context)) WITHOUT ROWID;
 CREATE INDEX sessions_by_time ON sessions (owner, updated);
 """
-"""What later conversations are told of earlier ones."""
+"""Version 3: the summaries of conversations that later ones see."""
 _FAILING: Final = """
 CREATE INDEX views_by_failures ON views (json_extract(body, '$.failures'));
 """
-"""Conversations whose compaction fails are counted without reading their views."""
+"""Version 4: an index that counts conversations with failing compactions without reading their views."""
 SCHEMA: Final = (_FIRST, _USED, _TOLD, _FAILING)

@@ -1,7 +1,7 @@
-"""The steps of a turn that are not on their way to the disk yet. Only the newest is kept.
+"""The checkpoints of a turn that wait to be written. Only the newest is kept.
 
-A step's state holds that of the step before, and whoever reads knows one only; so what gathers is encoded and written
-once. Refuses: deciding when they are written.
+A checkpoint contains the state of the one before, and only the newest is ever read. Pending checkpoints are therefore
+encoded and written once. This module does not decide when they are written.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What a node has come to, before the step that it belongs to has ended."""
+    """The output of a graph node, stored before its step ends."""
 
     checkpoint: str
     task: str
@@ -36,21 +36,21 @@ class Writes:
 
 @dataclass(slots=True)
 class Steps:
-    """Of one thread."""
+    """The pending steps and writes of one thread."""
 
     thread: str
     ns: str
     newest: Step | None = None
     history: Sequence[Any] | None = None
-    """Its messages, where there are new ones."""
+    """The thread's messages, if the step added any."""
     known: Known = field(default_factory=Known)
-    """Of them; stored, unless somebody took the thread away meanwhile."""
+    """The prefix of `history` that is already stored, unless the thread was deleted meanwhile."""
     size: int = 0
-    """Bytes of all of them, once they are written."""
+    """The stored size of all messages in bytes, set by `write`."""
     writes: list[Writes] = field(default_factory=list)
 
     def put(self, step: Step, history: Sequence[Any] | None, *, known: Known) -> None:
-        """What nodes had come to before is in it."""
+        """Replace the pending step; it includes the node outputs of earlier steps, which are dropped."""
         self.newest = step
         self.writes = [each for each in self.writes if each.checkpoint >= step.checkpoint["id"]]
         if history is not None:
@@ -77,14 +77,14 @@ class Steps:
     def _write_of_node(self, db: sqlite3.Connection, serde: SerializerProtocol, writes: Writes) -> None:
         for index, (channel, value) in enumerate(writes.values):
             position = WRITES_IDX_MAP.get(channel, index)
-            # A special write (an error, an interrupt) replaces its earlier self; an ordinary one stays.
+            # A special write (an error, an interrupt) replaces its predecessor; an ordinary one does not.
             verb = "INSERT OR REPLACE" if position < 0 else "INSERT OR IGNORE"
             row = (self.thread, self.ns, writes.checkpoint, writes.task, position, channel, *serde.dumps_typed(value))
             db.execute(f"{verb} INTO writes VALUES (?,?,?,?,?,?,?,?)", row)
 
 
 def ends_with(db: sqlite3.Connection, thread: str, ns: str, count: int, identity: str | None) -> bool:
-    """Whether that message is the last of the first `count` that are stored."""
+    """Return whether that message is the last of the first `count` stored messages."""
     query = "SELECT id FROM messages WHERE thread=? AND ns=? AND position=?"
     return bool(db.execute(query, (thread, ns, count - 1)).fetchone() == (identity,))
 
@@ -92,7 +92,7 @@ def ends_with(db: sqlite3.Connection, thread: str, ns: str, count: int, identity
 def _extend(
     db: sqlite3.Connection, serde: SerializerProtocol, thread: str, ns: str, history: Sequence[Any], known: Known
 ) -> int:
-    """The bytes that all of it takes."""
+    """Store the new messages, and return the stored size of the whole history in bytes."""
     query = "SELECT id, length(body) FROM messages WHERE thread=? AND ns=? AND position>=? ORDER BY position"
     begin, size = len(known.messages), known.size
     if not begin or not ends_with(db, thread, ns, begin, history[begin - 1].id):

@@ -1,7 +1,8 @@
-"""Where a conversation lies, and what of it is set aside: names of threads, copies and ends of whole ones.
+"""Thread names of conversations and of their set-aside parts; copies and deletes whole threads.
 
-A conversation is one thread. While a task of it waits for a person the conversation may go on; then the task's part
-is set aside under a thread of its own, and the task goes on from there. Sub-agents of a task have threads below that.
+A conversation is one thread. While one of its tasks waits for a person, the conversation may continue. The task's
+messages are then moved to a separate thread, and the task resumes there. The sub-agents of a task have threads below
+that one.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ _TABLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A task of which something lies apart from its conversation."""
+    """A task with data outside the thread of its conversation."""
 
     owner: str
     context_id: str
@@ -31,12 +32,12 @@ class Aside:
 
     @property
     def thread(self) -> str:
-        # No part can hold a line break: identifiers are checked to be printable where they come in.
+        # No part can contain a line break: the server only accepts printable identifiers.
         return f"{self.owner}\n{self.context_id}\n{self.task_id}"
 
     def delegated(self, call: str) -> str:
-        """Where a sub-agent works for this task, by the call that it works for."""
-        # A provider makes up the names of calls: whatever they hold, this is one part.
+        """The thread of a sub-agent of this task, by the tool call that started it."""
+        # A provider chooses the ids of calls and may use any characters; a hash contains no line break.
         return f"{self.thread}\n{hashlib.sha256(call.encode()).hexdigest()[:32]}"
 
 
@@ -45,7 +46,7 @@ def conversation(owner: str, context_id: str) -> str:
 
 
 async def asides(database: Database) -> list[Aside]:
-    """Every task of which something is set aside, or of whose sub-agents something is left."""
+    """Return every task with a set-aside thread, or with threads of its sub-agents."""
 
     def read(db: sqlite3.Connection) -> list[Aside]:
         rows = db.execute("SELECT DISTINCT thread FROM checkpoints").fetchall()
@@ -56,26 +57,26 @@ async def asides(database: Database) -> list[Aside]:
 
 
 async def forget(database: Database, aside: Aside) -> None:
-    """With all that its sub-agents have left."""
+    """Delete the set-aside thread and those of its sub-agents."""
     await database.run(lambda db: delete_below(db, aside.thread))
     database.taken_out()
 
 
 def copy(db: sqlite3.Connection, source: str, target: str) -> None:
-    """The target becomes what the source is now."""
+    """Replace the target with a copy of the source."""
     delete(db, target)
     for table, columns in _TABLES.items():
-        insert = f"INSERT INTO {table} (thread, {columns}) SELECT ?, {columns} FROM {table} WHERE thread=?"  # noqa: S608 - names are ours
+        insert = f"INSERT INTO {table} (thread, {columns}) SELECT ?, {columns} FROM {table} WHERE thread=?"  # noqa: S608 - interpolates only constants
         db.execute(insert, (target, source))
 
 
 def delete(db: sqlite3.Connection, thread: str) -> None:
     for table in _TABLES:
-        db.execute(f"DELETE FROM {table} WHERE thread=?", (thread,))  # noqa: S608 - names are ours
+        db.execute(f"DELETE FROM {table} WHERE thread=?", (thread,))  # noqa: S608 - interpolates only constants
 
 
 def delete_conversation(db: sqlite3.Connection, owner: str, context_id: str) -> None:
-    """With all that was set aside of it."""
+    """Delete the conversation and everything that was set aside from it."""
     delete_below(db, conversation(owner, context_id))
 
 
@@ -84,14 +85,14 @@ def delete_owner(db: sqlite3.Connection, owner: str) -> None:
 
 
 def delete_below(db: sqlite3.Connection, name: str) -> None:
-    """The thread of that name, and those whose names go on behind it."""
+    """Delete the thread of that name and the threads below it."""
     for table in _TABLES:
-        db.execute(f"DELETE FROM {table} WHERE {BELOW}", below(name))  # noqa: S608 - names are ours
+        db.execute(f"DELETE FROM {table} WHERE {BELOW}", below(name))  # noqa: S608 - interpolates only constants
 
 
 BELOW: Final = "(thread = :name OR (thread >= :first AND thread < :behind))"
 
 
 def below(name: str) -> dict[str, str]:
-    """The values of `BELOW`: the thread of that name, and those whose names go on behind it."""
+    """The parameters of `BELOW`, which matches the thread of that name and the threads below it."""
     return {"name": name, "first": f"{name}\n", "behind": f"{name}\x0b"}

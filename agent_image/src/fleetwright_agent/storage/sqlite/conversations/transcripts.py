@@ -1,6 +1,6 @@
-"""A conversation as people read it: who said what, which tools were called, and what stands for its older part.
+"""A conversation as people read it: messages, tool calls, and the summary of its older part.
 
-Imports the loop's messages; whoever needs a transcript imports this late. Refuses: changing anything.
+This module is read-only. It imports LangGraph's messages, so callers import it only when they need a transcript.
 """
 
 import json
@@ -18,12 +18,12 @@ Transcript = dict[str, Any]
 
 
 async def transcript(database: Database, owner: str, context_id: str) -> list[Transcript]:
-    """The conversation, and each part of it that is set aside for a task."""
+    """Return the conversation, and each part of it that is set aside for a task."""
     serde = JsonPlusSerializer(allowed_msgpack_modules=None)
     values = threads.below(threads.conversation(owner, context_id))
 
     def read(db: sqlite3.Connection) -> list[Transcript]:
-        names = db.execute(f"SELECT thread FROM checkpoints WHERE {threads.BELOW} ORDER BY thread", values).fetchall()  # noqa: S608 - names are ours
+        names = db.execute(f"SELECT thread FROM checkpoints WHERE {threads.BELOW} ORDER BY thread", values).fetchall()  # noqa: S608 - interpolates only constants
         return [_read(db, serde, name) for (name,) in names]
 
     return await database.run(read)

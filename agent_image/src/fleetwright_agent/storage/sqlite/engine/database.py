@@ -1,9 +1,9 @@
-"""One SQLite file with one writer thread, for what an agent remembers.
+"""One SQLite file of the memory volume, with a single writer thread.
 
-Work is done in the order of the calls, so a reader sees every write made before it. What is only put has its place in
-that order and is waited for later, by whoever tells the world of it: all that has gathered by then is one commit. A
-file of an older schema is brought up to date when it is opened, whole or not at all. Refuses to guess about a file it
-cannot use: it says so to callers and to readiness, and leaves the file as it is.
+Jobs run in the order of the calls, so a reader sees every earlier write. A write submitted with `put` keeps its place
+in that order but is awaited later, with `settled`, before its effect is reported to others. All writes queued by then
+share one commit. A file with an older schema is migrated when it is opened, in one transaction. A file that cannot be
+used is left unchanged; callers and the readiness check get the reason.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 
 class MemoryUnusable(Exception):  # noqa: N818 - states a fact about the file, and reads so where it is raised
-    """The file cannot be read or written; the text is for people who run the agent, not for callers."""
+    """The file cannot be read or written. The text is for operators of the agent, not for callers."""
 
 
 class Database(Committer):
-    """Durable at every commit: a power cut loses nothing that was committed. Opened by the first call."""
+    """Every commit is durable: a power failure loses no committed data. The first call opens the file."""
 
     def __init__(self, path: Path, schema: Sequence[str], *, most: int = 256) -> None:
         """Args:
-        schema: By version: what each version added to the one before.
-        most: So many pieces of work share a commit at most.
+        schema: The migration script of each version, in order.
+        most: The largest number of jobs that share a commit.
         """
         super().__init__(f"sqlite-{path.stem}", most=most)
         self._path = path
@@ -41,14 +41,14 @@ class Database(Committer):
         self._watching: list[Callable[[], None]] = []
         self._closed = False
         self.problem: str | None = None
-        """Why the file cannot be relied on, for people; nothing once `check` finds it well."""
+        """Why the file is unreliable, for operators; `None` after a successful `check`."""
 
     async def run(self, work: Callable[[sqlite3.Connection], T], *, after: str = "") -> T:
-        """Runs `work` in a transaction on the writer thread; an exception rolls it back.
+        """Run `work` in a transaction on the writer thread; an exception rolls it back.
 
         Args:
-            work: What is done; it neither begins nor ends a transaction.
-            after: All that was put under that name is on disk as well when this returns.
+            work: The statements to execute; it neither begins nor ends a transaction.
+            after: Wait as well until all writes that were put under this name are on disk.
 
         Raises:
             MemoryUnusable: The file cannot be used; nothing was written.
@@ -60,7 +60,7 @@ class Database(Committer):
         return result
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The same for what changes nothing: it sees what was put before, and waits for no disk.
+        """Run read-only `work` on the writer thread. It sees all earlier writes and does not wait for a commit.
 
         Raises:
             MemoryUnusable: The file cannot be used.
@@ -68,30 +68,30 @@ class Database(Committer):
         return await self._submit(work, Kind.READ)
 
     async def look(self, work: Callable[[sqlite3.Connection], T], *, of: str = "") -> T:
-        """The same for what is small: at once, where nothing that was put is still to be committed.
+        """Run a short read on the event loop if no write under that name awaits its commit; otherwise use `read`.
 
         Args:
-            work: What is read, in some tens of microseconds.
-            of: Under this name all is put that it may find; without one nothing is put that it may find.
+            work: A read that takes some tens of microseconds.
+            of: The name under which all relevant writes are put. Without it, no relevant write is put.
 
         Raises:
             MemoryUnusable: The file cannot be used.
         """
         if self._connection is not None and not self._closed and not (of and of in self._under_way):
-            with contextlib.suppress(sqlite3.Error):  # The thread has the time to wait, and tells what is wrong.
+            with contextlib.suppress(sqlite3.Error):  # The writer thread can wait, and reports errors.
                 return self._glance(work)
         return await self.read(work)
 
     def put(
         self, work: Callable[[sqlite3.Connection], None], *, of: str = "", keeps_failure: bool = True
     ) -> "asyncio.Future[None]":
-        """The same without waiting: `settled` tells under that name whether it is on disk; without one nobody asks.
+        """Queue a write without waiting for it; `settled` waits for all writes under that name.
 
-        What it gives is for whoever watches it; it must not be cancelled.
+        The caller may watch the returned future, but must not cancel it.
 
         Args:
-            work: The same.
-            of: The name.
+            work: The statements to execute.
+            of: The name for `settled`; without one, no caller waits for the write.
             keeps_failure: `settled` reports a failure of it. Otherwise only the returned future holds the failure.
         """
         done = self._submit(work, Kind.LATER)
@@ -100,34 +100,34 @@ class Database(Committer):
         return done
 
     async def commit(self, done: "asyncio.Future[None]") -> None:
-        """Commit one write that was put, and return when it succeeded or failed; the future holds which.
+        """Commit one write that was put, and return when it has succeeded or failed; the future holds the result.
 
         Raises:
             MemoryUnusable: The database is closed.
         """
         if not done.done():
             self._submit(_nothing).add_done_callback(_heard)
-            await asyncio.wait([done])  # A caller that stops waiting stops no write.
+            await asyncio.wait([done])  # Cancelling this caller does not cancel the write.
 
     def is_waiting(self, done: "asyncio.Future[None]") -> bool:
-        """Whether what was put is still to be begun: what it writes may change until then."""
+        """Return whether a write that was put has not started yet. Its contents may still change until then."""
         return any(job.done is done for job in self._waiting)
 
     async def settled(self, of: str, *, at_once: bool = True) -> None:
-        """All that was put under that name is on disk.
+        """Wait until all writes under that name are on disk.
 
         Args:
             of: The name.
-            at_once: Has it committed now, and not with the next that somebody waits for.
+            at_once: Commit them now instead of with the next awaited job.
 
         Raises:
-            MemoryUnusable: Some of it is not; the next to ask is told of what was put later.
+            MemoryUnusable: A write failed. A later call reports only later writes.
         """
         if not (under_way := list(self._under_way.get(of, ()))):
             return
         if at_once:
             self._submit(_nothing).add_done_callback(_heard)
-        await asyncio.wait(under_way)  # Whoever stops waiting stops no write.
+        await asyncio.wait(under_way)  # Cancelling this caller does not cancel the writes.
         failed = [done for done in under_way if done.exception() is not None]
         for done in failed:
             self._forget(of, done)
@@ -140,7 +140,7 @@ class Database(Committer):
             self._forget(of, done)
 
     def _forget(self, of: str, done: "asyncio.Future[None]") -> None:
-        # Several may have waited for it, and each forgets what failed.
+        # Several callers may have waited for the same write, and each of them removes its failure.
         left = [each for each in self._under_way.get(of, ()) if each is not done]
         if left:
             self._under_way[of] = left
@@ -148,31 +148,31 @@ class Database(Committer):
             self._under_way.pop(of, None)
 
     async def check(self) -> None:
-        """Looks whether the file is whole and can be written; `problem` is what was found."""
+        """Verify that the file is intact and writable; `problem` holds the result."""
         with contextlib.suppress(MemoryUnusable):
             await self.run(_verify)
             self.problem = None
 
     async def scrub(self) -> None:
-        """Leaves nothing of what was deleted in the file; needs as much room again while it runs."""
+        """Remove all traces of deleted rows from the file. While it runs, it needs the file's size in free space."""
         await self._submit(_scrub, Kind.ALONE)
         self.taken_out()
 
     def watch(self, forget: Callable[[], None]) -> None:
-        """Args: `forget` is called when something was taken out that somebody may have read before."""
+        """Args: `forget` is called when rows were deleted or changed that a cache may hold."""
         self._watching.append(forget)
 
     def taken_out(self) -> None:
-        """Told by whoever deletes or alters what others have stored."""
+        """Invalidate the caches; to be called after deleting or changing rows that others stored."""
         for forget in self._watching:
             forget()
 
     async def shrink(self) -> None:
-        """Gives room back that deleted rows took."""
+        """Return the space of deleted rows to the file system."""
         await self._submit(_shrink, Kind.ALONE)
 
     async def aclose(self) -> None:
-        """After every call that was made before; closed once, it is closed."""
+        """Close the file after all earlier calls. Closing it again has no effect."""
         if not self._closed:
             self._closed = True
             self._glance.close()
@@ -188,8 +188,8 @@ class Database(Committer):
 
     def _unusable(self, error: Exception) -> Exception:
         self.problem = (
-            f"{self._path.name} in the memory volume cannot be used: {error}; make room or repair it,"
-            " or move it away to go on without what it holds"
+            f"{self._path.name} in the memory volume cannot be used: {error}; free space or repair it,"
+            " or move it away to continue without its contents"
         )
         unusable = MemoryUnusable(self.problem)
         unusable.__cause__ = error
@@ -200,7 +200,7 @@ def _open(path: Path, schema: Sequence[str]) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
-        # Before the first table, or not before the next time that the file is written anew.
+        # SQLite applies this setting before the first table is created, and otherwise only at the next VACUUM.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
@@ -215,7 +215,7 @@ def _update(connection: sqlite3.Connection, schema: Sequence[str]) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(schema):
         raise sqlite3.DatabaseError(
-            f"a newer version of the runtime wrote it (schema {version}, this one knows {len(schema)});"
+            f"a newer version of the runtime wrote it (schema {version}, this version supports {len(schema)});"
             " go back to that version"
         )
     if missing := "".join(schema[version:]):
@@ -223,7 +223,7 @@ def _update(connection: sqlite3.Connection, schema: Sequence[str]) -> None:
 
 
 def _nothing(_: sqlite3.Connection) -> None:
-    """Has all that was put before it committed."""
+    """An empty job; its commit includes all writes that were put before it."""
 
 
 def _heard(done: "asyncio.Future[None]") -> None:
@@ -238,15 +238,15 @@ def _scrub(connection: sqlite3.Connection) -> None:
 
 def _shrink(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA auto_vacuum").fetchone()[0]:
-        # It frees a page at each step, and only a script is stepped to its end.
+        # The pragma frees one page per step, and only `executescript` steps a statement to its end.
         connection.executescript("PRAGMA incremental_vacuum")
     else:
-        connection.execute("VACUUM")  # A file of before: from now on it can give room back by and by.
+        connection.execute("VACUUM")  # A file from an older version; after this VACUUM, incremental vacuum works.
     empty_log(connection)
 
 
 def empty_log(connection: sqlite3.Connection) -> None:
-    """Moves the write-ahead log into the file, and leaves nothing in it."""
+    """Move the write-ahead log into the database file and truncate the log."""
     if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         raise sqlite3.OperationalError("it is being read; try again")
 
@@ -255,6 +255,6 @@ def _verify(connection: sqlite3.Connection) -> None:
     verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if verdict != "ok":
         raise sqlite3.DatabaseError(f"it is damaged ({verdict})")
-    # Writes the number that stands there already: a full or read-only volume shows.
+    # Writing the unchanged version number fails on a full or read-only volume.
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     connection.execute(f"PRAGMA user_version = {version}")

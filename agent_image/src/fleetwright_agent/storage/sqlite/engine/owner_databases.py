@@ -1,6 +1,6 @@
-"""A database for each owner: nothing that is searched, counted or ranked for one has to do with another.
+"""One database file for each owner, so that search and ranking for one owner never touch another's rows.
 
-The few that were used last stay open. Refuses: telling owners from file names, which are hashes of them.
+The most recently used files stay open. The file names are hashes; this module cannot map them back to owners.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ class OwnerFiles:
         return self._path(_key(owner)).exists()
 
     async def of(self, owner: str) -> Database:
-        """Made where there is none."""
+        """Return the owner's database; it is created if it does not exist."""
         return await self.at(_key(owner))
 
     def keys(self) -> list[str]:
-        """Of every owner that has a file; look off the event loop."""
+        """Return the keys of all owners that have a file. This blocks; call it off the event loop."""
         return sorted(path.stem for path in self._folder.glob("*.db"))
 
     async def at(self, key: str) -> Database:
@@ -42,7 +42,7 @@ class OwnerFiles:
         return self._open[key]
 
     async def erase(self, owner: str, context_id: str, part: Callable[[sqlite3.Connection, str], None]) -> None:
-        """Leaves nothing of it in any file, or nothing of one of its conversations, whose rows `part` deletes."""
+        """Erase an owner's file, or the rows of one conversation, which `part` deletes, with all their traces."""
         if not context_id:
             await self._erase(_key(owner))
         elif self.has(owner):

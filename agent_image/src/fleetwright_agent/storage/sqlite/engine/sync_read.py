@@ -1,8 +1,8 @@
-"""What is committed of an SQLite file, looked at by the event loop itself.
+"""Short reads of an SQLite file on the event loop itself.
 
-For looks that take some tens of microseconds: to ask the thread that writes takes five times as long, and it may have
-other things to do. It sees what was committed last, waits for nobody, and writes nothing. Refuses: judging whether
-that is enough, and opening a file that nobody else has open.
+A read of some tens of microseconds takes five times as long through the writer thread, which may also be busy. Such a
+read sees the latest commit, waits for no lock, and writes nothing. This module does not decide whether committed data
+is recent enough, and it does not open a file that no writer has open.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ class Glance:
         self._connection: sqlite3.Connection | None = None
 
     def __call__(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Raises: sqlite3.Error, also where it would have to wait."""
+        """Raises: sqlite3.Error, also if the file is locked."""
         if self._connection is None:
             name = f"{self._path.absolute().as_uri()}?mode=ro"
             self._connection = sqlite3.connect(name, uri=True, timeout=0, isolation_level=None, check_same_thread=False)

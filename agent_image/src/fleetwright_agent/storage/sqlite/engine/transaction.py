@@ -1,8 +1,8 @@
-"""Work on an SQLite file between one BEGIN and its COMMIT, and what becomes of it when a piece fails.
+"""A transaction over several jobs on an SQLite file, and its recovery when a job fails.
 
-A piece of work that fails is undone alone: the transaction is rolled back, and what was done in it is done once more,
-each piece at a savepoint. So work may be done twice, and changes nothing but the file. A transaction has the file alone
-from its beginning, so that what was read in it stands: a command beside the process may write too. Refuses: threads.
+A failed job is undone alone: the transaction is rolled back, and all its jobs are executed again, each at a savepoint.
+A job may therefore run twice and must have no effects outside the file. A transaction takes the write lock at its
+start, so its reads stay valid: a maintenance command in another process may write too. This module starts no threads.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ T = TypeVar("T")
 class Kind(Enum):
     AWAITED = "awaited"
     SHORT = "short"
-    """The same, and done within some tens of microseconds: the event loop may do it."""
+    """Awaited like AWAITED, and takes some tens of microseconds: the event loop may execute it."""
     LATER = "later"
-    """Nobody waits for it yet."""
+    """No caller awaits it yet."""
     READ = "read"
-    """It changes nothing, and sees what was handed in before it, of which a commit may still fail."""
+    """It is read-only. It sees all earlier jobs, including those whose commit may still fail."""
     ALONE = "alone"
-    """In no transaction."""
+    """It runs outside any transaction."""
 
 
 @dataclass(slots=True)
@@ -43,20 +43,20 @@ class Job(Generic[T]):
 
 class Transaction:
     def __init__(self, connection: sqlite3.Connection, unusable: Callable[[Exception], Exception]) -> None:
-        """Args: `unusable` gives what whoever waits is told when the file refuses."""
+        """Args: `unusable` maps an SQLite error to the exception that callers get."""
         self.jobs: list[Job[Any]] = []
-        """Done in it."""
+        """The jobs executed in this transaction."""
         self._connection = connection
         self._unusable = unusable
         self._failing = False
-        """Something in it failed. Savepoints are not taken before: two statements for each piece."""
+        """A job has failed. Savepoints are only used from then on, because they add two statements to each job."""
 
     def begin(self) -> None:
-        """Raises: sqlite3.Error, also while another process writes for longer than the connection waits."""
+        """Raises: sqlite3.Error, also if another process holds the lock for longer than the busy timeout."""
         self._connection.execute("BEGIN IMMEDIATE")
 
     def do(self, job: Job[Any]) -> None:
-        """Raises: Exception when nothing of the transaction stands any more."""
+        """Raises: Exception if the whole transaction was rolled back."""
         self.jobs.append(job)
         if self._failing:
             self._try(job)
@@ -64,23 +64,23 @@ class Transaction:
             self._again()
 
     def commit(self) -> None:
-        """Raises: sqlite3.Error when nothing of it stands any more."""
+        """Raises: sqlite3.Error if the whole transaction was rolled back."""
         self._connection.execute("COMMIT")
 
     def lose(self, error: Exception) -> None:
-        """Nothing of it stands."""
+        """Roll back, and fail all jobs."""
         self.undo()
         lost(self.jobs, self._unusable(error))
 
     def undo(self) -> None:
-        """Nothing of it stands, and all of it may be done once more."""
+        """Roll back, and prepare all jobs for another execution."""
         with suppress(sqlite3.Error):
             self._connection.rollback()
         for job in self.jobs:
             job.error = None
 
     def _again(self) -> None:
-        """All that was done in it, of which the last has failed."""
+        """Repeat all jobs, each at a savepoint, after the last one failed."""
         self._failing = True
         self._connection.rollback()
         self.begin()
@@ -93,7 +93,7 @@ class Transaction:
             job.result = job.work(self._connection)
         except Exception as error:
             if not self._connection.in_transaction:
-                raise  # SQLite has undone everything with it.
+                raise  # SQLite has rolled back the whole transaction.
             job.error = self._unusable(error) if is_of_file(error) else error
             self._connection.execute("ROLLBACK TO job")
         self._connection.execute("RELEASE job")
@@ -105,8 +105,8 @@ def lost(jobs: list[Job[Any]], error: Exception) -> None:
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether another process is writing."""
-    # One that Python's own module raises has no code.
+    """Return whether another process holds the lock."""
+    # Errors that Python's own `sqlite3` module raises have no error code.
     return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
 
 
@@ -118,5 +118,5 @@ def _done(job: Job[Any], connection: sqlite3.Connection) -> bool:
     try:
         job.result = job.work(connection)
     except Exception:
-        return False  # Of what it is, whoever does it again tells.
+        return False  # The repetition at a savepoint reports the error.
     return True

@@ -1,12 +1,13 @@
-"""All work on an SQLite file, in the order in which it was handed in: by one thread, or by the event loop for it.
+"""Serializes all work on one SQLite file. Jobs run in submission order on a writer thread, or on the event loop.
 
-Work shares a commit: with what has gathered beside it, and with what nobody waits for yet. That is handed over with the
-next that somebody waits for, or after a while. Whoever waits hears after that commit; whoever only reads, at once.
+Jobs are group-committed: one commit covers all queued jobs, including those that no caller awaits yet. A job that no
+caller awaits is queued with the next awaited job, or after 20 ms. The future of a write resolves after its commit; the
+future of a read resolves at once.
 
-Each time that the thread needs the interpreter it waits for the event loop to let go of it, and the event loop for the
-thread: for work that is short this takes longer than the work. So while the thread has nothing to do the event loop
-does such work itself, and the thread only commits it; what comes meanwhile waits for that commit and is the next.
-Whatever may take long, or has to wait for another process, is the thread's. Refuses: knowing tables.
+The thread and the event loop compete for the interpreter lock. For short statements the handover takes longer than the
+statement. While the thread is idle, the event loop therefore executes short jobs itself, and the thread only commits
+them. Jobs that arrive during that commit form the next one. Long-running statements and statements that may block on
+another process run on the writer thread. This module does not know any tables.
 """
 
 import asyncio
@@ -26,60 +27,60 @@ from fleetwright_agent.storage.sqlite.engine.transaction import Job, Kind, Trans
 T = TypeVar("T")
 _MOST: Final = 256
 _MOST_HERE: Final = 32
-"""Pieces of work that the event loop does at a time."""
+"""The most jobs that the event loop executes in one transaction."""
 _PATIENCE_MS: Final = 5000
-"""With another process that writes."""
+"""How long the writer thread waits for a lock that another process holds."""
 _LINGER: Final = 0.02
-"""Seconds for which work that nobody waits for is kept from the thread, and as many from its commit."""
+"""Seconds until an unawaited job is queued, and the longest time until an open transaction commits."""
 
 
 class _Over(Exception):  # noqa: N818 - states what became of the writer
-    """Whoever writes does not write any more."""
+    """The writer no longer accepts work."""
 
 
 class Committer(ABC):
     def __init__(self, name: str, *, most: int = _MOST) -> None:
-        """Args: at most `most` pieces of work share a commit."""
+        """Args: `most` is the largest number of jobs that share a commit."""
         self._most = most
         self._connection: sqlite3.Connection | None = None
         self._queue: queue.SimpleQueue[list[Job[Any]] | Transaction | None] = queue.SimpleQueue()
         self._waiting: list[Job[Any]] = []
-        """To be handed over together."""
+        """Jobs that are queued together at the next handover."""
         self._timer: asyncio.TimerHandle | None = None
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._transaction: Transaction | None = None
-        """What the thread has begun."""
+        """The writer thread's open transaction."""
         self._due = 0.0
         self._handed = 0
-        """Pieces of work, counted on the event loop alone; the file is nobody's when as many have ended."""
+        """The number of jobs handed over, counted on the event loop only. The file is idle when `_over` equals it."""
         self._over = 0
-        """Counted by whoever has the file."""
+        """The number of finished jobs, counted by the side that executes them."""
         self._about_to: asyncio.AbstractEventLoop | None = None
-        """That does what waits."""
+        """The loop that is scheduled to execute the waiting jobs itself."""
         self._own = False
-        """The event loop did what was handed over last."""
+        """The event loop executed the latest batch."""
         self._patience: int | None = None
         self._ending = False
         self._in_hand: deque[Job[Any] | Transaction] = deque()
-        """What the thread has taken and not come to."""
+        """Jobs that the thread took from the queue and has not executed yet."""
         self._broken: Exception | None = None
-        """Why the thread is gone, where it has not ended."""
+        """The reason why the thread died; `None` after an orderly end."""
 
     @abstractmethod
     def _open(self) -> sqlite3.Connection:
-        """On the thread, before the first work: a connection that begins no transaction by itself."""
+        """Open a connection that begins no transaction by itself. Runs on the thread, before the first job."""
 
     @abstractmethod
     def _unusable(self, error: Exception) -> Exception:
-        """What whoever waits is told when the file refuses."""
+        """Return the exception that callers get when SQLite rejects a statement."""
 
     @property
     def _is_gone(self) -> bool:
-        """Whether the thread has ended."""
+        """Return whether the thread has ended."""
         return self._thread.ident is not None and not self._thread.is_alive()
 
     def _begin(self, work: Callable[[sqlite3.Connection], T], kind: Kind = Kind.AWAITED) -> "asyncio.Future[T]":
-        """Its place among all work is now. After the end there is none, and what is waited for says so."""
+        """Append a job to the order. After the end of the writer, the returned future fails."""
         if self._thread.ident is None and not self._ending:
             self._thread.start()
         loop = asyncio.get_running_loop()
@@ -103,7 +104,7 @@ class Committer(ABC):
         if self._suits_the_loop():
             loop = asyncio.get_running_loop()
             if self._is_idle and self._about_to is not loop:
-                # With what else comes in this pass of the loop.
+                # Jobs that other callbacks of this loop iteration submit join the batch.
                 self._about_to = loop
                 loop.call_soon(self._do_here)
         else:
@@ -152,7 +153,7 @@ class Committer(ABC):
         except Exception as error:
             self._own = False
             if is_busy(error):
-                # The thread has the time to wait for who else writes.
+                # The writer thread can wait for another process's lock; the event loop cannot.
                 transaction.undo()
                 self._enqueue(together)
             else:
@@ -162,13 +163,13 @@ class Committer(ABC):
             self._enqueue(transaction)
 
     def _wait_for_others(self, milliseconds: int) -> None:
-        """So long, while another process writes."""
+        """Set how long SQLite waits while another process writes."""
         if milliseconds != self._patience:
             self._connected().execute(f"PRAGMA busy_timeout = {milliseconds}")
             self._patience = milliseconds
 
     async def _end(self) -> None:
-        """After all that was begun."""
+        """End the writer after all jobs that were submitted before."""
         self._ending = True
         if self._waiting:
             self._give_thread()
@@ -183,13 +184,14 @@ class Committer(ABC):
         try:
             self._work_to_the_end()
         except BaseException as error:
-            # What ends a thread in its work is no failure of that work; whoever waits must hear of it all the same.
+            # An exception that ends the thread is no job's own failure, so the waiting callers have to be informed
+            # here.
             self._broken = _Over(f"its thread is gone ({type(error).__name__})")
             self._give_up(self._broken)
             raise
 
     def _give_up(self, error: Exception) -> None:
-        """Of all that was handed over nothing stands."""
+        """Fail all jobs that were handed over."""
         if self._transaction is not None:
             transaction, self._transaction = self._transaction, None
             self._lose(transaction, error)
@@ -215,13 +217,13 @@ class Committer(ABC):
             while self._in_hand:
                 self._do(self._in_hand[0])
                 self._in_hand.popleft()
-            # What came with a question waits for more to come: nobody asks for its commit yet.
+            # A read does not ask for a commit: writes queued with it wait for more jobs to join.
             asked = any(isinstance(each, list) and each and each[-1].kind is not Kind.READ for each in gathered)
             if asked or time.monotonic() >= self._due or not going:
                 self._commit_own()
 
     def _gathered(self) -> "list[list[Job[Any]] | Transaction | None]":
-        """Nothing, when the open transaction is due and nothing has come."""
+        """Return the queued jobs; an empty list if the open transaction is due and the queue is empty."""
         try:
             left = max(0.0, self._due - time.monotonic()) if self._transaction else None
             gathered = [self._queue.get(timeout=left)]
@@ -251,7 +253,7 @@ class Committer(ABC):
             self._wait_for_others(_PATIENCE_MS)
             job.result = job.work(self._connected())
         except Exception as error:
-            # Nothing may end this thread; and what was written is no worse for it.
+            # No failure may end this thread. A failed read leaves the open transaction intact.
             job.error = self._unusable(error) if is_of_file(error) else error
 
     def _attempt(self, job: Job[Any]) -> None:
@@ -276,7 +278,7 @@ class Committer(ABC):
         return transaction
 
     def _lose(self, transaction: Transaction, error: Exception) -> None:
-        """Nothing may end the thread, or all would wait for ever."""
+        """Fail all jobs of the transaction. An exception must not end the thread, because later callers would hang."""
         transaction.lose(error)
         self._ended(transaction.jobs)
 
@@ -294,7 +296,7 @@ class Committer(ABC):
             self._ended(transaction.jobs)
 
     def _ended(self, jobs: list[Job[Any]]) -> None:
-        """A transaction, whatever became of it."""
+        """Report the results of a transaction's jobs."""
         self._tell(jobs)
 
     def _connected(self) -> sqlite3.Connection:
@@ -308,7 +310,7 @@ class Committer(ABC):
             try:
                 loop.call_soon_threadsafe(self._settle, list(told))
             except RuntimeError:
-                # Nobody waits any more on a loop that is closed; who waits on another for this to be over does.
+                # Callers on a closed loop no longer wait. Callers on other loops may wait for these jobs to finish.
                 self._wake_others(loop)
 
     def _wake_others(self, closed: asyncio.AbstractEventLoop) -> None:

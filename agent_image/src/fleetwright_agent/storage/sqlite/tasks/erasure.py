@@ -1,6 +1,6 @@
-"""What the SQLite task log tells of whole owners and conversations, and how it forgets them without a trace.
+"""Queries and deletions for whole owners and conversations in the SQLite task log.
 
-Functions of a connection: the log says on which thread they run.
+All are functions of a connection: the log decides in which thread they run.
 """
 
 import sqlite3
@@ -34,13 +34,13 @@ def forget_of(connection: sqlite3.Connection, owner: str, context_id: str) -> No
 
 
 def forget(connection: sqlite3.Connection, numbers: Sequence[tuple[int]]) -> None:
-    """Tasks by their numbers, with all that hangs on them."""
+    """Delete tasks by their numbers, with all their data."""
     for statement in (*push.FORGET_TASK, *sql.FORGET_TASK):
         connection.executemany(statement, numbers)
 
 
 def scrub(connection: sqlite3.Connection) -> None:
-    """Writes the file anew without what was deleted; in no transaction."""
+    """Rewrite the file without deleted data; must not run in a transaction."""
     connection.execute("VACUUM")
     empty_log(connection)
 

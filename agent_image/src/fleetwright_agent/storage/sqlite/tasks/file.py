@@ -1,7 +1,7 @@
-"""Opening the task log's SQLite file: durable settings, the schema, and what to do when it cannot be trusted.
+"""Opening of the task log's SQLite file: durable settings, schema migrations, and the handling of damage.
 
-Refuses: a file from a newer version; a damaged file, which is kept aside as evidence and never silently replaced:
-as long as the evidence lies there, nothing opens, so that a lost history cannot look like an empty one.
+A file from a newer version is rejected. A damaged file is renamed and kept as evidence, and never silently replaced.
+While the evidence exists, the log does not open, so that a lost history cannot look like an empty one.
 """
 
 import sqlite3
@@ -54,29 +54,29 @@ _NUMBERS = """
 CREATE TABLE numbers (last INTEGER NOT NULL);
 INSERT INTO numbers SELECT coalesce(max(n), 0) FROM tasks;
 """
-"""What hangs on a task knows it by its number, so a number that was forgotten is never given again."""
+"""Other tables refer to a task by its number, so the number of a deleted task is never reused."""
 _EXPIRY = """
 ALTER TABLE tasks ADD COLUMN expires_ns INTEGER;
 UPDATE tasks SET expires_ns = expires_of(snapshot);
 CREATE INDEX tasks_by_expiry ON tasks (expires_ns) WHERE expires_ns IS NOT NULL;
 DROP INDEX IF EXISTS paused_by_time;
 """
-"""Until when a task may wait, so that a look at what waits loads no task."""
+"""The time until which a task may wait, as a column, so that the search for expired tasks loads no snapshots."""
 _TAKEN_UP = "ALTER TABLE tasks ADD COLUMN taken_up INTEGER NOT NULL DEFAULT 0;"
-"""By how many processes, so that a task which ends its process does not end every one."""
+"""The number of processes in a row that have worked on the task, so that a task cannot crash them without end."""
 _BEGAN = """
 ALTER TABLE tasks ADD COLUMN began_ns INTEGER;
 ALTER TABLE numbers ADD COLUMN alive_ns INTEGER NOT NULL DEFAULT 0;
 """
-"""When work began, and until when its process surely lived, so that a time limit holds over restarts."""
+"""The start of the work, and the last sign of life of a process, so that a time limit holds across restarts."""
 _KEPT_BY_THE_FILE = """
 CREATE TRIGGER task_numbered AFTER INSERT ON tasks BEGIN UPDATE numbers SET last = new.n; END;
 CREATE TRIGGER task_rests AFTER UPDATE OF busy ON tasks WHEN new.busy = 0 BEGIN
   DELETE FROM events WHERE n = new.n;
 END;
 """
-"""The snapshot of a task at rest says what its events have said. In the statement that puts it to rest: each statement
-of its own has the writer wait for the event loop to let go of the interpreter."""
+"""The snapshot of a task at rest contains its events, so they are deleted. A trigger does it within the statement that
+puts the task to rest. For each separate statement, the writer would wait for the interpreter lock of the event loop."""
 _SCHEMAS = (
     TASKS,
     push.SCHEMA,
@@ -89,17 +89,17 @@ _SCHEMAS = (
     push.ONE_CONTENT,
     _KEPT_BY_THE_FILE,
 )
-"""By version: what each added to the one before."""
+"""The migrations, by version: what each version adds to the previous one."""
 _VERSION = len(_SCHEMAS)
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _EVIDENCE = ".damaged-"
 
 
 def open_writer(path: Path, *, now_ns: int) -> sqlite3.Connection:
-    """The one connection that writes.
+    """Open the only connection that writes.
 
     Raises:
-        LogUnusable: The text says why, and the remedy.
+        LogUnusable: The text contains the reason and the remedy.
     """
     evidence = sorted(path.parent.glob(f"{path.name}{_EVIDENCE}*"))
     if evidence:
@@ -115,12 +115,12 @@ def open_writer(path: Path, *, now_ns: int) -> sqlite3.Connection:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether it says that the file is not what was written."""
+    """Return whether the error means that the file is damaged."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """Raises: LogUnusable."""
+    """Open a connection that only reads. Raises: LogUnusable."""
     try:
         connection = _connect(path)
         connection.execute("PRAGMA query_only = 1")
@@ -130,7 +130,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Each connection is used by one thread at a time, which is not the thread that opens it.
+    # Each connection is used by one thread at a time, but not by the thread that opens it.
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
 
 
@@ -153,7 +153,7 @@ def _prepare(connection: sqlite3.Connection, now_ns: int) -> None:
     connection.create_function("expires_of", 1, _expires_of, deterministic=True)
     if missing := "".join(_SCHEMAS[version:]):
         connection.executescript(f"BEGIN IMMEDIATE; {missing} PRAGMA user_version = {_VERSION}; COMMIT;")
-    # Before anything is taken up: whatever ends this process, the next one knows that it was tried.
+    # Before any task is resumed, so that the next process knows of this attempt even if this process crashes.
     for statement in push.FORGET_ORPHANS:
         connection.execute(statement)
     connection.execute(TAKE_UP, {"now": now_ns})
@@ -163,7 +163,7 @@ def _expires_of(snapshot: bytes) -> int | None:
     try:
         pause = pause_of(Task.FromString(snapshot))
     except DecodeError:
-        return None  # Whoever reads it is told.
+        return None  # Reading the task reports the damage.
     return None if pause is None else pause.expires_ns
 
 
@@ -180,5 +180,5 @@ def _keep_aside(path: Path) -> Path:
 def _evidence_text(kept: Path) -> str:
     return (
         f"the task log is damaged and was kept as {kept.name} in the memory volume;"
-        " repair and rename it, or move it away to accept an empty history; the agent then goes on by itself"
+        " repair and rename it, or move it away to accept an empty history; the agent then continues by itself"
     )

@@ -1,6 +1,6 @@
-"""The tables and statements of push in the task log's file. Values of callers are always bound."""
+"""The tables and statements of push notifications in the task log's file. Values from callers are always bound."""
 
-# ruff: noqa: S608 - statements are put together from constants of this file and the numbers of an enumeration
+# ruff: noqa: S608 - statements are built from constants of this file and the numbers of an enumeration
 
 from typing import Final
 
@@ -50,7 +50,7 @@ ALTER TABLE outbox DROP COLUMN task;
 CREATE TRIGGER content_delivered AFTER DELETE ON outbox {_GONE};
 CREATE TRIGGER content_given_up AFTER UPDATE OF content ON outbox {_GONE};
 """
-"""What the letters of one task say is kept once however many wait for it, and goes with the last of them."""
+"""All notifications about one task state share one stored copy of it, which is deleted with the last of them."""
 
 _CONFIG = "id, url, host, dialect, sealed"
 _INTO_CONTENTS = "INSERT INTO contents (n, task)"

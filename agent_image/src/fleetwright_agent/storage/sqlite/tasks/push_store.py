@@ -1,4 +1,4 @@
-"""The outbox in the task log's SQLite file, through its one writer and its one reader."""
+"""Registrations and outbox in the SQLite file of the task log, through the log's single writer and its reader."""
 
 import json
 import sqlite3
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 class Run(Protocol):
-    """Does the work on the writer's or the reader's connection; raises LogUnusable where that cannot be."""
+    """A callable that runs work on the writer's or the reader's connection. Raises: LogUnusable."""
 
     async def __call__(self, work: Callable[[sqlite3.Connection], T]) -> T: ...
 
 
 def post_rest(connection: sqlite3.Connection, n: int, *, at_ns: int, snapshot: bytes) -> None:
-    """In the commit with which the task comes to rest, where somebody wants to be told."""
+    """Add notifications about a task at rest to the outbox, in the transaction that puts the task to rest."""
     for statement in sql.POST:
         connection.execute(statement, {"n": n, "at": at_ns, "task": snapshot})
 

@@ -1,7 +1,7 @@
-"""One thread that reads, and what the last read says of the file.
+"""The reader of the task log: one thread, and the state of the file after the last read.
 
-A read that fails is a fact about the log, and passes with the next that succeeds; damage does not, for a read
-elsewhere says nothing of it. Refuses: knowing tables.
+A failed read is reported as a problem until the next read succeeds. Damage is reported until a restart, because a
+successful read of other pages does not disprove it. This module does not know the tables.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ class Reader:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="task-log-reader")
         self._damaged = False
         self.problem: str | None = None
-        """Why the last read failed, for people; nothing once one succeeds, unless the file is damaged."""
+        """Why the last read failed, as text for people; None after one has succeeded, unless the file is damaged."""
 
     async def submit(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Raises: LogUnusable."""
+        """Run work on the reader's connection, and return its result. Raises: LogUnusable."""
         try:
             result = await asyncio.get_running_loop().run_in_executor(self._thread, work, self._connection)
         except sqlite3.Error as error:

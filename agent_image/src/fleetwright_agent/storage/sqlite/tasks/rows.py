@@ -1,7 +1,7 @@
-"""Rows of the task log as the tasks they are, also where what is written there cannot be read any more.
+"""Conversion of rows of the task log to tasks, also if their data is unreadable.
 
-SQLite vouches for its pages, not for what lies in them. A row that cannot be read is told as a task that failed, by
-what its other columns say. Refuses: writing that down; the log does.
+SQLite checks its pages, but not the data in them. An unreadable row becomes a failed task, built from the other columns
+of the row. This module does not write to the log.
 """
 
 import sqlite3
@@ -24,7 +24,7 @@ KINDS: Final[dict[str, type[Event]]] = {
 
 
 class Row(NamedTuple):
-    """As the statements select it."""
+    """A row of the table `tasks`, as the statements select it."""
 
     n: int
     owner: str
@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 def stored(connection: sqlite3.Connection, row: Row) -> Stored:
-    """The task, events after its snapshot folded in."""
+    """Return the task of a row, with the events after its snapshot applied."""
     later = connection.execute(sql.EVENTS_AFTER, (row.n, row.snapshot_seq)).fetchall()
     task = _task(row, later)
     return Stored(

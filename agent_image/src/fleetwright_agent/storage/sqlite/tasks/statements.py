@@ -1,6 +1,6 @@
-"""The statements of the SQLite task log. Values of callers are always bound, never written into a statement."""
+"""The statements of the SQLite task log. Values from callers are always bound, never written into a statement."""
 
-# ruff: noqa: S608 - statements are put together from constants of this file and the numbers of an enumeration
+# ruff: noqa: S608 - statements are built from constants of this file and the numbers of an enumeration
 
 from collections.abc import Collection
 
@@ -20,7 +20,8 @@ INSERT_EVENT = (
 )
 SHOW_STATE = "UPDATE tasks SET state = ?, updated_ns = ? WHERE n = ? AND busy = 1"
 _TELLS_WHETHER_AWAITED = "RETURNING EXISTS (SELECT 1 FROM push_configs WHERE push_configs.n = tasks.n)"
-"""By somebody who wants to be told of it. One statement for both: each takes the interpreter from the event loop."""
+"""Returns whether the task has push registrations. It is part of the update, because each separate statement takes the
+interpreter lock from the event loop."""
 REST_TASK = (
     "UPDATE tasks SET seq = ?, state = ?, busy = 0, updated_ns = ?, snapshot_seq = ?, snapshot = ?,"
     f" expires_ns = ? WHERE n = ? AND busy = 1 {_TELLS_WHETHER_AWAITED}"
@@ -40,9 +41,9 @@ TAKE_UP = (
     " + max(0, :now - max(began_ns, updated_ns, (SELECT alive_ns FROM numbers)))"
     " WHERE busy = 1 AND began_ns IS NOT NULL"
 )
-"""What no process ever began to work on has ended none.
+"""Counts this process for every busy task that a process has worked on; a task without work cannot have crashed one.
 
-The time since the former process, or the task itself, gave its last sign of life is left out.
+The start of the work is shifted by the downtime: the time since the last sign of life of the process or the task.
 """
 LIVE = "UPDATE numbers SET alive_ns = ?"
 BEGIN_TASK = "UPDATE tasks SET began_ns = ? WHERE n = ? AND busy = 1 AND began_ns IS NULL"

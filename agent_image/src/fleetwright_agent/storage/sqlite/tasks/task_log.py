@@ -1,8 +1,9 @@
 """The task log in one SQLite file on the memory volume: one writer, one reader, write-ahead log, full sync.
 
-Records that nobody waits for gather for a moment and share a commit. An answer to a task and the end of one that waits
-take along what has gathered of that task; where a task comes to rest its snapshot says the same, and that is dropped.
-So most of what a short task comes to is never written. What concerns many tasks takes what has gathered of all.
+Records without a waiter are buffered for a moment and share a group commit. An answer to a task, and the end of an
+interrupted one, write the buffered records of that task first. When a task comes to rest, its buffered records are
+dropped, because its snapshot contains them. So most records of a short task are never written. Operations on many
+tasks flush the whole buffer first.
 """
 
 import asyncio
@@ -48,19 +49,19 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _TEXT_SECONDS = 0.1
 _STATE_SECONDS = 0.02
-"""For so long what nobody waits for gathers: a short task pays for no commit between its acceptance and its end."""
+"""How long records are buffered. A short task needs no commit between its acceptance and its end."""
 
 _FEW: Final = 8
-"""Records that are short work together; what many streams say in a tenth of a second is not."""
+"""The largest batch of records that counts as short work. Many streams produce more in a tenth of a second."""
 _SMALL: Final = 64 * 1024
-"""Bytes of a task that is written in some tens of microseconds."""
+"""The largest task, in bytes, whose write counts as short work (some tens of microseconds)."""
 
 
 class SqliteTaskLog:
     def __init__(
         self, path: Path, *, lost: Callable[[], None] = lambda: None, now_ns: Callable[[], int] = time.time_ns
     ) -> None:
-        """Args: `lost` is called for each task that cannot be read any more."""
+        """Args: `lost` is called once for each task that turns out to be unreadable."""
         self._path = path
         self._now_ns = now_ns
         self._lost = lost
@@ -72,7 +73,7 @@ class SqliteTaskLog:
         self._unusable: str | None = "the task log is not open yet"
         self.damaged = 0
         self._under_way: asyncio.Future[None] | None = None
-        """What was written last without anybody waiting."""
+        """The last write without a waiter."""
         self.pushes = SqlitePushStore(commit=self._submit, read=self._read)
 
     @property
@@ -141,7 +142,7 @@ class SqliteTaskLog:
         self._post(sql.LEAVE_TASK, (n,))
 
     async def rest(self, n: int, records: tuple[Record, ...], task: Task, *, expires_ns: int | None = None) -> None:
-        self._taken(n)  # The snapshot tells what they tell.
+        self._taken(n)  # The snapshot contains the buffered records.
         await self._submit_of(task, partial(tasks.rest, n=n, records=records, task=task, expires_ns=expires_ns))
 
     async def end(self, stored: Stored, record: Record, task: Task) -> bool:
@@ -159,7 +160,8 @@ class SqliteTaskLog:
         return stored
 
     async def page(self, query: Query) -> Page:
-        # Whoever was told of a state finds the task by it; where nothing can be written, what is there is told.
+        # A caller that saw a state must find the task by it, so buffered states are written first. If they cannot be
+        # written, the page shows what is on disk.
         self._flush()
         if self._under_way is not None and not self._under_way.done():
             await asyncio.wait({self._under_way})
@@ -167,7 +169,7 @@ class SqliteTaskLog:
 
         def work(connection: sqlite3.Connection) -> Page:
             total = connection.execute(sql.count(where), values).fetchone()[0]
-            # One at a time: what does not fit on the page is not loaded.
+            # Lazily, one row at a time: rows that do not fit on the page are not loaded.
             with closing(connection.execute(sql.select_page(where, after=query.after is not None), values)) as rows:
                 read = map(Row._make, rows)
                 found = ((Position(row.updated_ns, row.task_id), stored_in(connection, row)) for row in read)
@@ -207,7 +209,7 @@ class SqliteTaskLog:
         return forgotten
 
     async def of(self, owner: str, context_id: str = "") -> tuple[Key, ...]:
-        # By the writer: what is being accepted just now is among them.
+        # On the writer's connection, so that tasks whose acceptance is queued are included.
         return await self._commit(lambda connection: erasure.keys(connection, owner, context_id))
 
     async def held(self) -> frozenset[tuple[str, str]]:
@@ -244,7 +246,7 @@ class SqliteTaskLog:
         self._write(gathered, begun)
 
     def _taken(self, n: int) -> tuple[list[tuple[int, Record]], list[tuple[int, int]]]:
-        """Takes out what has gathered of one task: its records, and when it began."""
+        """Remove and return the buffered data of one task: its records, and its start time."""
         gathered = [each for each in self._gathered if each[0] == n]
         begun = [each for each in self._begun if each[1] == n]
         if gathered:
@@ -265,7 +267,7 @@ class SqliteTaskLog:
         self._under_way = self._writer.post(work, short=len(gathered) <= _FEW)
 
     async def _commit(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """After all that has gathered."""
+        """Run the work after the buffer has been flushed."""
         self._flush()
         return await self._submit(work)
 
@@ -275,7 +277,7 @@ class SqliteTaskLog:
         return await self._writer.submit(work)
 
     async def _submit_of(self, task: Task, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Work that takes as long as the task is large."""
+        """Run work whose duration depends on the size of the task."""
         if self._writer is None:
             raise LogUnusable(self._unusable or "the task log is closed")
         is_short = task.ByteSize() <= _SMALL

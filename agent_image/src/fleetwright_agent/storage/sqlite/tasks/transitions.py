@@ -1,6 +1,6 @@
-"""What becomes of a task's rows: how a task is begun, told of, woken and put to rest, and what is known of claims.
+"""The changes to a task's rows: accept, resume, append, rest and end a task, and look up claims.
 
-Functions of a connection: the log says on which thread and in which commit they run.
+All are functions of a connection: the log decides in which thread and transaction they run.
 """
 
 import sqlite3
@@ -31,7 +31,7 @@ def accept(
     snapshot = task.SerializeToString()
     row = (claim.owner, task.id, task.context_id, 1, task.status.state, 1, at_ns, 1, snapshot)
     n = connection.execute(sql.INSERT_TASK, row).lastrowid
-    assert n is not None  # noqa: S101 - SQLite numbers every row it inserts; this tells the type checker
+    assert n is not None  # noqa: S101 - SQLite numbers every inserted row; the assertion is for the type checker
     for each in (claim, also):
         if each is not None:
             connection.execute(sql.INSERT_CLAIM, (each.owner, each.message_id, each.digest, n))
@@ -60,7 +60,7 @@ def end(connection: sqlite3.Connection, stored: Stored, record: Record, task: Ta
 
 
 def append(connection: sqlite3.Connection, n: int, record: Record) -> None:
-    """The only way into a task's events after its first; the statement itself refuses a task that is not busy."""
+    """Append an event to a task; the only way to do so. The statement itself skips a task that is not busy."""
     event = record.event
     kind = next(word for word, of in KINDS.items() if isinstance(event, of))
     payload = event.SerializeToString()
@@ -73,7 +73,11 @@ def append(connection: sqlite3.Connection, n: int, record: Record) -> None:
 def rest(
     connection: sqlite3.Connection, *, n: int, records: tuple[Record, ...], task: Task, expires_ns: int | None = None
 ) -> None:
-    """The snapshot says all that the events have said, the last ones among them; nobody reads those any more."""
+    """Put a task to rest with a snapshot that includes all events, so that the events are not read again.
+
+    Raises:
+        AtRest: The task is at rest already.
+    """
     last, snapshot = records[-1], task.SerializeToString()
     row = (last.seq, task.status.state, last.at_ns, last.seq, snapshot, expires_ns, n)
     rested = connection.execute(sql.REST_TASK, row).fetchall()

@@ -1,6 +1,7 @@
-"""What was written of tasks that cannot be read any more, set aside as it lay there before their end takes its place.
+"""The original data of unreadable tasks, copied to a separate table before a failed task replaces it.
 
-For people who look into it with the file in hand. Bounded, in bytes and in time: the newest stay. Refuses: reading it.
+It is meant for people who examine the file. Its size and age are limited, and the newest data is kept. The agent itself
+never reads it.
 """
 
 import sqlite3
@@ -24,10 +25,10 @@ CREATE TABLE damaged (
   PRIMARY KEY (n, seq, kind)
 ) WITHOUT ROWID;
 """
-"""The kind is `snapshot`, or that of an event after it."""
+"""The kind is `snapshot`, or the kind of an event after the snapshot."""
 MOST_BYTES: Final = 64 * 1024 * 1024
 KEPT_NS: Final = 30 * 24 * 3600 * 1_000_000_000
-"""A month: somebody has to notice first. What tasks hold is not kept for ever, damaged or not."""
+"""Thirty days, so that people have time to notice. Task data is never kept without a limit, damaged or not."""
 
 _COUNT = "SELECT count(DISTINCT n) FROM damaged"
 _KEEP_SNAPSHOT = (
@@ -48,16 +49,17 @@ _FORGET = "DELETE FROM damaged WHERE found_ns < ?"
 
 
 def lose(connection: sqlite3.Connection, *, stored: Stored, now_ns: int) -> tuple[bool, int]:
-    """Ends what is lost, unless it runs: a run has its own end to write, and so has the next start.
+    """Keep the data of an unreadable task, and end the task unless a run works on it.
 
-    Returns whether it was not told before, and of how many such tasks what was written is kept.
+    A running task is ended by its run or by the next start of the agent. Return whether the damage must be reported,
+    and the number of tasks whose data is kept.
     """
     kept = keep(connection, stored.n, updated_ns=stored.updated_ns, found_ns=now_ns)
     return stored.busy or _end(connection, stored), kept
 
 
 def _end(connection: sqlite3.Connection, stored: Stored) -> bool:
-    """Whoever wants to hear of it had heard of its end, if it had one; of this one nobody has."""
+    """End the task in the log; notify push receivers, unless they were notified of an earlier end."""
     task, snapshot = stored.task, stored.task.SerializeToString()
     row = connection.execute(sql.FIND_STATE, (stored.n,)).fetchone()
     lost = connection.execute(sql.LOSE_TASK, (task.status.state, snapshot, stored.n, stored.seq)).fetchall()
@@ -69,7 +71,7 @@ def _end(connection: sqlite3.Connection, stored: Stored) -> bool:
 
 
 def keep(connection: sqlite3.Connection, n: int, *, updated_ns: int, found_ns: int, most: int = MOST_BYTES) -> int:
-    """Sets aside what lies there of the task, unless it has moved on; returns of how many tasks something is kept."""
+    """Copy the data of the task unless it has changed since; return the number of tasks whose data is kept."""
     for statement in (_KEEP_SNAPSHOT, _KEEP_EVENTS):
         connection.execute(statement, {"n": n, "updated": updated_ns, "found": found_ns})
     connection.execute(_BOUND, (most,))
@@ -82,12 +84,12 @@ def kept(connection: sqlite3.Connection) -> int:
 
 
 def forget(connection: sqlite3.Connection, *, now_ns: int) -> int:
-    """Forgets what was found too long ago; returns of how many tasks something is kept still."""
+    """Delete data that is too old; return the number of tasks whose data is kept."""
     connection.execute(_FORGET, (now_ns - KEPT_NS,))
     return kept(connection)
 
 
 def forget_of(connection: sqlite3.Connection, numbers: Iterable[tuple[int]], *, owner: str) -> None:
-    """What was set aside of these tasks, and all of this owner where one is named: somebody wants it gone."""
+    """Delete the data of these tasks, and all data of the owner if one is given."""
     connection.executemany(_FORGET_TASK, numbers)
     connection.execute(_FORGET_OWNER, (owner,))

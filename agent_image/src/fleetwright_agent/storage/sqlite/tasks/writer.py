@@ -1,4 +1,7 @@
-"""What writes the task log: what is short within the event loop, the rest by a thread. Refuses: knowing tables."""
+"""The single writer of the task log: short work runs in the event loop, the rest in a thread.
+
+This module does not know the tables.
+"""
 
 import asyncio
 import logging
@@ -22,32 +25,32 @@ class Writer(Committer):
 
     @property
     def problem(self) -> str | None:
-        """Why the last commit failed or lacks something, for people; nothing once one succeeds."""
+        """Why the last commit failed in whole or in part, as text for people; None after one has succeeded."""
         if self._is_gone:
-            return "nothing writes the task log any more; restart the agent, and see its log"
+            return "the writer of the task log has stopped; restart the agent, and see its log"
         return self._failure
 
     async def submit(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Returns what the work returned, after it is on disk.
+        """Run work in a transaction, and return its result after the commit.
 
         Raises:
-            LogUnusable: It is not.
+            LogUnusable: The work is not on disk.
         """
         return await self._put(work, Kind.AWAITED)
 
     async def submit_short(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The same, for what is done at once.
+        """Run short work in a transaction, and return its result after the commit.
 
         Raises:
-            LogUnusable: It is not on disk.
+            LogUnusable: The work is not on disk.
         """
         return await self._put(work, Kind.SHORT)
 
     async def alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The same, for what SQLite does in no transaction.
+        """Run work that SQLite does not allow in a transaction, and return its result.
 
         Raises:
-            LogUnusable: It failed; what was written before stands.
+            LogUnusable: The work failed; earlier commits are unaffected.
         """
         return await self._put(work, Kind.ALONE)
 
@@ -57,7 +60,7 @@ class Writer(Committer):
         return await self._begin(work, kind)
 
     def post(self, work: Callable[[sqlite3.Connection], None], *, short: bool = True) -> "asyncio.Future[None]":
-        """Writes without anybody waiting; a failure of the file shows in `problem`, any other is logged."""
+        """Write without a waiter. A failure of the file shows in `problem`, and any other failure is logged."""
         done = self._begin(work, Kind.SHORT if short else Kind.AWAITED)
         done.add_done_callback(_lost)
         return done
@@ -80,10 +83,10 @@ class Writer(Committer):
 
 
 class _Unwritable(LogUnusable):
-    """It is the file that refuses, and not what was to be written."""
+    """The file cannot be written, as opposed to an error in the work itself."""
 
 
 def _lost(done: "asyncio.Future[None]") -> None:
     error = None if done.cancelled() else done.exception()
     if error is not None and not isinstance(error, LogUnusable):
-        _logger.error("something could not be written that nobody waits for", exc_info=error)
+        _logger.error("a background write to the task log failed", exc_info=error)

@@ -1,4 +1,4 @@
-"""What becomes of a turn that has no budget left: it ends with a typed answer, or waits for its caller's word."""
+"""Handles a turn without budget: the turn fails with a typed error, or waits for its caller."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ REASON = "budget_exceeded"
 
 
 def refuse(over: OverBudget, context: TurnContext, metrics: Metrics) -> None:
-    """Returns when a caller who was asked to wait has come back.
+    """Fail the turn, or let it wait; return only after a waiting caller has replied.
 
     Raises:
         TurnFailed: The turn ends here.
-        GraphInterrupt: The turn waits, as at every other question.
+        GraphInterrupt: The turn waits, as for any other question.
     """
     full = over.full
     full.refused = True
     metrics.budget_rejections.labels(full.budget.period.value).inc()
-    # An agent that calls is asked nothing: nobody reads its questions. Nor is a sub-agent: the agent comes by itself.
+    # Calling agents are not asked, because they do not read questions. Sub-agents cannot ask; their agent asks itself.
     waits = full.budget.on_exceeded is Exceeded.PAUSE and context.attended and is_client(context.request.owner)
     if waits and not over.alone:
         interrupt(_pause(full))
@@ -43,7 +43,7 @@ def _pause(full: Window) -> dict[str, Any]:
 def _too_large(full: Window) -> str:
     return (
         f"One call of the model could use more than the whole budget of this agent, {full.name}."
-        " Waiting makes no room for it: say less, in a new conversation, or have the budget raised."
+        " Waiting does not help: send less in a new conversation, or have the budget raised."
     )
 
 

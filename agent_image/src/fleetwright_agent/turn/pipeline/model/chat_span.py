@@ -1,4 +1,4 @@
-"""One attempt of a call of the model as a span, whoever makes it. Refuses: what was said."""
+"""The span of one attempt of a model call. It never contains message text."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -23,7 +23,7 @@ async def traced(
     *,
     answer: Callable[[T], AIMessage | None],
 ) -> T:
-    """Args: `answer` finds in what comes back what the model said."""
+    """Run the call in a span. Args: `answer` extracts the model's message from the result."""
     model = chat.endpoint.name
     compacted = context.standing is not None and context.standing.view is not None
     about: dict[str, Value] = {

@@ -1,9 +1,9 @@
 """Shows the model a view of the conversation that fits, and makes a new view when it no longer does.
 
-It measures, decides, and stores the new view before anything is sent: whoever is killed leaves the old view or the
-new one. When the provider itself refuses the size it shortens once by force and tries once more (PA-096). A failed
-compaction changes nothing and is followed by a pause, which is counted in model calls and survives a restart. After
-`maxFailures` failures in a row compaction waits for the caller's next message.
+The new view is stored before it is sent, so a crash leaves either the old view or the new one. If the provider itself
+refuses the size, the prompt is shortened by force and sent once more. A failed compaction changes nothing and is
+followed by a pause, which is counted in model calls and survives a restart. After `maxFailures` consecutive failures,
+compaction waits for the caller's next message.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ from fleetwright_agent.turn.providers.models import Chat
 from fleetwright_agent.turn.views import Views
 
 _LONGEST_PAUSE: Final = 4
-"""As a power of two, in calls of the model."""
+"""The longest pause after a failure, as a power of two, in model calls."""
 _NEARLY_FULL: Final = 0.95
-"""Of the window: from here on a summary is made whatever it costs, because the provider would refuse the prompt."""
+"""The fraction of the window from which a summary is made at any cost, because the provider would refuse the prompt."""
 _HALF: Final = 2
 _AHEAD: Final = 20
-"""Messages that are read at each call of the model."""
+"""The number of messages to extract during each model call."""
 _log = logging.getLogger(__name__)
 
 
@@ -76,7 +76,7 @@ class CompactionLink:
 
     @property
     def _window(self) -> int:
-        """Tokens that a prompt may have; an overflow may teach that there are fewer."""
+        """Maximum tokens of a prompt; it shrinks if a provider reports a smaller window on an overflow."""
         return room(self._model)
 
     @property
@@ -100,7 +100,7 @@ class CompactionLink:
 
     @asynccontextmanager
     async def _reading_ahead(self, context: TurnContext, prompt: Prompt) -> AsyncIterator[None]:
-        """Where a summary is due before long, some of what it is made of is read while the model answers."""
+        """Extract some messages while the model answers, if a summary will be due soon."""
         tokens, messages = _HALF * prompt.tokens(), _HALF * (len(prompt.stored) - prompt.cut)
         soon = due(self._policy, tokens=tokens, messages=messages, room=self._room)
         if self._policy.mode is not CompactionMode.ENFORCE or soon is None:
@@ -114,12 +114,12 @@ class CompactionLink:
             await read
 
     async def _open(self, context: TurnContext) -> None:
-        """Where compaction of this conversation stands, with pins as their sources are by now."""
+        """Load the compaction state of this conversation, and refresh its pins from their sources."""
         if context.standing is not None:
             return
         standing = await self._views.get(context.thread)
         if context.fresh and standing.failures >= self._policy.guard.max_failures:
-            # The user has said something new: one more attempt.
+            # The user has sent a new message, so allow one more attempt.
             standing = replace(standing, failures=self._policy.guard.max_failures - 1, retry_at=0)
         context.standing = standing
         if standing.view is not None:
@@ -138,7 +138,7 @@ class CompactionLink:
         )
 
     async def _when_due(self, request: Request, context: TurnContext) -> Prompt:
-        """What is to be sent."""
+        """Compact the conversation if that is due, and return the prompt to send."""
         prompt = self._prompt(request, context)
         tokens = prompt.tokens()
         self._counts.filled(tokens / self._window)
@@ -158,7 +158,7 @@ class CompactionLink:
         return self._prompt(request, context)
 
     def _situation(self, prompt: Prompt, tokens: int, context: TurnContext) -> Situation | None:
-        """Nothing where nothing can be due."""
+        """The inputs of a decision; None if nothing can be due."""
         standing, cold = _standing(context), self._cold(context)
         messages = len(prompt.stored) - prompt.cut
         trigger = due(self._policy, tokens=tokens, messages=messages, room=self._room)
@@ -207,7 +207,7 @@ class CompactionLink:
         *,
         refused: int | None = None,
     ) -> Made | None:
-        """The new view, which is stored by then; nothing where the old one stands."""
+        """Store and return a new view with a summary; None if the old view stays."""
         started = self._monotonic()
         context.emit(CompactionStart(tokens))
         try:
@@ -285,7 +285,7 @@ class CompactionLink:
             except TurnFailed:
                 raise
             except Exception as broken:
-                # Whatever a provider's client throws: a summary that fails must not take the turn with it.
+                # Provider clients raise many exceptions, and a failed summary must not end the turn.
                 _log.exception("a summary could not be made")
                 raise SummaryFailed("model_error") from broken
 
@@ -297,7 +297,7 @@ def _standing(context: TurnContext) -> Standing:
 
 
 def _answers(prompt: Prompt) -> int:
-    """Return how many answers of the model the conversation holds, which is how many calls have succeeded."""
+    """The number of model answers in the conversation, which is the number of successful calls."""
     return sum(isinstance(message, AIMessage) for message in prompt.stored)
 
 

@@ -1,4 +1,4 @@
-"""What compaction tells of itself: its counters, and frames for whoever watches."""
+"""The metrics of compaction, and its frames for observers."""
 
 import math
 from collections.abc import Collection
@@ -49,23 +49,23 @@ class Counts:
         self._metrics.overflow_recoveries.labels(outcome).inc()
 
     def failing(self, conversations: int) -> None:
-        """Report in how many conversations compaction waits for the caller's next message."""
+        """Report the number of conversations in which compaction waits for the caller's next message."""
         self._metrics.compaction_breaker_open.set(conversations)
 
     def repeated(self, context: TurnContext, reply: AIMessage | None, prompt: Prompt) -> None:
-        """Calls of the reply that were made before, and whose results are no longer shown whole."""
+        """Count calls in the reply that repeat earlier ones whose results are no longer shown completely."""
         if reply is None or prompt.view is None or not reply.tool_calls:
             return
         pruned = prompt.view.pruned.keys()
         for call in reply.tool_calls:
             if call["name"] != RECALL and _is_put_aside(call, prompt, pruned):
-                # A model may make up names; they must not become labels.
+                # Models invent names, which must not become metric labels.
                 label = call["name"] if context.tool(call["name"]) else "(unknown)"
                 self._metrics.refetch_after_compaction.labels(label).inc()
 
 
 def _is_put_aside(call: ToolCall, prompt: Prompt, pruned: Collection[str]) -> bool:
-    """Whether it was made before, and its result is archived or cut."""
+    """Return True if the same call was made before, and its result is archived or truncated."""
     made = [
         (index, each["id"])
         for index, message in enumerate(prompt.stored)

@@ -1,6 +1,6 @@
-"""Asks a model to go on that says nothing to the results of its tools (T-05).
+"""Asks a model to continue if it answers tool results with an empty reply.
 
-The asking is sent and not stored; a model that stays silent gives the turn its empty answer.
+The request to continue is sent but not stored. If the model stays silent, the turn ends with an empty answer.
 """
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -14,7 +14,7 @@ from fleetwright_agent.turn.rounds import answers_tools
 
 class EmptyReplies:
     def __init__(self, most: int, metrics: Metrics) -> None:
-        """Args: `most` is how often it is asked for one reply."""
+        """Args: `most` is the maximum number of such requests for one reply."""
         self._most = most
         self._metrics = metrics
 

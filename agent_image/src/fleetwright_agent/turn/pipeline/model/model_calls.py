@@ -1,6 +1,6 @@
-"""The innermost link of a model call: tries again what may pass, counts what was used, says what failed.
+"""The innermost link of a model call: retries transient failures, charges usage, and classifies errors.
 
-Every call is charged to the model that was asked, at that model's own price.
+Each call is charged to the model that was called, at that model's price.
 """
 
 import asyncio
@@ -37,31 +37,31 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _OVER_BUDGET = Failure("budget_exceeded", "The agent's budget is used up.")
 _CHARACTERS = 4
-"""Of a token, where nobody counts."""
+"""Estimated characters per token, for calls whose usage the provider does not report."""
 _LONGEST_BACKOFF = 30.0
 _WORTH_TELLING = 1.0
-"""The shortest wait, in seconds, for which callers get a status message."""
+"""The shortest wait, in seconds, for which the caller gets a status message."""
 
 
 @dataclass(slots=True)
 class _Heard:
-    """Of one call, whether anybody listens or not."""
+    """The length of one call's output, whether or not the caller receives it."""
 
     characters: int = 0
 
 
 class ModelFailed(TurnFailed):
-    """A failed model call with its meaning, so that an outer link can mend an overflow."""
+    """A failed model call with its classification, from which an outer link can recover from an overflow."""
 
     def __init__(self, failure: Failure, model: str = "") -> None:
-        """Args: `model` is the name of the one that was asked."""
+        """Args: `model` is the name of the model that was called."""
         super().__init__(failure.reason, failure.message)
         self.failure = failure
         self.model = model
 
 
 class ModelCalls:
-    """Attempts are counted per request, waits have jitter and end with the turn (T-07, T-08)."""
+    """Limits attempts per request, and waits between them with jittered backoff."""
 
     def __init__(
         self,
@@ -116,14 +116,14 @@ class ModelCalls:
     async def aside(
         self, prompt: Sequence[AnyMessage], *, model: Any, chat: Chat, most: int, context: TurnContext
     ) -> AIMessage:
-        """A call beside the conversation that nobody hears of: tried again, counted and paid for like any other.
+        """Make a call outside the conversation, with the usual retries and charges but without frames of its text.
 
         Args:
-            prompt: What it reads.
-            model: What is called: `chat` with what is said to it beside the prompt.
-            chat: Of whom it is asked.
-            most: Tokens that the reply may have.
-            context: Of the turn.
+            prompt: The messages to send.
+            model: The runnable to call: `chat` with its arguments bound.
+            chat: The model behind `model`.
+            most: The maximum tokens of the reply.
+            context: The context of the turn.
         """
         account = Account(chat.endpoint.name, chat.endpoint.price, Purpose.SUMMARY)
         size = partial(estimate, prompt)
@@ -177,7 +177,7 @@ class ModelCalls:
     async def _once(
         self, request: Request, call: ModelCall, context: TurnContext, account: Account, name: str
     ) -> Reply:
-        """Args: `name` is that under which the call is recorded."""
+        """Args: `name` is the id under which the call is recorded."""
         started = time.perf_counter()
         spoken_before = context.spoken
         context.spoken = False
@@ -206,7 +206,7 @@ class ModelCalls:
         try:
             reply = await call(request.override(model=speaking))
         except BaseException as broken:
-            # The provider has read the prompt, and is paid for it, whoever stops listening.
+            # The provider has read the prompt and charges for it, even if the caller stops listening.
             cut = heard.characters or isinstance(broken, asyncio.CancelledError)
             if cut and spent(broken) is None:
                 self._charge_estimate(_size(request), account, context, heard.characters, name)
@@ -225,7 +225,7 @@ class ModelCalls:
     def _charge(
         self, reply: AIMessage, size: Callable[[], int], account: Account, context: TurnContext, name: str
     ) -> None:
-        """Args: `size` tells that of the prompt in tokens, for a provider that never does."""
+        """Args: `size` returns the tokens of the prompt, for a provider that reports no usage."""
         if not reply.usage_metadata and self._books.has_budgets:
             self._charge_estimate(size(), account, context, len(reply.text), name)
         else:
@@ -234,7 +234,7 @@ class ModelCalls:
     def _charge_estimate(
         self, tokens_in: int, account: Account, context: TurnContext, characters: int, name: str
     ) -> None:
-        """For a call of which the provider did not say what it used."""
+        """Charge an estimate for a call whose usage the provider did not report."""
         tokens_out = -(-characters // _CHARACTERS)
         usage = UsageMetadata(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
         message = AIMessage("", usage_metadata=usage)
@@ -242,12 +242,12 @@ class ModelCalls:
 
 
 def _tell_failed(model: str, failure: Failure, error: Exception, *, attempt: int, wait: float | None) -> None:
-    """Log a failed call with the provider's own text. Args: `wait` is the time to the next attempt, if there is one."""
+    """Log a failed call with the provider's own text. Args: `wait` is the delay before the retry, None without one."""
     about = {"model": model, "reason": failure.reason, "attempt": attempt, "provider": provider_text(error)}
     if wait is None:
-        _log.warning("a call of the model failed", extra=about)
+        _log.warning("a model call failed", extra=about)
     else:
-        _log.warning("a call of the model is made again", extra={**about, "waitSeconds": round(wait, 1)})
+        _log.warning("a model call failed and is retried", extra={**about, "waitSeconds": round(wait, 1)})
 
 
 def _itself(reply: AIMessage) -> AIMessage:
@@ -260,19 +260,19 @@ def answer_of(reply: Reply) -> AIMessage | None:
 
 
 def backoff(attempt: int, retry_after: float | None) -> float:
-    """Seconds before the next attempt: what the provider asked for, else 2^n, at most 30, half of it jitter."""
+    """Seconds before the next attempt: the provider's value, or 2^n seconds up to 30, half of it random jitter."""
     if retry_after is not None:
         return retry_after
     ceiling = min(_LONGEST_BACKOFF, 2.0**attempt)
-    return ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - spreads load, guards nothing
+    return ceiling / 2 + random.uniform(0, ceiling / 2)  # noqa: S311 - spreads load, not for security
 
 
 def _by(chat: Chat, request: Request) -> Request:
-    """The same request to that model, at the same address."""
+    """Return the same request for another model at the same address."""
     model: Any = chat
     if model is request.model:
         return request
-    # Whether that one thinks nobody has said.
+    # It is not known whether the other model supports reasoning.
     settings = {key: value for key, value in request.model_settings.items() if key != "reasoning_effort"}
     return request.override(model=model, model_settings=settings)
 

@@ -1,7 +1,7 @@
-"""Who is asked: the declared model, or the cheaper one that a budget puts in its place; and who writes summaries.
+"""Chooses between the declared model and a budget's cheaper model, and chooses the model that writes summaries.
 
-A summary is written by whoever answered last, while its provider has the prompt in its cache: a fallback, a cheaper
-model or a caller's choice as much as the agent's own. Refuses: calling anybody.
+A summary is written by the model that answered last, because its provider has the prompt in its cache. This may be a
+fallback, a cheaper model or a caller's choice. This module calls no model.
 """
 
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from fleetwright_agent.turn.cost.accounting import Books
 from fleetwright_agent.turn.providers.models import Chat
 
 _MOST: Final = 1000
-"""Conversations of which it is known who answered last; of others it was the agent's own model."""
+"""The maximum number of conversations with a known last model; for others, the agent's own model is assumed."""
 
 
 class ModelChoice:
@@ -21,10 +21,10 @@ class ModelChoice:
         self._own = own
         self._books = books
         self._answered: OrderedDict[str, Chat] = OrderedDict()
-        """By thread, where it was another than the one that is declared first."""
+        """The last model by thread, if it was not the first declared one."""
 
     async def instead_of(self, chat: Chat, context: TurnContext) -> Chat:
-        """A cheaper model is declared for the address of the agent's own, and takes the place of no fallback."""
+        """Return the cheaper model that a budget requires; it replaces only models at the agent's own address."""
         if not self._books.has_budgets or context.stands_in or chat.endpoint.base_url != self._own.base_url:
             return chat
         cheaper = await self._books.cheaper()
@@ -37,6 +37,6 @@ class ModelChoice:
             self._answered.popitem(last=False)
 
     async def beside(self, own: Chat, context: TurnContext, *, cold: bool) -> Chat:
-        """Who writes beside a conversation of `own`. Where the cache is cold nobody knows the prompt better than it."""
+        """Return the model for a summary: the last one that answered, unless its provider's cache has expired."""
         last = None if cold else self._answered.get(context.thread)
         return last or await self.instead_of(own, context)

@@ -1,8 +1,9 @@
-"""Lets the next declared model answer where one cannot, and says so to the caller, in the log and in a counter.
+"""Falls back to the next declared model if one fails, and reports that to the caller, the log and a metric.
 
-What failed rests for a while, so that its waits are not paid at every call; where all rest, all are tried. A prompt
-that is too long is for compaction to mend, and a request that is refused as such would be refused again: neither
-falls back. Refuses: trying one model twice for one call.
+A failed model moves to the end of the order for 30 seconds, so that its retries do not delay each call. If all models
+have failed recently, all are tried. Two failures do not fall back: a prompt that is too long, which compaction
+shortens, and a request that was refused as invalid, which other models would refuse too. No model is tried twice for
+one call.
 """
 
 import logging
@@ -20,7 +21,7 @@ from fleetwright_agent.turn.providers.models import Chat, portable
 
 _REST_SECONDS: Final = 30.0
 _PATIENCE_SECONDS: Final = 5.0
-"""No call waits longer before it is tried again while there is another model to ask."""
+"""The longest retry delay of a call while another model is available."""
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +34,7 @@ class ModelFallback:
         chosen: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Args: `chats` begins with the agent's own model; `chosen` says whether a caller may name the first to ask."""
+        """Args: `chats` starts with the agent's own model; `chosen` is True if a caller may name the first model."""
         self._chosen = chosen
         self._chats = tuple(chats)
         self._metrics = metrics
@@ -62,7 +63,7 @@ class ModelFallback:
         raise AssertionError("the loop returns or raises")
 
     def _order(self, first: str) -> list[int]:
-        """The one that was chosen, then as declared, but those that rest come last."""
+        """The order of attempts: the chosen model, then the declared order, with recently failed models last."""
         now = self._monotonic()
 
         def place(index: int) -> tuple[bool, bool, int]:
@@ -81,7 +82,7 @@ class ModelFallback:
 
 
 def chosen(context: TurnContext) -> str:
-    """The model that the caller wants, by its name; a sub-agent works with the models that it is given."""
+    """The model name that the caller chose; empty for a sub-agent, which uses its declared models."""
     return "" if context.request.sub_agent else str(context.request.metadata.get(MODEL, ""))
 
 

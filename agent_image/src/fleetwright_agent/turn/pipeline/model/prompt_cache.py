@@ -1,7 +1,7 @@
-"""Tells the provider what of a prompt it may keep, where the model is declared to understand that.
+"""Adds the provider's prompt-cache settings, if the model is declared to support them.
 
-The seed systems have this outermost. Here it stands inside the fallback: how it is said differs by provider, and which
-provider is asked is known only there.
+The seed systems have this link outermost. Here it is inside the fallback, because the settings differ by provider, and
+the provider is known only there.
 """
 
 import hashlib
@@ -27,14 +27,14 @@ class PromptCache:
 
 
 def _lasting(messages: Sequence[AnyMessage], context: TurnContext) -> int:
-    """How many messages stand before what is remembered, which the next prompt has elsewhere; 0 where nothing is."""
+    """The number of messages before the remembered facts, whose place differs in the next prompt; 0 without facts."""
     places = (i for i in range(len(messages) - 1, -1, -1) if messages[i].content == context.remembered)
     return next(places, 0) if context.remembered else 0
 
 
 def cache_settings(chat: Chat, context: TurnContext) -> dict[str, Any]:
-    """What a call of this conversation says of its prompt; nothing where the model is not declared to understand."""
+    """The prompt-cache arguments for calls of this conversation; empty if the model is not declared to support them."""
     if not chat.endpoint.prompt_cache:
         return {}
-    # The thread names the caller, which is nothing for a provider to read.
+    # Hash the thread, because it contains the caller's name, which the provider should not receive.
     return chat.cached(hashlib.sha256(context.thread.encode()).hexdigest()[:32])

@@ -1,6 +1,6 @@
-"""What can be changed of a prompt that a provider refused, so that one bad message does not end its conversation. Pure.
+"""Repairs a prompt that a provider refused, so that one bad message does not end its conversation. Pure.
 
-Refuses: dropping anything that a caller said (T-11 dropped the last messages; the request was among them).
+Nothing that a caller wrote is dropped.
 """
 
 import re
@@ -12,19 +12,19 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from fleetwright_agent.turn.compaction.pairs import repaired
 
 _UNUSUAL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-"""Control characters and halves of characters: valid in JSON, refused by some providers."""
+"""Control characters and lone surrogates: valid in JSON, but refused by some providers."""
 _WITHHELD: Final = "Error: the provider of the model refused this result; go on without it."
 CONTINUE: Final = "Please continue."
 
 
 def cleaned(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Without characters that some refuse, every call answered, nothing empty, and a request at its end."""
+    """Normalise the messages: no unusual characters, results for all calls, no empty answers, a request at the end."""
     kept = [_clean(message) for message in repaired(messages) if not _is_empty(message)]
     return [*kept, HumanMessage(CONTINUE)] if kept and isinstance(kept[-1], AIMessage) else kept
 
 
 def withheld(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Without what tools have said last; what follows them is only for this call, such as what is remembered."""
+    """Withhold the newest tool results. Messages after them, such as remembered facts, exist only in this call."""
     end = len(messages)
     while end and isinstance(messages[end - 1], HumanMessage):
         end -= 1

@@ -1,6 +1,6 @@
-"""Tries a prompt once more that a provider refused as such, without what it may have taken offence at (T-11).
+"""Repairs and resends a prompt that the provider refused as invalid.
 
-First as it should have been, then without what tools said last. Nothing of this is stored.
+The first repair normalises the messages; the second one removes the last tool results. Repairs are not stored.
 """
 
 from fleetwright_agent.telemetry.metrics import Metrics
@@ -12,7 +12,7 @@ from fleetwright_agent.turn.providers.failures import REFUSED
 
 class Mending:
     def __init__(self, most: int, metrics: Metrics) -> None:
-        """Args: `most` is how often a prompt is tried again."""
+        """Args: `most` is the maximum number of repairs."""
         self._mends = (cleaned, withheld)[:most]
         self._metrics = metrics
 

@@ -1,7 +1,7 @@
-"""Tells the model how long to think, where it is declared to, or where a caller may say so and does.
+"""Sets the reasoning effort of the model, as declared or as chosen by a permitted caller.
 
-Inside the fallback, for each model is declared by itself. Refuses: telling a sub-agent's model what its caller's caller
-wants of the agent's.
+This link is inside the fallback, because each model is declared separately. A caller's choice applies to the agent's
+models, not to those of its sub-agents.
 """
 
 from typing import cast
@@ -15,20 +15,20 @@ from fleetwright_agent.turn.providers.models import Chat
 
 class ReasoningEffort:
     def __init__(self, *, chosen: bool = False) -> None:
-        """Args: `chosen` says whether a caller may."""
+        """Args: `chosen` is True if callers may choose."""
         self._chosen = chosen
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         effort = self._wanted(request.runtime.context) or cast("Chat", request.model).endpoint.reasoning_effort
         if effort is None:
             return await call(request)
-        # The three clients have one name for it, and each its provider's.
+        # All three clients accept this name and translate it to their provider's.
         settings = {**request.model_settings, "reasoning_effort": effort.value}
         return await call(request.override(model_settings=settings))
 
     def _wanted(self, context: TurnContext) -> Effort | None:
         wanted = context.request.metadata.get(REASONING_EFFORT)
-        # A task may have begun when nobody looked at what its request says there.
+        # Validate again: the task may have begun under a configuration that did not check this field.
         if not self._chosen or context.request.sub_agent or not isinstance(wanted, str) or wanted not in EFFORTS:
             return None
         return Effort(wanted)

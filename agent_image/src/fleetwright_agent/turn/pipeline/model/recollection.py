@@ -1,8 +1,8 @@
-"""Gives each turn what is remembered for its caller and fits the message: facts, and how such tasks were done.
+"""Adds what is remembered for the caller and fits the message: facts, and how similar tasks were done.
 
-It stands as data in the user's role, at the very end of each prompt, and is stored nowhere: what is forgotten is in no
-later prompt, and all that stands before it is the beginning of the next one, byte for byte, which providers then need
-not read anew. Refuses: callers that are agents, and letting a turn fail for want of memory.
+It is fenced data in a user-role message at the end of each prompt, and is not stored in the conversation. Forgotten
+facts therefore appear in no later prompt, and everything before the message stays a prefix that providers can cache.
+Callers that are agents get no memories. A storage failure does not fail the turn.
 """
 
 import logging
@@ -19,13 +19,13 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 
 _log = logging.getLogger(__name__)
 Recollect = Callable[[TurnRequest, str], Awaitable[str]]
-"""What is remembered for a turn and what was said before it, as the model reads it; empty where there is nothing."""
+"""Returns the remembered text for a turn and the text before it, as the model reads it; empty if nothing fits."""
 _BEFORE: Final = 8
-"""Messages."""
+"""The number of earlier messages that the lookup considers."""
 
 
 class RecollectionLink:
-    """Stands inside compaction: what it adds is no part of the conversation."""
+    """Placed inside compaction, because its message is not part of the conversation."""
 
     def __init__(self, sources: Sequence[Recollect]) -> None:
         self._sources = tuple(sources)
@@ -33,7 +33,7 @@ class RecollectionLink:
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         context: TurnContext = request.runtime.context
         if context.remembered is None:
-            # Once for each turn: all of its calls are told the same.
+            # Look up once for each turn, so that all of its calls have the same prompt.
             context.remembered = await self._found(context.request, _before(request.state["messages"]))
         if context.remembered:
             request = request.override(messages=[*request.messages, HumanMessage(context.remembered)])
@@ -47,12 +47,12 @@ class RecollectionLink:
             try:
                 found.append(await source(turn, before))
             except MemoryUnusable as error:
-                _log.warning("what is remembered cannot be read: %s", error)
+                _log.warning("remembered facts cannot be read: %s", error)
         return "\n\n".join(filter(None, found))
 
 
 def _before(messages: Sequence[AnyMessage]) -> str:
-    """What the caller and the agent said before the newest message of the caller, the newest first."""
+    """The texts of caller and agent before the caller's newest message, newest first."""
     asked = next((n for n in range(len(messages) - 1, -1, -1) if isinstance(messages[n], HumanMessage)), 0)
     said = (each.text for each in reversed(messages[max(0, asked - _BEFORE) : asked]) if _is_said(each))
     return "\n".join(filter(None, said))

@@ -1,7 +1,7 @@
-"""Ends a turn that gets nowhere: one call of a tool again and again, with the same result (PA-093).
+"""Ends a turn that repeats one tool call with the same result.
 
-Counted in the conversation, so that neither a restart nor a pause begins anew. At half of the limit the model is told,
-once, in a message that is sent and not stored.
+Calls are counted in the conversation, so restarts and pauses do not reset the count. At half of the limit, the model
+receives one note about the repetition, which is sent but not stored.
 """
 
 from langchain_core.messages import HumanMessage
@@ -13,7 +13,7 @@ from fleetwright_agent.turn.rounds import Repeat, most_repeated
 
 
 class RepeatsLink:
-    """Stands inside compaction: what it adds is no part of what is compacted."""
+    """Placed inside compaction, so that the note is not compacted."""
 
     def __init__(self, most_repeats: int, metrics: Metrics) -> None:
         self._most_repeats = most_repeats
@@ -41,5 +41,5 @@ def _note(repeat: Repeat) -> HumanMessage:
 
 
 def _ended(repeat: Repeat) -> TurnFailed:
-    text = f"The agent made one call of a tool {repeat.times} times and got the same result each time; it was stopped."
+    text = f"The agent repeated one tool call {repeat.times} times with the same result and was stopped."
     return TurnFailed("repeated_tool_call", text, details={"repeated": {"tool": repeat.tool, "times": repeat.times}})

@@ -1,7 +1,7 @@
-"""Ends a turn that has asked the model too often (T-01).
+"""Ends a turn that has reached its limit of model calls.
 
-Counted in the conversation, so that neither a restart nor a pause begins anew. It cannot be switched off: what else
-would end a model that calls one tool after another is the caller's time and money.
+Calls are counted in the conversation, so restarts and pauses do not reset the count. The limit cannot be switched off,
+because a model that keeps calling tools would otherwise consume the caller's time and money without end.
 """
 
 from fleetwright_agent.protocol.frames import TurnFailed
@@ -15,6 +15,6 @@ class LimitsLink:
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:
         if model_calls(request.state["messages"]) >= self._most_calls:
-            text = f"The agent had no answer after its limit of {self._most_calls} calls of the model."
+            text = f"The agent reached its limit of {self._most_calls} model calls without an answer."
             raise TurnFailed("model_call_limit", text)
         return await call(request)

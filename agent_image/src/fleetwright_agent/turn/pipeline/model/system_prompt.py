@@ -1,4 +1,4 @@
-"""Outermost link: gives each model call the system prompt and the tools of this very turn."""
+"""Adds the system prompt and the tools of the current turn to each model call."""
 
 from collections.abc import Callable
 
@@ -9,10 +9,10 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 
 
 class EquipmentLink:
-    """Tools come from servers that appear and vanish, so the graph is built with none and each call names its own."""
+    """The graph is built without tools, and each call declares its own, because MCP servers come and go."""
 
     def __init__(self, prompt: Callable[[TurnContext], str]) -> None:
-        """`prompt` gives the whole system message."""
+        """Args: `prompt` returns the complete system message."""
         self._prompt = prompt
 
     async def around_model(self, request: Request, call: ModelCall) -> Reply:

@@ -1,7 +1,7 @@
-"""Shows a model with many tools a few of them, and those that it has looked for or called (PA-107).
+"""Declares only a few of many tools to the model, plus those that it has searched for or called.
 
-Every tool of the turn stays executable. What was found stands behind what is always shown, in the order in which it was
-found: what the provider has cached of the tools before it stays as it is.
+Every tool of the turn stays callable. Found tools follow the permanent ones in the order in which they were found, so
+that the provider's cache of the earlier declarations stays valid.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from fleetwright_agent.turn.pipeline.composite import ModelCall, Reply, Request
 
 
 class DeferralLink:
-    """Stands outside equipment, which declares what is left, and so outside compaction, which measures it."""
+    """Placed outside equipment, which declares the remaining tools, and so outside compaction, which measures them."""
 
     def __init__(self, policy: ToolSearch, metrics: Metrics) -> None:
         self._policy = policy
@@ -32,7 +32,7 @@ class DeferralLink:
 
 
 def found(messages: Sequence[AnyMessage]) -> list[str]:
-    """Names that the conversation has found or called, each once, in the order in which it first did."""
+    """The names that were found or called in the conversation, without duplicates, in order of first occurrence."""
     return list(dict.fromkeys(name for message in messages for name in _named(message)))
 
 

@@ -1,7 +1,7 @@
-"""Turns the last answer of a turn into data of a declared shape, where the caller asked for it (PA-061).
+"""Turns the final answer of a turn into data of a declared schema, if the caller requested it.
 
-When the model has answered, it is made to hand the same in by a call of `submit_<skill>`; what does not fit is told to
-it once. Nothing of this stays in the conversation, and a result that fits neither time leaves the text as it is.
+After the answer, the model must submit the same content by a call of `submit_<skill>`. It gets one correction if the
+data does not match. Nothing of this is stored in the conversation, and after a second mismatch only the text remains.
 """
 
 import logging
@@ -23,12 +23,12 @@ from fleetwright_agent.turn.pipeline.model.model_calls import ModelFailed
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 2
-# Knows no address: whoever wrote a schema must not send this process anywhere.
+# An empty registry: a schema must not make this process fetch a URL.
 _NO_SCHEMAS: referencing.Registry[Any] = referencing.Registry()
 
 
 class TypedResultLink:
-    """Stands outside the calls that it makes, so that they are tried again and paid for like any other."""
+    """Placed outside the links that retry and charge, so that its extra calls pass through them too."""
 
     def __init__(self, results: Sequence[TypedResult]) -> None:
         self._results = {result.skill: result for result in results}
@@ -57,10 +57,10 @@ class TypedResultLink:
                     return
                 messages += _told(made, wrong)
         except ModelFailed as failed:
-            _log.warning("a result could not be asked for: %s", failed.reason)
+            _log.warning("the request for a typed result failed: %s", failed.reason)
         finally:
             context.silent = False
-        _log.warning("the model gave no result that fits the schema of %s", wanted.skill)
+        _log.warning("the model returned no result that matches the schema of %s", wanted.skill)
 
 
 def _forced(request: Request, messages: Sequence[AnyMessage], name: str, wanted: TypedResult) -> Request:
@@ -73,7 +73,7 @@ def _forced(request: Request, messages: Sequence[AnyMessage], name: str, wanted:
 
 
 def _fitting(made: AIMessage | None, name: str, wanted: TypedResult) -> tuple[Mapping[str, Any] | None, str]:
-    """The data, or what is wrong with it."""
+    """Return the data, or what is wrong with it."""
     call = next((call for call in made.tool_calls if call["name"] == name), None) if made else None
     if call is None:
         return None, f"call {name}"
@@ -88,7 +88,7 @@ def _fitting(made: AIMessage | None, name: str, wanted: TypedResult) -> tuple[Ma
 
 
 def _told(made: AIMessage | None, wrong: str) -> list[AnyMessage]:
-    """What the model reads before it tries again."""
+    """The messages that tell the model what was wrong, for its next attempt."""
     if made is None or not made.tool_calls:
         return [*([made] if made else []), HumanMessage(f"That was no data: {wrong}.")]
     told = [ToolMessage(f"Error: {wrong}", tool_call_id=call["id"] or "", status="error") for call in made.tool_calls]

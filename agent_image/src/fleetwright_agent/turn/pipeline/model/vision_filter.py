@@ -1,6 +1,6 @@
-"""Shows pictures to models that see, and tells the others in words that there were some (PA-021).
+"""Sends pictures to vision models only, and replaces them by text for other models.
 
-Inside the fallback: of the models that an agent asks, one may see and the next may not.
+This link is inside the fallback, because vision differs between the models of an agent.
 """
 
 from typing import cast

@@ -1,4 +1,4 @@
-"""Tells the audit trail of every call of a tool; where the trail is required, no call runs without its line."""
+"""Records each tool call in the audit trail. If the trail is required, no call runs without its record."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +21,8 @@ class Auditor:
         self._mode = mode
 
     async def begins(self, turn: TurnRequest, tool: str, arguments: Mapping[str, Any]) -> None:
-        """
+        """Record the start of a call, if the audit trail is required.
+
         Raises:
             ToolError: The call must not run.
         """
@@ -33,7 +34,7 @@ class Auditor:
             raise ToolError(_SHUT) from error
 
     async def unknown(self, turn: TurnRequest, calls: Sequence[Begun]) -> None:
-        """Of calls that a process which died had begun: whether they took effect nobody knows."""
+        """Record calls that a dead process had started, whose effect is unknown."""
         for call in calls:
             args = call_line(call.arguments, "")["args"]
             await self._end({**_who(turn, call.tool), "args": args, "success": False, "outcome": "unknown"})
@@ -47,7 +48,7 @@ class Auditor:
     async def _end(self, about: Mapping[str, Any]) -> None:
         if self._mode is AuditMode.OFF:
             return
-        # Where it fails it is counted and logged; what was done cannot be undone.
+        # The failure is counted and logged elsewhere. The call has run, so failing it now would not undo it.
         with suppress(AuditFailed):
             await self._trail.record("tool_call", about)
 

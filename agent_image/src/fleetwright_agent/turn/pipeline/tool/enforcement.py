@@ -1,5 +1,6 @@
-"""What no turn may do, decided before a call runs: tools that are denied, arguments that are out of bounds, and how
-often (PA-080). A call that is blocked is told to the model as a result and reaches nobody.
+"""Blocks tool calls before they run: denied tools, arguments outside their limits, and calls beyond a rate limit.
+
+The model receives the reason as the result of the blocked call, and the tool is not contacted.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ class Enforcement:
         self._denied = frozenset(map(offered_name, policy.deny))
         self._rules = [(offered_name(rule.tool), dict(rule.json_schema)) for rule in policy.arguments]
         limits = [Window(_key(limit.tool), limit.max, limit.window_seconds) for limit in policy.limits]
-        # The narrow ones before the one of all tools: the reason that is told is the nearest.
+        # The limit for all tools comes last, so that the reported reason is the most specific one.
         self._limits = sorted(limits, key=lambda limit: limit.key == EVERY_TOOL)
         self._windows = windows
 
@@ -35,7 +36,7 @@ class Enforcement:
         return None
 
     async def admit(self, tool: str) -> ToolBlocked | None:
-        """Counts the call against all of its limits, or against none."""
+        """Count the call against all of its limits, or against none; return the reason if a limit is reached."""
         limits = [limit for limit in self._limits if limit.key in {tool, EVERY_TOOL}]
         if not limits or (full := await self._windows.admit(limits)) is None:
             return None
@@ -50,7 +51,7 @@ def _key(tool: str) -> str:
 
 
 def _misfit(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Empty where they fit. What cannot be decided does not fit: this is a lock, not advice."""
+    """Return what is wrong, or an empty string. Undecidable arguments do not pass, because a rule must fail closed."""
     try:
         error = misfit(arguments, schema, patterns=True)
     except Undecided as undecided:

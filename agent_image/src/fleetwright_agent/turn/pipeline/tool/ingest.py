@@ -1,8 +1,8 @@
-"""Keeps what certain tools find as facts of the caller, each with the tool that it came from.
+"""Stores the results of certain tools as facts of the caller, each with its tool as the source.
 
-Outside everything else that a call of a tool is, so that only what the model is told is kept. A tool that found
-something has done its work: where it cannot be kept that is counted and logged, and the call is as it was. Refuses:
-callers that are agents, results that are errors, and calling anything of it an instruction.
+This wrapper is the outermost around a tool call, so that it stores exactly what the model receives. If a fact cannot be
+stored, that is counted and logged, and the result of the call stays the same. Results for callers that are agents, and
+results that are errors, are not stored. Stored facts are data, never instructions.
 """
 
 import logging
@@ -48,7 +48,7 @@ class IngestingTools:
         return result
 
     async def _kept(self, name: str, text: str, context: TurnContext) -> str:
-        """What became of it, in a word; a call that is told again after a restart is the same fact."""
+        """Store the result, and return the outcome for the metric. A call repeated after a restart adds no fact."""
         turn = context.request
         source = Source(f"tool {name} for {turn.owner}", turn.context_id, turn.task_id)
         most = self._policy.max_facts_per_caller
@@ -57,6 +57,6 @@ class IngestingTools:
         except TooManyFacts:
             return "full"
         except MemoryUnusable:
-            _logger.exception("what a tool found cannot be remembered", extra={"task": turn.task_id, "tool": name})
+            _logger.exception("a tool result cannot be stored as a fact", extra={"task": turn.task_id, "tool": name})
             return "failed"
         return "kept"

@@ -1,8 +1,8 @@
-"""Holds a turn to what its skills allow: once one is loaded that names `allowed-tools`, nothing else is called (T-41).
+"""Restricts a turn to the tools that its skills allow: once a skill with `allowed-tools` is loaded, no others may run.
 
-It holds until the next message of the caller, and is read from the conversation, so that it outlives a restart. Of
-several such skills each adds its tools; a skill that names none adds none and lifts nothing; one whose file cannot be
-read allows nothing. Refuses: what only reads skills, or asks the caller, is never shut.
+The restriction lasts until the caller's next message. It is derived from the conversation, so it survives a restart.
+Several such skills allow the union of their tools. A skill without `allowed-tools` changes nothing, and a skill with an
+unreadable file allows nothing. Tools that only read skills or ask the caller always stay allowed.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -23,8 +23,8 @@ _OPEN: Final = frozenset({"load_skill", "read_skill_file", "search_tools", "ask_
 class SkillFence:
     def __init__(self, read_skill: Callable[[str], str | None], *, mounted: Collection[str]) -> None:
         """Args:
-        read_skill: Gives SKILL.md by the skill's name; nothing where it cannot be read.
-        mounted: The skills that there are. One that was loaded and is no longer among them holds nothing.
+        read_skill: Returns the SKILL.md of a skill; None if it cannot be read.
+        mounted: The names of the existing skills. A loaded skill that no longer exists restricts nothing.
         """
         self._read = read_skill
         self._mounted = frozenset(mounted)
@@ -54,9 +54,9 @@ def _fits(tool: str, allowed: Collection[str]) -> bool:
 
 
 def allowed_tools(document: str) -> frozenset[str] | None:
-    """The names and patterns that a SKILL.md allows, as tools are called here; nothing where it says nothing of them.
+    """The tool names and patterns that a SKILL.md allows; None if it has no `allowed-tools`.
 
-    `orders/look_up_order` is `orders__look_up_order`. Fields that cannot be read allow nothing: this is a lock.
+    `orders/look_up_order` becomes `orders__look_up_order`. Unreadable fields allow nothing, so that errors fail closed.
     """
     lines = document.splitlines()
     if not lines or lines[0].rstrip() != "---":

@@ -1,6 +1,6 @@
-"""Runs one tool call: limit, schema, policy, a person's word, journal, audit, frames, counters.
+"""Runs one tool call with its limits, schema check, policy, approval, journal, audit, frames and metrics.
 
-The loop gets a result or a pause.
+The loop receives a result, or an interrupt that pauses the turn.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _GRACE_CALLS = 10
 
 
 class ToolCalls:
-    """An exception of a tool becomes a result with an error in words: raised, it would end its siblings."""
+    """Turns the exceptions of tools into error results, because a raised exception would cancel parallel calls."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class ToolCalls:
         self._auditor = auditor
 
     async def run_tool(self, request: ToolCallRequest, context: TurnContext) -> ToolMessage:
-        """Runs from its beginning again when a turn goes on: what stands before the pause has no effects."""
+        """Run a call. A resumed turn runs it from the start, so nothing before the interrupt may have side effects."""
         call = request.tool_call
         call_id, name = call["id"] or "", call["name"]
         key = f"{_asker(request)}/{call_id}"
-        # A message that is new has called nothing yet.
+        # A new message has no journaled calls.
         before = None if context.fresh else await self._journal.get(context.thread, key)
         if before is not None and before.state is CallState.DONE:
             return _message(call_id, name, before.body["text"], ok=before.body["ok"])
@@ -72,7 +72,7 @@ class ToolCalls:
         return await self._run(run, wrong, context)
 
     async def _ask(self, call: "_Call", tool: Tool, before: Entry | None, thread: str) -> dict[str, Any] | None:
-        """What a person must say first. An ask that was made stands, whatever the configuration says by now."""
+        """Return what a person must answer first. A stored ask stays valid even if the configuration has changed."""
         if before is not None and before.state is CallState.WAITING:
             asked: dict[str, Any] = before.body
             return asked
@@ -84,7 +84,7 @@ class ToolCalls:
         return body
 
     async def _run(self, call: "_Call", wrong: ToolError | None, context: TurnContext) -> ToolMessage:
-        # A model may make up names; they must not become labels.
+        # Models invent names, which must not become metric labels.
         label = call.name if call.tool is not None else "(unknown)"
         context.emit(ToolStart(call.identity, call.name, json.dumps(call.arguments)[:PREVIEW]))
         started = time.perf_counter()
@@ -94,11 +94,11 @@ class ToolCalls:
         except ToolError as error:
             text, outcome = f"Error: {error}", error.outcome
         except (asyncio.CancelledError, Exception) as error:
-            # It may have had its effect all the same.
+            # The call may have taken effect nevertheless.
             await self._audited(call, context, started, outcome=_how(error))
             raise
         ok = outcome == "ok"
-        # The line first: whoever finds the result in the journal does not come by here again.
+        # Audit before the journal: a call with a journaled result is not run, and so not audited, again.
         seconds = await self._audited(call, context, started, text=text, outcome=outcome)
         kept = self._journal.done(context.thread, call.key, {"text": text, "ok": ok}) if call.once else None
         self._metrics.tool_latency.labels(label).observe(seconds)
@@ -109,7 +109,7 @@ class ToolCalls:
     async def _audited(
         self, call: "_Call", context: TurnContext, started: float, *, outcome: str, text: str = ""
     ) -> float:
-        """The seconds that it took."""
+        """Write the audit record, and return the duration in seconds."""
         seconds = time.perf_counter() - started
         await self._auditor.ended(
             context.request, call.name, call.arguments, text=text, outcome=outcome, seconds=seconds
@@ -119,7 +119,7 @@ class ToolCalls:
     async def _result(self, call: "_Call", wrong: ToolError | None, context: TurnContext) -> str:
         if wrong is not None or call.tool is None:
             raise wrong or ToolError(f"there is no tool {call.name!r}")
-        # Before it is counted: where the trail shuts a call, it takes no place among those that ran.
+        # Audit before the call counts against its limits: a call that the audit trail blocks uses no quota.
         await self._auditor.begins(context.request, call.name, call.arguments)
         if blocked := await self._enforcement.admit(call.name):
             raise blocked
@@ -134,7 +134,7 @@ class ToolCalls:
         except (ToolError, TurnFailed):
             raise
         except Exception:
-            _log.exception("tool %s broke", call.name)
+            _log.exception("tool %s failed", call.name)
             raise ToolError("the tool broke; go on without it") from None
 
     def _refusal(self, call: "_Call", context: TurnContext, messages: Sequence[AnyMessage]) -> ToolError | None:
@@ -143,7 +143,7 @@ class ToolCalls:
         if made > limit:
             if made > limit + _GRACE_CALLS:
                 context.failure = TurnFailed(
-                    "tool_call_limit", f"The agent went on calling tools after its limit of {limit} calls."
+                    "tool_call_limit", f"The agent kept calling tools after its limit of {limit} calls."
                 )
             return ToolError(f"the limit of {limit} tool calls is reached; answer with what you have")
         if blocked := self._enforcement.refusal(call.name, call.arguments):
@@ -159,9 +159,9 @@ class ToolCalls:
 @dataclass(frozen=True, slots=True)
 class _Call:
     key: str
-    """In the journal."""
+    """The key in the journal."""
     identity: str
-    """As the provider calls it."""
+    """The id that the provider gave the call."""
     name: str
     arguments: Mapping[str, Any]
     tool: Tool | None
@@ -169,30 +169,30 @@ class _Call:
 
     @property
     def once(self) -> bool:
-        """Whether the journal must know of it."""
+        """True if the journal must record the call, because it must not run twice."""
         return self.tool is not None and not self.tool.repeatable
 
 
 def _asker(request: ToolCallRequest) -> str:
-    """The model's message that made the call: providers exist that number the calls of each message anew."""
+    """The id of the message with the call, because some providers restart call ids in every message."""
     messages = request.state["messages"]
     return next((str(message.id) for message in reversed(messages) if isinstance(message, AIMessage)), "")
 
 
 def _how(error: BaseException) -> str:
-    """What became of a call that ended its turn, or ended with it."""
+    """The outcome of a call that was cancelled or that raises out of the turn."""
     return "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
 
 
 def _message(call_id: str, name: str, text: str, *, ok: bool, seconds: float | None = None) -> ToolMessage:
     took = None if seconds is None else {"duration_ms": round(seconds * 1000)}
     status = "success" if ok else "error"
-    # No model is told of an artifact.
+    # Artifacts are not sent to the model.
     return ToolMessage(text, tool_call_id=call_id, name=name, status=status, artifact=took)
 
 
 def _misfit(arguments: Mapping[str, Any], tool: Tool) -> ToolError | None:
-    """What cannot be decided fits: a server's own schema, and its patterns, are its own to enforce."""
+    """Return an error if the arguments are invalid. Undecidable ones pass, because the server validates them too."""
     try:
         error = misfit(arguments, tool.parameters, patterns=False)
     except Undecided:

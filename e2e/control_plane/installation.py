@@ -1,0 +1,82 @@
+"""Installs the chart as far as a plane without nodes can use it: CRDs, the namespace, the account and its rights.
+
+Each operator process gets a release of its own, with exactly the rights that the chart gives that release.
+"""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from e2e.cluster import binaries
+from e2e.cluster.paths import CHECKOUT
+from e2e.cluster.progress import SILENT
+from e2e.control_plane.client import Client, Object, Refusal
+
+ACCOUNT = "fleetwright-operator"
+_RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+@dataclass(frozen=True)
+class Installation:
+    namespace: str
+    token: str
+
+
+async def install_crds(client: Client, folder: Path = CHECKOUT / "crds") -> None:
+    for body in [yaml.safe_load(file.read_text()) for file in sorted(folder.glob("*.yaml"))]:  # noqa: ASYNC240 - at start
+        await client.apply(body)
+        await _served(client, body["spec"]["names"]["kind"])
+
+
+async def make_namespace(client: Client, name: str) -> None:
+    """With Pod Security in force, and ready for pods."""
+    await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": _RESTRICTED}})
+    for _ in range(2400):
+        if await client.find("ServiceAccount", name, "default"):
+            return
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"namespace {name} never got its default ServiceAccount")
+
+
+async def install_release(client: Client, namespace: str, *, namespaces: Sequence[str] = ()) -> Installation:
+    """The rights of a release that looks after these namespaces, or after all."""
+    await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    for body in await asyncio.to_thread(rendered_chart, namespace, namespaces):
+        if body["kind"] == "ServiceAccount" or "rbac" in body["apiVersion"]:
+            await client.apply(body)
+    return await logged_in(client, namespace)
+
+
+async def logged_in(client: Client, namespace: str) -> Installation:
+    """As the operator of the release that is installed there."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+    answer = await client.request("POST", path, asked)
+    return Installation(namespace, str(answer["status"]["token"]))
+
+
+def rendered_chart(namespace: str, namespaces: Sequence[str]) -> list[Object]:
+    helm = binaries.ensure(["helm"], SILENT)["helm"]
+    where = [f"--namespace={namespace}", f"--set-json=namespaces={json.dumps(list(namespaces))}"]
+    where += [] if namespaces else ["--set=rbac.clusterWideSecrets=true"]
+    command = [str(helm), "template", "fleetwright", str(CHECKOUT / "charts" / "fleetwright"), *where]
+    done = subprocess.run([*command, "--kube-version=1.36.0"], capture_output=True, text=True, check=True)
+    documents = [document for document in yaml.safe_load_all(done.stdout) if document]
+    for body in documents:
+        if body["kind"] in {"ServiceAccount", "Role", "RoleBinding"}:
+            body["metadata"].setdefault("namespace", namespace)
+    return documents
+
+
+async def _served(client: Client, kind: str) -> None:
+    for _ in range(400):
+        try:
+            await client.list(kind)
+            return
+        except Refusal:
+            await asyncio.sleep(0.05)
+    raise TimeoutError(f"{kind} is not served")

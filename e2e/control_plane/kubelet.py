@@ -1,0 +1,85 @@
+"""Says of pods what a kubelet would: that they run and are ready, or, where they should end, that they did.
+
+No container runs here. A pod that no node was chosen for goes at once when it is deleted, unless who deletes it hangs
+up in the middle: then it only should go, and a kubelet sees to that.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import aiohttp
+from e2e.control_plane.client import MERGE, Client, Object, Refusal, path_of
+from e2e.control_plane.watch_cache import WatchCache
+
+_GRACE_SECONDS = 1.0
+"""Most are gone by then."""
+
+
+class Kubelet:
+    def __init__(self, client: Client, watch_cache: WatchCache) -> None:
+        self._client = client
+        self._watch_cache = watch_cache
+        self._tasks: set[asyncio.Task[None]] = set()
+        watch_cache.listeners.append(self._hear)
+
+    def _hear(self, event: str, kind: str, body: Object) -> None:
+        if kind != "Pod" or event == "DELETED":
+            return
+        if "deletionTimestamp" in body["metadata"]:
+            self._begin(self._end(body))
+        elif body.get("status", {}).get("phase") == "Pending":
+            self._begin(self._report(body))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _report(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        status = _ended(pod) if pod["spec"].get("restartPolicy") == "Never" else _ready()
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        path = f"{path_of('Pod', metadata['namespace'], metadata['name'])}/status"
+        await self._insist("PATCH", path, patch, content=MERGE)
+
+    async def _end(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        await asyncio.sleep(_GRACE_SECONDS)
+        if self._watch_cache.find("Pod", metadata["namespace"], metadata["name"]) is None:
+            return
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+        await self._insist("DELETE", path_of("Pod", metadata["namespace"], metadata["name"]), options)
+
+    async def _insist(self, method: str, path: str, body: Object, *, content: str = "application/json") -> None:
+        while True:
+            try:
+                await self._client.request(method, path, body, content=content)
+                return
+            except Refusal as refusal:
+                if refusal.status in {404, 409, 422}:  # it went meanwhile, or another has its name
+                    return
+                await asyncio.sleep(0.5)
+            except (aiohttp.ClientError, TimeoutError):  # a busy machine; a kubelet tries again as well
+                await asyncio.sleep(0.5)
+
+
+def _ready() -> Object:
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {"phase": "Running", "conditions": [condition]}
+
+
+def _ended(pod: Object) -> Object:
+    ended = {"exitCode": 0, "reason": "Completed"}
+    containers = [
+        {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"terminated": ended},
+        }
+        for container in pod["spec"]["containers"]
+    ]
+    return {"phase": "Succeeded", "containerStatuses": containers}

@@ -1,0 +1,91 @@
+"""Takes namespaces through steps and compares them with the reference after each."""
+
+import asyncio
+
+from e2e.control_plane.installation import make_namespace
+from e2e.control_plane.normalised_state import NormalisedState, Reader
+from e2e.faults.cases import Chain, Verdict
+from e2e.faults.flows import PREPARE
+from e2e.faults.operator_group import Scene
+from e2e.faults.reference import References, StepReference, difference, loose_reader, settled
+
+_SECONDS = 300.0
+_LATE_SECONDS = 5.0
+"""For how long a fault may still strike after everything is as it should be."""
+
+
+class Verifier:
+    def __init__(self, scene: Scene, references: References, *, strict: bool = True) -> None:
+        """Args: `strict` compares every edit. An operator that sees objects in another order may edit once more."""
+        self._scene = scene
+        self._references = references
+        self._strict = strict
+        self._reader = Reader() if strict else loose_reader()
+        self._arrived: dict[str, StepReference] = {}
+        """By namespace, where it came to last."""
+
+    async def prepared(self, chain: Chain) -> bool:
+        """Brings a namespace to where the first step starts."""
+        scene = self._scene
+        await make_namespace(scene.client, chain.space)
+        scene.plan.begin(chain.space)
+        await PREPARE.act(scene.client, chain.space)
+        if problem := await self._difference(chain.space, self._references.prepared):
+            scene.findings.complaints.append(f"{chain.space} could not be prepared: {problem}")
+        return not problem
+
+    async def act(self, chain: Chain, place: int) -> None:
+        self._scene.plan.begin(chain.space, chain.steps[place])
+        await self._references.steps[place].step.act(self._scene.client, chain.space)
+
+    async def judged(self, chain: Chain, place: int, *, killed: int = 0) -> bool:
+        """Return True if the step ended as in the reference, and record a verdict for each of its cases.
+
+        An operator that was `killed` so many times may have made each of its writes once more for each.
+        """
+        scene, reference, cases = self._scene, self._references.steps[place], chain.steps[place]
+        problem = await self._difference(chain.space, reference)
+        if not problem and not await self._all_struck(chain):
+            # A case that the reference met by chance need not occur. If it occurs now, the operator must repair it.
+            problem = await self._difference(chain.space, reference)
+        if not problem and killed:
+            writes = scene.plan.writes[chain.space]
+            if writes.total() > (1 + killed) * reference.most_writes:
+                problem = f"{writes.total()} writes, and {reference.most_writes} without {killed} kills: {dict(writes)}"
+        struck = scene.plan.struck[chain.space]
+        findings, step = scene.findings, reference.step.name
+        findings.verdicts += [Verdict(step, case, chain.space, case in struck, problem) for case in cases]
+        if problem and not cases:
+            findings.complaints.append(f"{chain.space}: {step} without a fault: {problem}")
+        return not problem
+
+    async def look_again(self) -> None:
+        """Check that no namespace has left the state that it had reached."""
+        await asyncio.gather(*(self._stayed(space, reference) for space, reference in list(self._arrived.items())))
+
+    async def _stayed(self, space: str, reference: StepReference) -> None:
+        if problem := await self._difference(space, reference, seconds=5):
+            step = reference.step.name
+            self._scene.findings.complaints.append(f"{space} converged after {step!r} and did not stay: {problem}")
+
+    async def _all_struck(self, chain: Chain) -> bool:
+        plan, watch_cache = self._scene.plan, self._scene.cache
+        return await watch_cache.until(chain.space, lambda: not plan.due(chain.space), seconds=_LATE_SECONDS)
+
+    async def _difference(self, space: str, reference: StepReference, *, seconds: float = _SECONDS) -> str:
+        """Empty when the namespace came to be as the reference; else how it differs."""
+        wanted = reference.state if self._strict else reference.loose_state
+        objects = self._scene.cache.objects(space)
+        self._arrived.pop(space, None)
+
+        def now() -> NormalisedState:
+            return self._reader.read(objects.values(), namespace=space)
+
+        def alike() -> bool:
+            # What is not at rest differs for certain, and is known at a glance.
+            return not settled(objects.values()) and now() == wanted
+
+        if await self._scene.cache.until(space, alike, seconds=seconds, pause=0.25):
+            self._arrived[space] = reference
+            return ""
+        return f"differs from the reference after {seconds:.0f} s:\n{difference(wanted, now())}"

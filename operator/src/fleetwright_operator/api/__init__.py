@@ -1,0 +1,1 @@
+"""The terms of the API: names, quantities, durations, endpoints, call authorization. Pure."""

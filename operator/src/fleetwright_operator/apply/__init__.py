@@ -1,0 +1,1 @@
+"""Writes the children of an object to the API server."""

@@ -1,0 +1,181 @@
+"""All children of one Agent, in the order in which they are written: what a pod mounts comes before the pod."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import Agent, Identity
+from fleetwright_operator.api.endpoints import Endpoints
+from fleetwright_operator.api.skill_document import SkillContent
+from fleetwright_operator.build.callers import Tokens
+from fleetwright_operator.build.card import ServedCard, Sign, card_config_map, served_card, unsigned
+from fleetwright_operator.build.cilium_policy import names_policies, plain_routes
+from fleetwright_operator.build.deployment import Skills, agent_deployment
+from fleetwright_operator.build.documents import Rendered, render_agent
+from fleetwright_operator.build.manifest import Manifest, Owner, manifest, owner_of
+from fleetwright_operator.build.network.egress import Route, Services, egress_routes
+from fleetwright_operator.build.network.ingress import Entrance, entrances
+from fleetwright_operator.build.network.network_additions import (
+    added_entrances,
+    added_routes,
+    ingress_problems,
+    is_managed,
+)
+from fleetwright_operator.build.network_policy import egress_policy, ingress_policy
+from fleetwright_operator.build.pod.memory_volume import memory_claim
+from fleetwright_operator.build.secrets import auth_secret, client_secret, push_secret
+from fleetwright_operator.encoding.canonical_json import canonical_json
+from fleetwright_operator.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """An Agent and everything it refers to, found and checked. Mappings are by name; peers have different names."""
+
+    agent: Agent
+    skills: Mapping[str, SkillContent] = field(default_factory=dict)
+    snapshots: Skills = field(default_factory=dict)
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    peers: Mapping[str, Agent] = field(default_factory=dict)
+    callers: Sequence[Identity] = ()
+    services: Services = field(default_factory=dict)
+    tokens: Tokens = field(default_factory=Tokens)
+    pending: Mapping[str, str] = field(default_factory=dict)
+    environment: Sequence[str] = ()
+    """The versions of the objects in the environment of a `podTemplate`."""
+    sign: Sign = unsigned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentChildren:
+    mounted: list[Manifest]
+    """The objects that a pod mounts. They may be written while another revision serves."""
+    serving: list[Manifest]
+    """Card, egress policies, Service and, last, the Deployment. Writing them replaces the serving revision."""
+    rendered: Rendered
+    card: ServedCard
+    routes: list[Route]
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        return [*self.mounted, *self.serving]
+
+    @property
+    def template(self) -> Mapping[str, Any]:
+        """The pod template of the Deployment."""
+        template: Mapping[str, Any] = self.serving[-1]["spec"]["template"]
+        return template
+
+    @property
+    def template_hash(self) -> str:
+        return str(self.serving[-1]["metadata"]["annotations"][names.TEMPLATE_ANNOTATION])
+
+
+def agent_children(parts: AgentParts, settings: Settings) -> AgentChildren:
+    owner = owner_of(parts.agent)
+    rendered = render_agent(
+        parts.agent,
+        skills=parts.skills,
+        servers=parts.servers,
+        peers=parts.peers,
+        endpoints=Endpoints(cluster_domain=settings.cluster_domain),
+        settings=settings,
+        tokens=parts.tokens,
+    )
+    routes = list(_routes(parts, settings))
+    card = served_card(rendered.card, parts.sign)
+    claim = memory_claim(owner, parts.agent)
+    mounted = [
+        *([] if "serviceAccountName" in parts.agent["spec"] else [_service_account(owner)]),
+        _config_map(owner, rendered),
+        *agent_access(parts.agent, parts.tokens, pending=parts.pending, callers=parts.callers, settings=settings),
+        *([claim] if claim else []),
+    ]
+    serving = [
+        card_config_map(owner, parts.agent, card),
+        # The policies come before the Deployment, so that no pod runs without its policy.
+        *_ways_out(owner, parts.agent, routes, settings),
+        _service(owner),
+        agent_deployment(
+            owner,
+            parts.agent,
+            revision=rendered.revision,
+            snapshots=parts.snapshots,
+            servers=parts.servers,
+            environment=parts.environment,
+            settings=settings,
+        ),
+    ]
+    return AgentChildren(mounted=mounted, serving=serving, rendered=rendered, card=card, routes=routes)
+
+
+def _routes(parts: AgentParts, settings: Settings) -> Iterator[Route]:
+    if is_managed(parts.agent):
+        yield from egress_routes(
+            parts.agent,
+            servers=parts.servers,
+            needs={name: skill.permissions for name, skill in parts.skills.items()},
+            services=parts.services,
+            settings=settings,
+        )
+        yield from added_routes(parts.agent, settings)
+
+
+def _ways_out(owner: Owner, agent: Agent, routes: list[Route], settings: Settings) -> Iterator[Manifest]:
+    if is_managed(agent):
+        # The Cilium policy comes first, because the plain policy no longer contains its routes.
+        yield from names_policies(owner, routes, settings)
+        yield egress_policy(owner, plain_routes(routes, settings))
+
+
+def agent_access(
+    agent: Agent, tokens: Tokens, *, pending: Mapping[str, str], callers: Sequence[Identity], settings: Settings
+) -> list[Manifest]:
+    """Return what decides who may call. It is also written while the rest is blocked, so changes take effect at once.
+
+    The list of accepted callers comes first, so that no caller gets a token that is not accepted yet. The NetworkPolicy
+    comes last, because it contains rules from the spec that the API server may reject.
+    """
+    owner = owner_of(agent)
+    clients = [client_secret(owner, client=name, bearer=bearer) for name, bearer in sorted(tokens.clients.items())]
+    keys = [push_secret(owner, tokens.push)] if tokens.push else []
+    ways = ways_in(agent, callers=callers, settings=settings)
+    policies = [ingress_policy(owner, ways)] if ways else []
+    return [auth_secret(owner, tokens, pending=pending), *clients, *keys, *policies]
+
+
+def ways_in(agent: Agent, *, callers: Sequence[Identity], settings: Settings) -> list[Entrance]:
+    """Return the ingress peers. An empty list means that no policy is to be written.
+
+    That is so if the policy is unmanaged, or if a range of the spec is invalid and the existing policy must stay.
+    """
+    if not is_managed(agent) or list(ingress_problems(agent)):
+        return []
+    first, *rest = entrances(agent, callers=callers, settings=settings)
+    return [first, *added_entrances(agent), *rest]
+
+
+def _service_account(owner: Owner) -> Manifest:
+    head = manifest("v1", "ServiceAccount", name=owner.name, owner=owner)
+    return {**head, "automountServiceAccountToken": False}
+
+
+def _config_map(owner: Owner, rendered: Rendered) -> Manifest:
+    head = manifest(
+        "v1",
+        "ConfigMap",
+        name=names.agent_config(owner.name, rendered.revision),
+        owner=owner,
+        annotations={names.REVISION_ANNOTATION: rendered.revision},
+    )
+    data = {names.CONFIG_KEY: canonical_json(rendered.config), names.CARD_KEY: canonical_json(rendered.card)}
+    return {**head, "immutable": True, "data": data}
+
+
+def _service(owner: Owner) -> Manifest:
+    port = {"name": "a2a", "port": names.SERVICE_PORT, "targetPort": "a2a", "protocol": "TCP", "appProtocol": "http"}
+    return {
+        **manifest("v1", "Service", name=owner.name, owner=owner),
+        "spec": {"type": "ClusterIP", "selector": owner.selector, "ports": [port]},
+    }

@@ -1,0 +1,58 @@
+"""`callers.json` and the outgoing tokens: both sides of each authenticated caller and callee pair.
+
+This module takes credentials and never mints them, because minting is not pure. A callee stores only a digest, so a
+pod never has a token that grants access to itself.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.credentials.push_keys import PushKeys
+from fleetwright_operator.credentials.rotating_token import Bearer
+from fleetwright_operator.encoding.timestamps import written
+
+DEFAULT_CLIENTS = ("default",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """The credentials of one agent. Their texts are never logged, because the representation hides them."""
+
+    clients: Mapping[str, Bearer] = field(default_factory=dict)
+    """By client name: the token with which users and gateways call this agent."""
+    callers: Mapping[str, Bearer] = field(default_factory=dict)
+    """By `<namespace>/<name>` of an allowed caller: the token with which that agent calls this one."""
+    peers: Mapping[str, Bearer] = field(default_factory=dict)
+    """By `<namespace>/<name>` of a peer: the token with which this agent calls it."""
+    push: PushKeys | None = None
+    """Set if the agent offers push notifications."""
+
+
+def client_names(agent: Mapping[str, Any]) -> tuple[str, ...]:
+    clients = agent["spec"].get("auth", {}).get("clients")
+    return DEFAULT_CLIENTS if clients is None else tuple(client["name"] for client in clients)
+
+
+def callers_document(tokens: Tokens) -> dict[str, Any]:
+    kinds = {"client": tokens.clients, "agent": tokens.callers}
+    held = [(kind, name, bearer) for kind, bearers in kinds.items() for name, bearer in sorted(bearers.items())]
+    return {"version": 1, "callers": [entry for each in held for entry in _entries(*each)]}
+
+
+def peer_token_files(tokens: Tokens) -> dict[str, str]:
+    """Return the tokens by file name below the auth folder. The runtime does not read the next token."""
+    files = {}
+    for peer, bearer in sorted(tokens.peers.items()):
+        place = peer.split("/", 1)
+        files[names.peer_token_key(*place)] = bearer.current.text
+        if bearer.next:
+            files[names.next_token_key(*place)] = bearer.next.text
+    return files
+
+
+def _entries(kind: str, name: str, bearer: Bearer) -> Iterator[dict[str, str]]:
+    for sha256, expires in bearer.accepted:
+        end = {"expires": written(expires)} if expires is not None else {}
+        yield {"name": name, "kind": kind, "sha256": sha256, **end}

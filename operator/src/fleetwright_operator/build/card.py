@@ -1,0 +1,168 @@
+"""The agent card, A2A 1.0, compiled from the same inputs as `agent.json`, so that it matches the runtime.
+
+Interfaces are the supported protocol versions, skills are the mounted and the declared ones, and the security schemes
+and the extensions are those in use. The served card also has signatures. It is stored in its own ConfigMap, so that a
+new key does not create a new revision.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import Agent
+from fleetwright_operator.api.skill_document import SkillContent
+from fleetwright_operator.build.card_extensions import declared_extensions
+from fleetwright_operator.build.card_v03 import superset
+from fleetwright_operator.build.config.auth_settings import (
+    declared_skills,
+    dialects,
+    keeps_skills_from_strangers,
+    media_type,
+    takes_api_keys,
+)
+from fleetwright_operator.build.config.push import offers_push
+from fleetwright_operator.build.manifest import Manifest, Owner, manifest
+from fleetwright_operator.encoding.canonical_json import canonical_json, sha256_hex
+
+_BINDINGS = {"1.0": ("JSONRPC", "HTTP+JSON"), "0.3": ("JSONRPC", "HTTP+JSON"), "0.1": ("JSONRPC",)}
+DEFAULT_VERSION = "0.1.0"
+_INPUT_MODES = ("text/plain",)
+_PICTURES = ("image/gif", "image/jpeg", "image/png", "image/webp")
+_OUTPUT_MODES = ("text/markdown", "text/plain")
+_BEARER = {
+    "bearer": {
+        "httpAuthSecurityScheme": {
+            "scheme": "Bearer",
+            "description": "The token of a named client or of an agent that may call this one.",
+        }
+    }
+}
+_API_KEY = {
+    "apiKey": {
+        "apiKeySecurityScheme": {
+            "location": "header",
+            "name": "X-API-Key",
+            "description": "The token of a named client.",
+        }
+    }
+}
+
+
+Sign = Callable[[Mapping[str, Any]], Sequence[Mapping[str, str]]]
+"""Signs a card. Equal cards get equal signatures."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCard:
+    """The card that the agent serves, byte for byte."""
+
+    text: str
+    extended: str | None = None
+    """The card for authenticated callers; None if the public card is complete."""
+
+    @property
+    def digest(self) -> str:
+        """The digest that the runtime reports."""
+        return f"sha256:{sha256_hex(self.text)}"
+
+
+def unsigned(_: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    """Return no signatures, for installations without a key."""
+    return []
+
+
+def served_card(card: Mapping[str, Any], sign: Sign) -> ServedCard:
+    if card["capabilities"].get("extendedAgentCard"):
+        return ServedCard(_signed(_minimal(card), sign), extended=_signed(card, sign))
+    return ServedCard(_signed(card, sign))
+
+
+def _signed(card: Mapping[str, Any], sign: Sign) -> str:
+    signatures = list(sign(card))
+    return canonical_json({**superset(card), **({"signatures": signatures} if signatures else {})})
+
+
+def _minimal(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the card with the address and the security schemes, but without the skills."""
+    return {**card, "skills": [_chat(card["description"])]}
+
+
+def card_config_map(owner: Owner, agent: Agent, card: ServedCard) -> Manifest:
+    """Return the ConfigMap that a running agent watches, with its cards and its log level."""
+    head = manifest("v1", "ConfigMap", name=names.agent_card(owner.name), owner=owner)
+    extended = {names.EXTENDED_CARD_KEY: card.extended} if card.extended else {}
+    level = agent["spec"].get("logging", {}).get("level")
+    logging = {names.LOG_LEVEL_KEY: level} if level else {}
+    return {**head, "data": {names.CARD_KEY: card.text, **extended, **logging}}
+
+
+def agent_card(agent: Agent, *, url: str, skills: Sequence[SkillContent]) -> dict[str, Any]:
+    name = agent["metadata"]["name"]
+    spec = agent["spec"]
+    description = spec.get("description") or f"The agent {name}."
+    schemes = _BEARER | (_API_KEY if takes_api_keys(agent) else {})
+    return {
+        "name": name,
+        "description": description,
+        "version": spec.get("version", DEFAULT_VERSION),
+        **({"provider": dict(spec["provider"])} if "provider" in spec else {}),
+        **({"documentationUrl": spec["documentationURL"]} if "documentationURL" in spec else {}),
+        **({"iconUrl": spec["iconURL"]} if "iconURL" in spec else {}),
+        "supportedInterfaces": _interfaces(agent, url),
+        "capabilities": {
+            "streaming": True,
+            "pushNotifications": offers_push(agent),
+            "extensions": declared_extensions(spec),
+            **({"extendedAgentCard": True} if keeps_skills_from_strangers(agent) else {}),
+        },
+        "securitySchemes": schemes,
+        # One of the schemes is enough.
+        "securityRequirements": [{"schemes": {scheme: {}}} for scheme in schemes],
+        "defaultInputModes": input_modes(spec),
+        "defaultOutputModes": list(_OUTPUT_MODES),
+        "skills": _skills(spec, skills) or [_chat(description)],
+    }
+
+
+def _skills(spec: Mapping[str, Any], mounted: Sequence[SkillContent]) -> list[dict[str, Any]]:
+    """Return the mounted and the declared skills. A skill that is both is shown as mounted."""
+    declared = {entry["id"]: entry for entry in declared_skills(spec)}
+    shown = {skill.name: _skill(skill) for skill in mounted}
+    shown = {**shown, **{key: _declared(entry) for key, entry in declared.items() if key not in shown}}
+    for key, entry in declared.items():
+        if "outputSchema" in entry:
+            # Text always comes with the data.
+            shown[key]["outputModes"] = [media_type(entry), *_OUTPUT_MODES]
+    return list(shown.values())
+
+
+def _declared(entry: Mapping[str, Any]) -> dict[str, Any]:
+    name = entry.get("name", entry["id"])
+    tags = list(entry.get("tags", ())) or ["skill"]
+    return {"id": entry["id"], "name": name, "description": entry["description"], "tags": tags}
+
+
+def _interfaces(agent: Agent, url: str) -> list[dict[str, str]]:
+    """Return the interfaces, newest first, because clients take the first one that they support."""
+    address = f"{agent['spec'].get('a2a', {}).get('publicURL', url).rstrip('/')}/a2a"
+    return [
+        {"url": address, "protocolBinding": binding, "protocolVersion": version}
+        for version in dialects(agent)
+        for binding in _BINDINGS[version]
+    ]
+
+
+def _skill(skill: SkillContent) -> dict[str, Any]:
+    return {"id": skill.name, "name": skill.name, "description": skill.description, "tags": ["skill"]}
+
+
+def _chat(description: str) -> dict[str, Any]:
+    return {"id": "chat", "name": "Chat", "description": description, "tags": ["chat"]}
+
+
+def input_modes(spec: Mapping[str, Any]) -> list[str]:
+    """Return an executor's declared input modes, or text, and images if the model supports vision."""
+    given = spec.get("executor", {}).get("inputModes")
+    sees = "executor" not in spec and spec.get("model", {}).get("vision", False)
+    return list(given or (*_INPUT_MODES, *(_PICTURES if sees else ())))

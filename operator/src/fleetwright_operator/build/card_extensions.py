@@ -1,0 +1,81 @@
+"""The A2A extensions that an agent's card declares: exactly those that its spec enables.
+
+A client can tell from the card which extensions it may see. An extension without a URI cannot be declared. The runtime
+derives the same list from its configuration; a contract test compares both.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleetwright_operator.build.config.auth_settings import DIALECTS, tells_model_fallbacks, tells_tool_calls
+
+_OURS = "https://fleetwright.dev/a2a"
+_COST = "https://proto-labs.ai/a2a/ext/cost-v1"
+_TOOL_CALL = "https://proto-labs.ai/a2a/ext/tool-call-v1"
+_TRUNCATED = {f"{_OURS}/truncated/v1": "Marks an artifact that was cut because it is too large, in its metadata."}
+_ALWAYS = {
+    _COST: "Tokens and US dollars of a task, in the metadata of its last artifact.",
+    f"{_OURS}/call-path/v1": "The agents that a request came through, in its message's metadata; loops are refused.",
+    **_TRUNCATED,
+}
+_OF_THE_EDGE = {
+    **_TRUNCATED,
+    f"{_OURS}/goes-on/v1": "Marks a task or status in an interrupted state whose work goes on, in its metadata.",
+    f"{_OURS}/direct-reply/v1": "Marks the status message of a task that was answered by a message alone.",
+}
+"""For an agent with a custom executor, whose own extensions are unknown here."""
+_TOLD = {_TOOL_CALL: "Calls of tools while a task works, in the metadata of its status messages."}
+_LEARNED = {
+    "https://proto-labs.ai/a2a/ext/skill-v1": "A skill that was learned in a task, as an artifact of its own beside the"
+    " answer, as data and in the artifact's metadata."
+}
+_FALLBACKS = {
+    f"{_OURS}/model-fallback/v1": "That another model took over, and why, in the metadata of a status message."
+}
+_ASKS = {
+    f"{_OURS}/ask/v1": "Which ask a task waits with, its kind and end, in the metadata of its status message.",
+    f"{_OURS}/answer/v1": "Who answered an ask, when, and what was decided, in the metadata of the answer.",
+}
+_CHOSEN = {f"{_OURS}/chosen-id/v1": "Marks a task whose id a client of A2A 0.1 has chosen, in its metadata."}
+
+
+def declared_extensions(spec: Mapping[str, Any]) -> list[dict[str, str]]:
+    spoken = spec.get("a2a", {}).get("dialects", DIALECTS)
+    declared = {
+        **(_OF_THE_EDGE if spec.get("executor") else _of_the_loop(spec)),
+        **(_CHOSEN if "0.1" in spoken and len(spoken) > 1 else {}),
+    }
+    return [{"uri": uri, "description": description} for uri, description in declared.items()]
+
+
+def _of_the_loop(spec: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        **_ALWAYS,
+        **(_TOLD if tells_tool_calls(spec) else {}),
+        **(_LEARNED if learns(spec) else {}),
+        **(_FALLBACKS if tells_model_fallbacks(spec) else {}),
+        **(_ASKS if may_ask(spec) else {}),
+    }
+
+
+def learns(spec: Mapping[str, Any]) -> bool:
+    """Return whether a task may teach the agent a skill."""
+    return bool(spec.get("subAgents")) and bool(spec.get("memory", {}).get("skills", {}).get("enabled"))
+
+
+def may_ask(spec: Mapping[str, Any]) -> bool:
+    """Return whether a task may wait for a person."""
+    uses = spec.get("mcpServers", ())
+    approvals = spec.get("approvals", {}).get("tools") or any(
+        use.get("tools", {}).get("requireApproval") for use in uses
+    )
+    pauses = any(budget.get("onExceeded") == "Pause" for budget in spec.get("budgets", ()))
+    # If a rule names a tool that its server or plugin does not offer, all tools of that server need approval.
+    servers = tuple(f"{each['name']}__" for each in (*uses, *spec.get("plugins", ())))
+    guarded = bool(servers) and any(name.startswith(servers) for name in _ruled(spec.get("enforcement", {})))
+    return bool(spec.get("askHuman") or approvals or pauses or guarded)
+
+
+def _ruled(policy: Mapping[str, Any]) -> list[str]:
+    rules = (*policy.get("arguments", ()), *policy.get("limits", ()))
+    return [*policy.get("deny", ()), *(rule["tool"] for rule in rules)]

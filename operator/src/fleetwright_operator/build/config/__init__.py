@@ -1,0 +1,1 @@
+"""The parts of `agent.json` that the fields of a spec become. Pure."""

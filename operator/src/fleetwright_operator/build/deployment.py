@@ -1,0 +1,207 @@
+"""The Deployment of one agent: one pod, the single writer of its memory."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import Agent
+from fleetwright_operator.api.skill_document import key_to_path
+from fleetwright_operator.build.agent_config import drain_seconds
+from fleetwright_operator.build.config.push import KEYS_FOLDER, offers_push
+from fleetwright_operator.build.config.tool_access import credential_keys
+from fleetwright_operator.build.manifest import Manifest, Owner, manifest
+from fleetwright_operator.build.pod.ephemeral_storage import limited, sizes, tmp_volume
+from fleetwright_operator.build.pod.file_references import file_references
+from fleetwright_operator.build.pod.memory_volume import memory_volume
+from fleetwright_operator.build.pod.mounted_files import ROOT as _ROOT
+from fleetwright_operator.build.pod.mounted_files import (
+    SECRET,
+    File,
+    config_map_volume,
+    file_mounts,
+    file_volumes,
+    secret_volume,
+)
+from fleetwright_operator.build.pod.pod_security import container_security, http_probe, pull_secrets, sealed_pod
+from fleetwright_operator.build.pod.pod_template import patched
+from fleetwright_operator.build.pod.skill_source import Foreign, fetching_container, foreign_volumes, image_pull_secrets
+from fleetwright_operator.encoding.canonical_json import short_hash
+from fleetwright_operator.settings import Settings
+
+Servers = Mapping[str, Mapping[str, Any]]
+CONTAINER = "agent"
+_MEMORY = "/var/lib/fleetwright"
+_CLOSING_SECONDS = 15
+"""Seconds after the drain for ending tasks, closing streams and closing files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The immutable ConfigMap with a skill's files, and its keys."""
+
+    name: str
+    keys: tuple[str, ...]
+
+
+Skills = Mapping[str, Snapshot | Foreign]
+"""By skill name: the source of its files."""
+
+
+def is_suspended(agent: Agent) -> bool:
+    return bool(agent["spec"].get("suspend", False))
+
+
+def agent_deployment(
+    owner: Owner,
+    agent: Agent,
+    *,
+    revision: str,
+    snapshots: Skills,
+    servers: Servers,
+    environment: Sequence[str] = (),
+    settings: Settings,
+) -> Manifest:
+    """Return the Deployment. `environment` are versions of the patch's environment; a change creates a new pod."""
+    sealed = agent_template(owner, agent, revision=revision, snapshots=snapshots, servers=servers, settings=settings)
+    patch = agent["spec"].get("podTemplate")
+    template = patched(sealed, patch, settings.agent_resources) if patch else sealed
+    if environment:
+        template["metadata"]["annotations"][names.ENVIRONMENT_ANNOTATION] = short_hash(list(environment))
+    annotations = {names.TEMPLATE_ANNOTATION: short_hash(template)}
+    return {
+        **manifest("apps/v1", "Deployment", name=owner.name, owner=owner, annotations=annotations),
+        "spec": {
+            # The memory has a single writer, so there are never two pods, even if a user scales the Deployment.
+            "replicas": 0 if is_suspended(agent) else 1,
+            "strategy": {"type": "Recreate"},
+            "revisionHistoryLimit": 3,
+            "selector": {"matchLabels": owner.selector},
+            "template": template,
+        },
+    }
+
+
+def agent_template(
+    owner: Owner,
+    agent: Agent,
+    *,
+    revision: str,
+    snapshots: Skills,
+    servers: Servers,
+    settings: Settings,
+) -> dict[str, Any]:
+    """Return the agent's pod before a `podTemplate` is laid over it."""
+    files = _files(agent, servers)
+    volumes = _volumes(owner, agent, revision=revision, snapshots=snapshots, files=files)
+    own = agent["spec"].get("resources", {})
+    resources = limited(own, settings.agent_resources, room=sizes(volumes))
+    labels = {**owner.labels, names.COMPONENT: "agent"}
+    return {
+        "metadata": {"labels": labels, "annotations": {names.REVISION_ANNOTATION: revision}},
+        "spec": {
+            **sealed_pod(),
+            "serviceAccountName": agent["spec"].get("serviceAccountName", owner.name),
+            **_pull_secrets(agent, snapshots, settings),
+            "terminationGracePeriodSeconds": drain_seconds(agent, settings) + _CLOSING_SECONDS,
+            **_fetching(snapshots, settings),
+            "containers": [_container(agent, snapshots, files, resources, settings)],
+            "volumes": [*volumes, tmp_volume(own, settings.agent_resources)],
+        },
+    }
+
+
+def _container(
+    agent: Agent, snapshots: Skills, files: Sequence[File], resources: Mapping[str, Any], settings: Settings
+) -> dict[str, Any]:
+    return {
+        "name": CONTAINER,
+        **_program(agent, settings),
+        "imagePullPolicy": "IfNotPresent",
+        "ports": [
+            {"name": "a2a", "containerPort": names.A2A_PORT, "protocol": "TCP"},
+            {"name": "ops", "containerPort": names.OPS_PORT, "protocol": "TCP"},
+        ],
+        "startupProbe": http_probe("/readyz", port="ops", period=1, failures=180),
+        "readinessProbe": http_probe("/readyz", port="ops", period=5, failures=2),
+        "livenessProbe": http_probe("/healthz", port="ops", period=10, failures=3),
+        "resources": dict(resources),
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": _mounts(agent, files, sorted(snapshots)),
+    }
+
+
+def _program(agent: Agent, settings: Settings) -> dict[str, Any]:
+    """A custom image runs its own command, which must follow the runtime contract."""
+    own = agent["spec"].get("image")
+    return {"image": own} if own else {"image": settings.agent_image, "command": ["fleetwright-agent", "serve"]}
+
+
+def _pull_secrets(agent: Agent, skills: Skills, settings: Settings) -> dict[str, Any]:
+    own = [secret["name"] for secret in agent["spec"].get("imagePullSecrets", ())]
+    # A skill is fetched with the installation's agent image, even if the agent has a custom one.
+    usual = settings.pull_secrets if not own or _fetching(skills, settings) else ()
+    return pull_secrets([*own, *usual, *image_pull_secrets(list(_foreign(skills).values()))])
+
+
+def _fetching(skills: Skills, settings: Settings) -> dict[str, Any]:
+    containers = [
+        container
+        for name, foreign in sorted(_foreign(skills).items())
+        for container in fetching_container(name, skill_volume(name), foreign, settings)
+    ]
+    return {"initContainers": containers} if containers else {}
+
+
+def _foreign(skills: Skills) -> dict[str, Foreign]:
+    return {name: skill for name, skill in skills.items() if isinstance(skill, Foreign)}
+
+
+def _mounts(agent: Agent, files: Sequence[File], skills: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {"name": "config", "mountPath": _ROOT, "readOnly": True},
+        {"name": "card", "mountPath": f"{_ROOT}/card", "readOnly": True},
+        {"name": "auth", "mountPath": f"{_ROOT}/auth", "readOnly": True},
+        *([{"name": "push", "mountPath": f"{_ROOT}/{KEYS_FOLDER}", "readOnly": True}] if offers_push(agent) else []),
+        *file_mounts(files),
+        *({"name": skill_volume(name), "mountPath": f"{_ROOT}/skills/{name}", "readOnly": True} for name in skills),
+        {"name": "memory", "mountPath": _MEMORY},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own, an emptyDir
+    ]
+
+
+def _volumes(
+    owner: Owner, agent: Agent, *, revision: str, snapshots: Skills, files: Sequence[File]
+) -> list[dict[str, Any]]:
+    return [
+        config_map_volume(
+            "config", names.agent_config(owner.name, revision), [{"key": names.CONFIG_KEY, "path": "agent.json"}]
+        ),
+        config_map_volume("card", names.agent_card(owner.name)),
+        secret_volume("auth", names.agent_auth(owner.name)),
+        *([secret_volume("push", names.agent_push(owner.name))] if offers_push(agent) else []),
+        *file_volumes(files),
+        *(volume for name, skill in sorted(snapshots.items()) for volume in _skill(name, skill)),
+        memory_volume(owner, agent),
+    ]
+
+
+def _files(agent: Agent, servers: Servers) -> list[File]:
+    """Return the Secret and ConfigMap keys that the pod mounts. Other keys of these objects are not mounted."""
+    own = [(reference.kind, reference.name, reference.key) for reference in file_references(agent)]
+    return own + [(SECRET, *key) for server in servers.values() for key in credential_keys(server)]
+
+
+def _skill(name: str, skill: Snapshot | Foreign) -> list[dict[str, Any]]:
+    if isinstance(skill, Foreign):
+        return foreign_volumes(skill_volume(name), skill)
+    items = [{"key": key, "path": key_to_path(key)} for key in sorted(skill.keys)]
+    return [config_map_volume(skill_volume(name), skill.name, items)]
+
+
+def skill_volume(name: str) -> str:
+    """Return the name of the volume with the files of a skill, whatever their source."""
+    # A volume's name has at most 63 characters, and the skill's name alone may be as long.
+    volume = f"skill-{name}"
+    return volume if len(volume) <= 63 else f"skill-{short_hash(name)}"

@@ -1,0 +1,1 @@
+"""The addresses and rules that network policies consist of. Pure."""

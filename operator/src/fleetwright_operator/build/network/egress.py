@@ -1,0 +1,198 @@
+"""Everything an agent may reach, compiled from its references, each with its reason."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import Agent, peers_of
+from fleetwright_operator.api.endpoints import DEFAULT_MCP_PORT
+from fleetwright_operator.build.config import push, telemetry
+from fleetwright_operator.build.config.models import declared_models
+from fleetwright_operator.build.config.models import destination as model_destination
+from fleetwright_operator.build.config.permissions import Needs, needed_addresses, needed_ranges
+from fleetwright_operator.build.network.addresses import (
+    Address,
+    Destination,
+    ServiceFacts,
+    destination,
+    has_unseen_endpoints,
+    outside_peers,
+    parse_address,
+    pods,
+)
+from fleetwright_operator.settings import Cilium, Settings
+
+Services = Mapping[tuple[str, str], ServiceFacts]
+EVERY_PORT = 0
+"""Used instead of a port for a route that allows all ports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    to: str
+    why: str
+    peers: tuple[Mapping[str, Any], ...]
+    ports: tuple[tuple[str, int | str], ...]
+    """(protocol, port)"""
+    name: str = ""
+    """The host name, if the route leads to a host outside."""
+
+
+def named_addresses(
+    agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, settings: Settings
+) -> Iterator[tuple[str, Address]]:
+    """Yield (field, address) for every URL of the agent's references.
+
+    Raises:
+        UnusableAddress: An address can never work; the checks report it first.
+    """
+    namespace = agent["metadata"]["namespace"]
+    for url, why in _models(agent, settings).items():
+        yield why, parse_address(url, namespace=namespace, settings=settings)
+    for name, server in servers.items():
+        if remote := server["spec"].get("remote"):
+            where = parse_address(remote["url"], namespace=namespace, settings=settings)
+            yield f"McpServer {name}", where
+    yield from needed_addresses(needs, namespace=namespace, settings=settings)
+    for _, url in push.receivers(agent):
+        yield push.WHY, parse_address(url, namespace=namespace, settings=settings)
+    if collector := telemetry.collector(agent):
+        yield telemetry.WHY, parse_address(collector, namespace=namespace, settings=settings)
+
+
+def _models(agent: Agent, settings: Settings) -> dict[str, str]:
+    """Return the texts that describe the agent's models, by address."""
+    found: dict[str, list[str]] = {}
+    for _, model in declared_models(agent["spec"]):
+        text = f"{model['name']}{', through its proxy' if 'proxyURL' in model else ''}"
+        found.setdefault(model_destination(model, settings.catalog), []).append(text)
+    return {url: f"model {' and '.join(names)}" for url, names in found.items()}
+
+
+def derived_addresses(
+    agent: Agent, servers: Mapping[str, Mapping[str, Any]], needs: Needs, services: Services, settings: Settings
+) -> Iterator[tuple[str, Address]]:
+    """Yield the addresses that rules are derived from.
+
+    Addresses whose endpoints cannot be read are skipped if the spec opens its own ranges or namespaces.
+
+    Raises:
+        UnusableAddress: An address can never work; the checks report it first.
+    """
+    by_hand = opens_by_hand(agent)
+    for field, address in named_addresses(agent, servers, needs, settings):
+        if not (by_hand and has_unseen_endpoints(address, services, settings)):
+            yield field, address
+
+
+def opens_by_hand(agent: Agent) -> bool:
+    """Return whether the spec itself opens anything beyond the agent's namespace."""
+    rules = agent["spec"].get("network", {}).get("egress", ())
+    return any("ipBlock" in rule["to"] or "namespaceSelector" in rule["to"] for rule in rules)
+
+
+def egress_routes(
+    agent: Agent,
+    *,
+    servers: Mapping[str, Mapping[str, Any]],
+    needs: Needs | None = None,
+    services: Services,
+    settings: Settings,
+) -> list[Route]:
+    """Return the routes of an agent whose references all resolve.
+
+    Raises:
+        ValueError: An address does not resolve; the checks report it first.
+    """
+    namespace = agent["metadata"]["namespace"]
+    routes = [dns_route(settings)]
+    for why, address in derived_addresses(agent, servers, needs or {}, services, settings):
+        found = destination(address, services, settings)
+        if isinstance(found, str):
+            raise ValueError(found)
+        routes.append(_route(found, why, settings))
+    routes += [
+        _workload(namespace, name, server["spec"]["workload"])
+        for name, server in servers.items()
+        if "workload" in server["spec"]
+    ]
+    routes += [_range(*needed) for needed in needed_ranges(needs or {}, settings)]
+    routes += _to_receivers(agent, settings)
+    return routes + [_peer(*peer, own=namespace) for peer in peers_of(agent)]
+
+
+def policy_rules(routes: list[Route]) -> list[dict[str, Any]]:
+    """Return the egress part of a NetworkPolicy. The protocol is always set, because server-side apply requires it."""
+    return [
+        {
+            "to": [dict(peer) for peer in route.peers],
+            "ports": [_port(protocol, port) for protocol, port in route.ports],
+        }
+        for route in routes
+    ]
+
+
+def _port(protocol: str, port: int | str) -> dict[str, Any]:
+    return {"protocol": protocol} if port == EVERY_PORT else {"protocol": protocol, "port": port}
+
+
+def dns_route(settings: Settings) -> Route:
+    dns = settings.dns
+    where = " and ".join([f"in {dns.pods.namespace}", *(f"at {each}" for each in dns.ranges)])
+    return Route(
+        to=f"DNS {where}, port{'s' * (len(dns.ports) > 1)} {', '.join(map(str, dns.ports))}",
+        why="to resolve names",
+        peers=(
+            pods(dns.pods.labels, namespace=dns.pods.namespace),
+            *({"ipBlock": {"cidr": str(each)}} for each in dns.ranges),
+        ),
+        ports=tuple((protocol, port) for port in dns.ports for protocol in ("UDP", "TCP")),
+    )
+
+
+def is_by_name(route: Route, settings: Settings) -> bool:
+    """Return whether the route belongs to the Cilium policy. Its peers are what a plain policy would open instead."""
+    return bool(route.name) and settings.cilium is Cilium.ON
+
+
+def _route(found: Destination, why: str, settings: Settings) -> Route:
+    route = Route(to=found.text, why=why, peers=found.peers, ports=(("TCP", found.port),), name=found.name)
+    if is_by_name(route, settings):
+        return replace(route, to=f"{found.name}, port {found.port}, by name (Cilium)")
+    return route
+
+
+def _range(why: str, text: str, peer: Mapping[str, Any], ports: tuple[int, ...]) -> Route:
+    to = f"{text}, TCP {', '.join(str(port) for port in ports)}"
+    return Route(to=to, why=why, peers=(peer,), ports=tuple(("TCP", port) for port in ports))
+
+
+def _to_receivers(agent: Agent, settings: Settings) -> Iterator[Route]:
+    """Yield the routes to webhook receivers without a host name."""
+    for text, peer in push.ranges(agent, settings):
+        yield Route(to=f"{text}, every TCP port", why=push.WHY, peers=(peer,), ports=(("TCP", EVERY_PORT),))
+    if push.is_open(agent):
+        ports = tuple(("TCP", port) for port in push.PORTS)
+        to = f"everywhere outside the cluster, ports {', '.join(map(str, push.PORTS))}"
+        yield Route(to=to, why=push.WHY, peers=outside_peers(settings), ports=ports)
+
+
+def _workload(namespace: str, name: str, workload: Mapping[str, Any]) -> Route:
+    port = workload.get("port", DEFAULT_MCP_PORT)
+    return Route(
+        to=f"pods of McpServer {name}, port {port}",
+        why=f"McpServer {name}",
+        peers=(pods({names.MCP_SERVER_LABEL: name}, namespace=namespace),),
+        ports=(("TCP", port),),
+    )
+
+
+def _peer(namespace: str, name: str, *, own: str) -> Route:
+    text = name if namespace == own else names.qualified(namespace, name)
+    return Route(
+        to=f"pods of Agent {text}, port {names.A2A_PORT}",
+        why=f"peer {text}",
+        peers=(pods({names.AGENT_LABEL: name}, namespace=namespace),),
+        ports=(("TCP", names.A2A_PORT),),
+    )

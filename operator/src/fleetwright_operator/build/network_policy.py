@@ -1,0 +1,45 @@
+"""NetworkPolicies that deny everything except what a reference, a label or the installation requires."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.build.manifest import Manifest, Owner, manifest
+from fleetwright_operator.build.network.egress import Route, policy_rules
+from fleetwright_operator.build.network.ingress import Entrance, agents, ingress_rules
+
+
+def ingress_policy(owner: Owner, ways: Sequence[Entrance]) -> Manifest:
+    """Return the ingress policy. It is separate because callers change at once, and egress with a revision."""
+    return _policy(owner, name=names.agent_ingress(owner.name), ingress=ingress_rules(ways))
+
+
+def egress_policy(owner: Owner, routes: list[Route]) -> Manifest:
+    return _policy(owner, name=owner.name, egress=policy_rules(routes))
+
+
+def server_policy(owner: Owner, *, users: Sequence[str], port: int, dns: Route) -> Manifest:
+    """Return the policy of an MCP server: agents that name it and its probes may reach it, and it may reach only DNS.
+
+    Policies add up. To let a server reach more, a user writes a policy for its label.
+    """
+    probes = {"podSelector": {"matchLabels": {names.probed_label(owner.kind): owner.name}}}
+    rule = {
+        "from": [*([{"podSelector": agents(users)}] if users else []), probes],
+        "ports": [{"protocol": "TCP", "port": port}],
+    }
+    return _policy(owner, name=names.mcp_workload(owner.name), ingress=[rule], egress=policy_rules([dns]))
+
+
+def _policy(owner: Owner, *, name: str, ingress: list[Any] | None = None, egress: list[Any] | None = None) -> Manifest:
+    """Return a policy. A direction that is None is left out."""
+    ways = {"Ingress": ingress, "Egress": egress}
+    return {
+        **manifest("networking.k8s.io/v1", "NetworkPolicy", name=name, owner=owner),
+        "spec": {
+            "podSelector": {"matchLabels": owner.selector},
+            "policyTypes": [way for way, rules in ways.items() if rules is not None],
+            # The API server drops an empty list; a missing list denies everything as well.
+            **{way.lower(): rules for way, rules in ways.items() if rules},
+        },
+    }

@@ -1,0 +1,1 @@
+"""The parts of a pod: security context, volumes, mounted files, `podTemplate`. Pure."""

@@ -1,0 +1,162 @@
+"""Skills whose files are in git or in an image: their probe, and how agents get the files. Pure.
+
+Agents get exactly the files that were checked. An init container fetches a git commit and compares its digest; an image
+is referenced by its own digest. Only that container has the git credentials.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.build.manifest import owner_of
+from fleetwright_operator.build.network.addresses import Address, destination, parse_address
+from fleetwright_operator.build.network.egress import Route, Services, dns_route
+from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir
+from fleetwright_operator.build.pod.mounted_files import ROOT, secret_volume
+from fleetwright_operator.build.pod.pod_security import container_security
+from fleetwright_operator.build.probe import Probe, runtime_pod
+from fleetwright_operator.encoding.canonical_json import short_hash
+from fleetwright_operator.settings import Settings
+
+_CREDENTIALS = "/etc/fleetwright/git"
+_KEYS = ("password", "token", "username")
+_LOOKED_AT = "/skill"
+_PULL_SECONDS = 180
+"""Deadline of a probe with an image.
+
+A registry that does not answer is reported after 90 seconds (measured), and only while the pod exists.
+"""
+_SIZE = "32Mi"
+_RESOURCES = {
+    "requests": {"cpu": "20m", "memory": "64Mi", RESOURCE: "16Mi"},
+    "limits": {"memory": "256Mi", RESOURCE: "256Mi"},
+}
+_TMP = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, an emptyDir
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """A checked source: exactly one of git and image, and the digest of the files."""
+
+    source: Mapping[str, Any]
+    digest: str
+
+
+def foreign_source(spec: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the part of a Skill's source that the reconciler cannot read itself."""
+    return {key: spec["source"][key] for key in ("git", "image") if key in spec["source"]} or None
+
+
+def git_address(skill: Mapping[str, Any], settings: Settings) -> Address | None:
+    """Return the address from which the commit is fetched.
+
+    Raises:
+        UnusableAddress: No pod can reach it.
+    """
+    git = skill["spec"]["source"].get("git")
+    return parse_address(git["url"], namespace=skill["metadata"]["namespace"], settings=settings) if git else None
+
+
+def git_secret(spec: Mapping[str, Any]) -> str | None:
+    name: str | None = spec.get("source", {}).get("git", {}).get("secretRef", {}).get("name")
+    return name
+
+
+def pull_secret(spec: Mapping[str, Any]) -> str | None:
+    name: str | None = spec.get("source", {}).get("image", {}).get("pullSecret", {}).get("name")
+    return name
+
+
+def source_secret(spec: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return (field, name) of the Secret for the source, if it needs one."""
+    found = {"git.secretRef": git_secret(spec), "image.pullSecret": pull_secret(spec)}
+    return next(((f"spec.source.{field}", name) for field, name in found.items() if name), None)
+
+
+def skill_probe(skill: Mapping[str, Any], *, about: Sequence[str], services: Services, settings: Settings) -> Probe:
+    """Return a probe that reads the files as agents will. The address of git must resolve."""
+    source = foreign_source(skill["spec"]) or {}
+    address = git_address(skill, settings)
+    if address is None:
+        mount = {"name": "skill", "mountPath": _LOOKED_AT, "readOnly": True}
+        volume = _image_volume("skill", source["image"])
+        pull = image_pull_secrets([Foreign(source=source, digest="")])
+        pod = runtime_pod(["skill", f"--folder={_LOOKED_AT}"], settings, mounts=[mount], volumes=[volume], pull=pull)
+        return Probe(owner=owner_of(skill), pod=pod, routes=[], seconds=_PULL_SECONDS, about=about)
+    found = destination(address, services, settings)
+    if isinstance(found, str):
+        raise ValueError(found)
+    way = Route(to=found.text, why="to look at its files", peers=found.peers, ports=(("TCP", found.port),))
+    secret = git_secret(skill["spec"])
+    pod = runtime_pod(
+        ["skill", *_git_arguments(source["git"])],
+        settings,
+        mounts=_credential_mounts("git", secret),
+        volumes=_credential_volumes("git", secret),
+    )
+    return Probe(owner=owner_of(skill), pod=pod, routes=[dns_route(settings), way], about=about)
+
+
+def foreign_volumes(volume: str, foreign: Foreign) -> list[dict[str, Any]]:
+    if image := foreign.source.get("image"):
+        return [_image_volume(volume, image)]
+    return [empty_dir(volume, _SIZE), *_credential_volumes(_secret_volume(volume), _secret(foreign))]
+
+
+def fetching_container(skill: str, volume: str, foreign: Foreign, settings: Settings) -> list[dict[str, Any]]:
+    """Return the init container that fetches the files; empty if the kubelet mounts them from an image."""
+    git = foreign.source.get("git")
+    if git is None:
+        return []
+    folder = f"{ROOT}/skills/{skill}"
+    arguments = [*_git_arguments(git), f"--into={folder}", f"--digest={foreign.digest}"]
+    return [
+        {
+            "name": volume,
+            "image": settings.agent_image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["fleetwright-agent", "fetch", "skill", *arguments],
+            "resources": _RESOURCES,
+            "securityContext": container_security(),
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "volumeMounts": [
+                {"name": volume, "mountPath": folder},
+                *_credential_mounts(_secret_volume(volume), _secret(foreign)),
+                _TMP,
+            ],
+        }
+    ]
+
+
+def image_pull_secrets(foreign: Sequence[Foreign]) -> list[str]:
+    return sorted(filter(None, {pull_secret({"source": each.source}) for each in foreign}))
+
+
+def _git_arguments(git: Mapping[str, Any]) -> list[str]:
+    """Return arguments of the form `--option=value`, so that no value is ever taken for an option."""
+    secret = [f"--credentials={_CREDENTIALS}"] if "secretRef" in git else []
+    return [f"--url={git['url']}", f"--commit={git['commit']}", f"--path={git.get('path', '')}", *secret]
+
+
+def _image_volume(volume: str, image: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": volume, "image": {"reference": image["reference"], "pullPolicy": "IfNotPresent"}}
+
+
+def _secret(foreign: Foreign) -> str | None:
+    return git_secret({"source": foreign.source})
+
+
+def _secret_volume(volume: str) -> str:
+    return f"skill-git-{short_hash(volume)}"
+
+
+def _credential_mounts(volume: str, secret: str | None) -> list[dict[str, Any]]:
+    return [{"name": volume, "mountPath": _CREDENTIALS, "readOnly": True}] if secret else []
+
+
+def _credential_volumes(volume: str, secret: str | None) -> list[dict[str, Any]]:
+    """Return a volume with those of the keys that exist."""
+    if secret is None:
+        return []
+    whole = secret_volume(volume, secret, [{"key": key, "path": key} for key in _KEYS])
+    return [{**whole, "secret": {**whole["secret"], "optional": True}}]

@@ -1,0 +1,89 @@
+"""The preflight pod, which shows whether the next revision can start before it replaces the serving one. Pure.
+
+It is the pod of the Deployment with its own empty memory, small requests and a deadline: an agent's memory has a single
+writer, so two revisions can never run side by side. Added containers run here as sidecars that end with the pod.
+Pod anti-affinity and topology spread are removed, because the serving pod will be replaced.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.quantity import amount
+from fleetwright_operator.build.deployment import CONTAINER
+from fleetwright_operator.build.manifest import Owner
+from fleetwright_operator.build.network.egress import Route
+from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, empty_dir, limit_of
+from fleetwright_operator.build.pod.pod_template import somebodys
+from fleetwright_operator.build.probe import Probe
+
+SECONDS = 120
+_ARGUMENTS = ["probe", "agent"]
+_REQUESTS = {"cpu": "20m", "memory": "96Mi", RESOURCE: "16Mi"}
+_PROBES = {"livenessProbe", "readinessProbe", "startupProbe"}
+_NEVER = f"{names.GROUP}/serves"
+"""A readiness gate that is never set, so that no Service sends traffic to the pod, whatever its labels."""
+
+
+def preflight(
+    owner: Owner, template: Mapping[str, Any], *, routes: Sequence[Route] | None, referenced: Sequence[str]
+) -> Probe:
+    """Return the preflight probe. `routes` is None if the agent's policies are not managed.
+
+    `referenced` are the versions of the mounted files, so a repaired file is a new question.
+    """
+    return Probe(
+        owner=owner,
+        pod=_pod(template["spec"]),
+        routes=routes,
+        seconds=SECONDS,
+        about=referenced,
+        labels=somebodys(template["metadata"], "labels"),
+        annotations=somebodys(template["metadata"], "annotations"),
+    )
+
+
+def _pod(spec: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in spec.items() if key not in {"affinity", "topologySpreadConstraints"}}
+    main = next(container for container in spec["containers"] if container["name"] == CONTAINER)
+    beside = [_sidecar(container) for container in spec["containers"] if container["name"] != CONTAINER]
+    first = [*spec.get("initContainers", ()), *beside]
+    affinity = {key: value for key, value in spec.get("affinity", {}).items() if key != "podAntiAffinity"}
+    return {
+        **kept,
+        **({"affinity": affinity} if affinity else {}),
+        **({"initContainers": first} if first else {}),
+        "containers": [_container(main)],
+        "volumes": [
+            volume if volume["name"] != "memory" else empty_dir("memory", limit_of(main)) for volume in spec["volumes"]
+        ],
+        "readinessGates": [{"conditionType": _NEVER}],
+    }
+
+
+def _sidecar(container: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a sidecar, which starts before the agent and ends after it.
+
+    Its probes are removed; they may need the agent.
+    """
+    return {**{key: value for key, value in container.items() if key not in _PROBES}, "restartPolicy": "Always"}
+
+
+def _container(main: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the agent's container with the preflight command.
+
+    The agent image's program runs its checks and exits. A custom program gets the same arguments and may serve instead;
+    then readiness counts as success.
+    """
+    command = main.get("command", [])[:1]
+    resources = {**main.get("resources", {}), "requests": _requests(main.get("resources", {}).get("limits", {}))}
+    kept = {key: value for key, value in main.items() if key not in {"command", "livenessProbe", "startupProbe"}}
+    return {**kept, **({"command": command} if command else {}), "args": _ARGUMENTS, "resources": resources}
+
+
+def _requests(limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return small requests, never above the limits, because the serving pod holds its own until it is replaced."""
+    return {
+        name: limits[name] if name in limits and amount(limits[name]) < amount(little) else little
+        for name, little in _REQUESTS.items()
+    }

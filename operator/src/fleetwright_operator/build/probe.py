@@ -1,0 +1,139 @@
+"""A pod that examines one thing from inside the network and exits, with its NetworkPolicy. Pure.
+
+Everything outside the Kubernetes API is examined by such a pod, never by the operator. Its report is the last line of
+its log, one JSON document. A probe's name contains a hash of its question, so an equal question is never asked twice at
+a time. It does not have the labels of its owner's own pods, so no Service sends it traffic.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.build.manifest import Manifest, Owner
+from fleetwright_operator.build.network.egress import Route, policy_rules
+from fleetwright_operator.build.pod.ephemeral_storage import RESOURCE, tmp_volume
+from fleetwright_operator.build.pod.pod_security import container_security, pull_secrets, sealed_pod
+from fleetwright_operator.encoding.canonical_json import short_hash
+from fleetwright_operator.settings import Settings
+
+_RESOURCES = {
+    "requests": {"cpu": "20m", "memory": "96Mi", RESOURCE: "16Mi"},
+    "limits": {"memory": "256Mi", RESOURCE: "256Mi"},
+}
+_ENDING_SECONDS = 5
+CONTAINER = "probe"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One question. `pod` is a pod's spec; the fields that make it run once are added."""
+
+    owner: Owner
+    pod: Mapping[str, Any]
+    routes: Sequence[Route] | None
+    """All that the pod may reach; None if other policies decide that."""
+    seconds: int = 60
+    """The deadline; after it the probe has failed."""
+    about: Sequence[str] = ()
+    """Other facts that the answer depends on, such as the uid of the examined pod."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of a user's `podTemplate`; the operator's own are added."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def question(self) -> str:
+        rules = policy_rules(list(self.routes or ()))
+        asked = [self.owner.kind, self.owner.uid, dict(self.pod), rules, self.seconds, list(self.about)]
+        metadata = [dict(self.labels), dict(self.annotations)]
+        # Without metadata the hash equals that of older versions, so that their answers stay valid.
+        return short_hash([*asked, metadata] if any(metadata) else asked)
+
+    @property
+    def name(self) -> str:
+        return names.probe(self.owner.name, self.question)
+
+
+def runtime_pod(
+    arguments: Sequence[str],
+    settings: Settings,
+    *,
+    mounts: Sequence[Mapping[str, Any]] = (),
+    volumes: Sequence[Mapping[str, Any]] = (),
+    pull: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the spec of a small restricted pod that runs `fleetwright-agent probe <arguments>`.
+
+    Args: `pull` names pull Secrets for image volumes.
+    """
+    container = {
+        "name": CONTAINER,
+        "image": settings.agent_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["fleetwright-agent", "probe", *arguments],
+        "resources": _RESOURCES,
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [*(dict(mount) for mount in mounts), {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - its own
+    }
+    return {
+        **sealed_pod(),
+        **pull_secrets([*settings.pull_secrets, *pull]),
+        "containers": [container],
+        "volumes": [*(dict(volume) for volume in volumes), tmp_volume(_RESOURCES, {})],
+    }
+
+
+def probe_manifests(probe: Probe) -> list[Manifest]:
+    """Return the policy before the pod, so that no probe runs without it."""
+    return [_policy(probe), _pod(probe)]
+
+
+def _pod(probe: Probe) -> Manifest:
+    head = _head("v1", "Pod", probe)
+    metadata = {**head["metadata"], "labels": {**probe.labels, **head["metadata"]["labels"]}}
+    if probe.annotations:
+        metadata["annotations"] = dict(probe.annotations)
+    return {
+        **head,
+        "metadata": metadata,
+        "spec": {
+            **probe.pod,
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": probe.seconds,
+            "terminationGracePeriodSeconds": _ENDING_SECONDS,
+        },
+    }
+
+
+def _policy(probe: Probe) -> Manifest:
+    """Return a policy that denies ingress and allows the routes.
+
+    It always exists, because it represents a rollout slot.
+    """
+    rules = policy_rules(list(probe.routes or ()))
+    return {
+        **_head("networking.k8s.io/v1", "NetworkPolicy", probe),
+        "spec": {
+            "podSelector": {"matchLabels": _own_labels(probe)},
+            "policyTypes": ["Ingress", *([] if probe.routes is None else ["Egress"])],
+            # The API server drops an empty list; a missing list denies everything as well.
+            **({"egress": rules} if rules else {}),
+        },
+    }
+
+
+def _head(api_version: str, kind: str, probe: Probe) -> Manifest:
+    owner = probe.owner
+    labels = {**names.probe_labels(owner.kind, owner.name), names.PROBE_LABEL: probe.question}
+    metadata = {
+        "name": probe.name,
+        "namespace": owner.namespace,
+        "labels": labels,
+        "ownerReferences": [owner.reference],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _own_labels(probe: Probe) -> dict[str, str]:
+    return {names.probed_label(probe.owner.kind): probe.owner.name, names.PROBE_LABEL: probe.question}

@@ -1,0 +1,54 @@
+"""The Secrets of one agent: one per client, with its token, and one with the files that the pod reads.
+
+Each Secret carries the records of its credentials as an annotation, so that they are stored nowhere else.
+"""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.build.callers import Tokens, callers_document, peer_token_files
+from fleetwright_operator.build.manifest import Manifest, Owner, manifest
+from fleetwright_operator.credentials.push_keys import PushKeys
+from fleetwright_operator.credentials.rotating_token import Bearer, record
+from fleetwright_operator.encoding.canonical_json import canonical_json
+from fleetwright_operator.encoding.timestamps import written
+
+
+def client_secret(owner: Owner, *, client: str, bearer: Bearer) -> Manifest:
+    following = {names.NEXT_KEY: bearer.next.text} if bearer.next else {}
+    end = bearer.current.expires
+    return _secret(
+        owner,
+        names.agent_client(owner.name, client),
+        {names.TOKEN_KEY: bearer.current.text, **following},
+        {**_records({client: bearer}), **({names.EXPIRES_ANNOTATION: written(end)} if end is not None else {})},
+    )
+
+
+def auth_secret(owner: Owner, tokens: Tokens, *, pending: Mapping[str, str]) -> Manifest:
+    """Args: `pending` maps the digest of each token that is not in use yet to the time since which it is accepted."""
+    waiting = {names.PENDING_ANNOTATION: canonical_json(pending)} if pending else {}
+    annotations = {**_records(tokens.peers), **waiting}
+    files = {names.CALLERS_KEY: canonical_json(callers_document(tokens)), **peer_token_files(tokens)}
+    return _secret(owner, names.agent_auth(owner.name), files, annotations)
+
+
+def push_secret(owner: Owner, keys: PushKeys) -> Manifest:
+    annotations = {names.RECORDS_ANNOTATION: canonical_json({"asked": keys.asked})} if keys.asked else {}
+    return _secret(owner, names.agent_push(owner.name), {names.PUSH_KEY: keys.file}, annotations)
+
+
+def _records(bearers: Mapping[str, Bearer]) -> dict[str, str]:
+    return {names.RECORDS_ANNOTATION: canonical_json({name: record(bearer) for name, bearer in bearers.items()})}
+
+
+def _secret(owner: Owner, name: str, files: dict[str, str], annotations: dict[str, str]) -> Manifest:
+    # `data` instead of `stringData`: the server keeps a key that a later stringData no longer contains.
+    data: dict[str, Any] = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}
+    return {
+        **manifest("v1", "Secret", name=name, owner=owner, annotations=annotations),
+        "type": "Opaque",
+        "data": data,
+    }

@@ -1,0 +1,1 @@
+"""Tokens, rotation, keys and signatures, and how they are stored in Secrets."""

@@ -1,0 +1,186 @@
+"""The life cycle of one bearer token: a next token is minted, comes into use, and the previous one expires. Pure.
+
+    mint next ─▶ the callee accepts it ─▶ `lead` seconds ─▶ in use; the previous one is valid until the overlap ends
+
+A caller that reads its token before each call therefore never holds one that the callee does not accept yet. Every
+token expires, and the called agent enforces that by its own clock: without an operator, credentials run out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fleetwright_operator.credentials.rotation import Rotation
+from fleetwright_operator.encoding.canonical_json import sha256_hex
+from fleetwright_operator.encoding.timestamps import moment, written
+
+LEAD = 15
+"""Seconds between a change of the list and the use of a token in it.
+
+A pod re-reads its files within one or two seconds.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    text: str = field(repr=False)
+    issued: int | None = None
+    """Set together with `expires`. Both are unset if tokens are not rotated, as on a developer's machine."""
+    expires: int | None = None
+
+    @property
+    def sha256(self) -> str:
+        return sha256_hex(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A former token. Its text is not needed any more."""
+
+    sha256: str
+    expires: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    current: Token
+    next: Token | None = None
+    previous: Retired | None = None
+    asked: str = ""
+    """The last rotation request that was granted."""
+
+    @property
+    def accepted(self) -> Iterator[tuple[str, int | None]]:
+        """Yield the digest and the expiry of every token that grants access."""
+        yield self.current.sha256, self.current.expires
+        if self.next:
+            yield self.next.sha256, self.next.expires
+        if self.previous:
+            yield self.previous.sha256, self.previous.expires
+
+
+def turned(
+    stored: Bearer | None,
+    *,
+    now: int,
+    rotation: Rotation,
+    mint: Callable[[], str],
+    listed: int | None = None,
+    asked: str = "",
+    lead: int = LEAD,
+) -> Bearer:
+    """Return the credential as it should be now; usually that is the same one.
+
+    Args:
+        stored: The stored credential; None if there is none or it was tampered with.
+        listed: The time since which the callee has accepted the next token.
+        asked: The current rotation request. It is granted if it differs from the last granted one.
+        lead: For how many seconds the callee accepts the next token before the caller uses it.
+    """
+
+    def fresh() -> Token:
+        return Token(mint(), now, now + rotation.ttl + rotation.overlap)
+
+    if stored is None:
+        return Bearer(fresh(), asked=asked)
+    bearer = _bounded(stored, now=now, rotation=rotation)
+    if _over(bearer.current, now):
+        return Bearer(fresh(), asked=asked)
+    if bearer.next is None:
+        wanted = now >= _due(bearer.current, rotation) or asked != bearer.asked
+        return replace(bearer, next=fresh(), asked=asked) if wanted else bearer
+    if listed is None or now < listed + lead:
+        return bearer
+    end = now + rotation.overlap
+    retired = Retired(bearer.current.sha256, min(bearer.current.expires or end, end))
+    return Bearer(bearer.next, previous=retired, asked=bearer.asked)
+
+
+def next_turn(bearer: Bearer, *, rotation: Rotation, listed: int | None = None, lead: int = LEAD) -> int:
+    """Return the time at which `turned` next changes the credential.
+
+    A next token that the callee does not accept yet waits for an event instead.
+    """
+    ends = [bearer.previous.expires] if bearer.previous else []
+    if bearer.next is None:
+        ends.append(_due(bearer.current, rotation))
+    else:
+        ends.append(listed + lead if listed is not None else bearer.current.expires or 0)
+    return min(ends)
+
+
+def record(bearer: Bearer) -> dict[str, Any]:
+    """Return the metadata of a credential: dates and digests, but no secret text."""
+    parts: dict[str, Any] = {"current": _dated(bearer.current), "asked": bearer.asked}
+    if bearer.next:
+        parts["next"] = _dated(bearer.next)
+    if bearer.previous:
+        parts["previous"] = {"sha256": bearer.previous.sha256, "expires": written(bearer.previous.expires)}
+    return {key: part for key, part in parts.items() if part}
+
+
+def recorded(document: Any, *, current: str, following: str) -> Bearer | None:
+    """Return the credential that this record describes, or None if the record and the tokens do not match.
+
+    A token without a record dates from before records existed. Its lifetime starts when it is found.
+    """
+    if document is None:
+        return Bearer(Token(current))
+    try:
+        previous = document.get("previous")
+        return Bearer(
+            _undated(document["current"], current),
+            _undated(document["next"], following) if "next" in document else None,
+            Retired(str(previous["sha256"]), moment(previous["expires"])) if previous else None,
+            str(document.get("asked", "")),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _dated(token: Token) -> dict[str, str]:
+    dates = {"issued": token.issued, "expires": token.expires}
+    return {"sha256": token.sha256, **{key: written(date) for key, date in dates.items() if date is not None}}
+
+
+def _undated(document: Mapping[str, str], text: str) -> Token:
+    token = Token(text, moment(document["issued"]), moment(document["expires"]))
+    if token.sha256 != document["sha256"]:
+        raise ValueError("the stored token does not match its record")
+    return token
+
+
+def _bounded(bearer: Bearer, *, now: int, rotation: Rotation) -> Bearer:
+    """Drop expired tokens, and limit all dates to what this rotation allows.
+
+    A wrong clock or a manual edit can produce later dates.
+    """
+    longest = now + rotation.ttl + rotation.overlap
+
+    def bounded(token: Token) -> Token:
+        if token.issued is None or token.expires is None:
+            return Token(token.text, now, longest)
+        return Token(token.text, min(token.issued, now), min(token.expires, longest))
+
+    following, previous = bearer.next, bearer.previous
+    return replace(
+        bearer,
+        current=bounded(bearer.current),
+        next=bounded(following) if following and not _over(following, now) else None,
+        previous=Retired(previous.sha256, min(previous.expires, now + rotation.overlap))
+        if previous and previous.expires > now
+        else None,
+    )
+
+
+def _over(token: Token, now: int) -> bool:
+    return token.expires is not None and token.expires <= now
+
+
+def _due(token: Token, rotation: Rotation) -> int:
+    """Return when the next token is due.
+
+    If the rotation settings changed, the earlier of the two times counts, so that no token expires before its
+    successor.
+    """
+    return min((token.issued or 0) + rotation.ttl, (token.expires or 0) - rotation.overlap)

@@ -1,0 +1,135 @@
+"""Reads credentials from the operator's Secrets: tokens and their records, push keys and card keys.
+
+This reads the cache only. A damaged or tampered credential counts as absent, and the next step mints a new one.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import Identity
+from fleetwright_operator.credentials.keyring import Ring, read_ring
+from fleetwright_operator.credentials.push_keys import PushKeys, read_keys
+from fleetwright_operator.credentials.rotating_token import Bearer, recorded
+from fleetwright_operator.credentials.tokens import is_token
+from fleetwright_operator.encoding.canonical_json import short_hash
+from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.encoding.untrusted_json import read_json
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.kube.cached_object import Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A credential as its Secret stores it."""
+
+    bearer: Bearer | None = None
+    """None if there is no usable credential."""
+    listed: int | None = None
+    """The time since which the callee has accepted the next token."""
+    asked: str = ""
+    """The rotation request on the Secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallersList:
+    """An agent's callers.json, and the record of its tokens that are not in use yet."""
+
+    text: str = ""
+    pending: Mapping[str, Any] = field(default_factory=dict)
+
+    def since(self, sha256: str) -> int | None:
+        """Return the time since which such a token has been in the list."""
+        try:
+            return moment(self.pending[sha256]) if sha256 in self.text else None
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def client_tokens(cache: Cache, entry: Entry) -> dict[str, Held]:
+    prefix = names.agent_client(entry.name, "")
+    return {
+        client: _held(cache, secret, client, (names.TOKEN_KEY, names.NEXT_KEY), callee=entry.id[1:])
+        for secret in cache.find("child-of", *entry.id)
+        if secret.kind == "Secret" and secret.name.startswith(prefix)
+        for client in [secret.name.removeprefix(prefix)]
+    }
+
+
+def peer_tokens(cache: Cache, namespace: str, agent: str) -> dict[str, Held]:
+    secret = _auth_secret(cache, namespace, agent)
+    peers = [names.peer_of_token_key(key) for key in secret.facts["data"]] if secret else []
+    return {names.qualified(*peer): _peer_token(cache, secret, peer) for peer in peers if secret and peer}
+
+
+def caller_tokens(cache: Cache, callee: Entry, callers: tuple[Identity, ...]) -> dict[str, Bearer]:
+    secrets = {caller: _auth_secret(cache, *caller) for caller in callers}
+    held = {caller: _peer_token(cache, secret, callee.id[1:]) for caller, secret in secrets.items() if secret}
+    return {names.qualified(*caller): found.bearer for caller, found in held.items() if found.bearer}
+
+
+def push_keys(cache: Cache, entry: Entry) -> tuple[PushKeys, str]:
+    """Return the keys in the agent's Secret, and the rotation request on it."""
+    secret = cache.get("Secret", entry.namespace, names.agent_push(entry.name))
+    if secret is None or not secret.is_ours:
+        return PushKeys(), ""
+    granted = _mapping(secret, names.RECORDS_ANNOTATION).get("asked", "")
+    return read_keys(decoded(secret, names.PUSH_KEY), asked=str(granted)), _wish(secret)
+
+
+def _auth_secret(cache: Cache, namespace: str, agent: str) -> Entry | None:
+    secret = cache.get("Secret", namespace, names.agent_auth(agent))
+    return secret if secret and secret.is_ours else None
+
+
+def _peer_token(cache: Cache, secret: Entry, peer: tuple[str, str]) -> Held:
+    keys = (names.peer_token_key(*peer), names.next_token_key(*peer))
+    return _held(cache, secret, names.qualified(*peer), keys, callee=peer)
+
+
+def _held(cache: Cache, secret: Entry, name: str, keys: tuple[str, str], *, callee: tuple[str, str]) -> Held:
+    asked = _wish(secret)
+    current, following = (decoded(secret, key) for key in keys)
+    if not is_token(current):
+        return Held(asked=asked)
+    record = _mapping(secret, names.RECORDS_ANNOTATION).get(name)
+    bearer = recorded(record, current=current, following=following)
+    known = callers_list(cache, *callee).since(bearer.next.sha256) if bearer and bearer.next else None
+    return Held(bearer=bearer, asked=asked, listed=known)
+
+
+def _wish(secret: Entry) -> str:
+    wish = secret.annotations.get(names.ROTATE_ANNOTATION)
+    return short_hash(wish) if wish else ""
+
+
+def stored_ring(entry: Entry | None) -> Ring:
+    """Return the card keys in a Secret, or none if there is no Secret or it is damaged."""
+    return read_ring(decoded(entry, names.RING_KEY)) if entry is not None else ()
+
+
+def callers_list(cache: Cache, namespace: str, agent: str) -> CallersList:
+    secret = _auth_secret(cache, namespace, agent)
+    if secret is None:
+        return CallersList()
+    return CallersList(text=decoded(secret, names.CALLERS_KEY), pending=_mapping(secret, names.PENDING_ANNOTATION))
+
+
+def _mapping(secret: Entry, annotation: str) -> Mapping[str, Any]:
+    try:
+        found = read_json(secret.annotations.get(annotation, "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def decoded(secret: Entry, key: str) -> str:
+    """Return the text of a key, or an empty string if it cannot be decoded."""
+    data: Mapping[str, Any] = secret.facts["data"]
+    try:
+        return base64.b64decode(data.get(key, "")).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,1 @@
+"""Canonical JSON, untrusted JSON and timestamps."""

@@ -1,0 +1,35 @@
+"""Timestamps: as the API writes them, `2026-03-01T12:00:00Z`, and as whole seconds since the epoch."""
+
+from datetime import UTC, datetime
+from functools import lru_cache
+
+_FORM = "%Y-%m-%dT%H:%M:%SZ"
+_FINE = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+def time_of_day() -> datetime:
+    return datetime.now(UTC)
+
+
+@lru_cache(maxsize=4096)
+def moment(text: str) -> int:
+    """Return seconds since the epoch.
+
+    Raises:
+        ValueError: The text is not a timestamp.
+    """
+    return int(datetime.strptime(text, _FORM).replace(tzinfo=UTC).timestamp())
+
+
+def written(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime(_FORM)
+
+
+def to_the_second(when: datetime) -> str:
+    """Format a time as conditions have it."""
+    return when.strftime(_FORM)
+
+
+def to_the_microsecond(when: datetime) -> str:
+    """Format a time as Leases have it."""
+    return when.strftime(_FINE)

@@ -1,0 +1,31 @@
+"""Interns equal values for as long as they are in use. A cache of fixed size would keep values of deleted objects.
+
+Thousands of children share the labels and the owner of their siblings, and one of a few sets of fields.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+Value = TypeVar("Value")
+
+
+class SharedDict(dict[str, Any]):
+    """A dict that supports weak references, which a plain dict does not. It must not be changed once it is shared."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Shared(Generic[Value]):
+    def __init__(self) -> None:
+        self._kept: WeakValueDictionary[Hashable, Value] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def of(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Return the value of the key, creating it if it is not in use."""
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = make()
+        return found

@@ -1,0 +1,139 @@
+"""Reads `:7871/status` of running agents, a few at a time, soon after they start and then once a minute.
+
+Agents that do not answer are read less and less often, and after all others. The addresses are those that kubelets
+report for pods of the operator's own Deployments, never addresses from a spec.
+"""
+
+import asyncio
+import logging
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from fleetwright_operator.api import names
+from fleetwright_operator.encoding.untrusted_json import read_json
+from fleetwright_operator.kube.cached_object import Entry
+
+logger = logging.getLogger(__name__)
+_LIMIT = 64 * 1024
+_AT_ONCE = 8
+_LONGEST_PAUSE = 300.0
+
+
+class _Turn(NamedTuple):
+    """The priority of a pod. Smaller ones come first: new pods, then those that answered, then the unreachable ones."""
+
+    failures: int
+    due: float
+
+
+_NEW = _Turn(-1, -math.inf)
+
+
+class AgentStatusReader:
+    def __init__(
+        self,
+        pods: Callable[[], Iterable[Entry]],
+        *,
+        on_status: Callable[[Entry, Any], None],
+        every: float = 60.0,
+        look: float = 5.0,
+        patience: float = 3.0,
+        clock: Callable[[], float],
+        port: int = names.OPS_PORT,
+    ) -> None:
+        """Args: `pods` returns all of the operator's pods, and is called every `look` seconds.
+
+        `on_status` is called with a pod and its parsed JSON. `patience` is the timeout of one read in seconds.
+        """
+        self._pods = pods
+        self._on_status = on_status
+        self._every = every
+        self._look = look
+        self._patience = patience
+        self._clock = clock
+        self._port = port
+        self._turns: dict[str, _Turn] = {}
+        self._waiting: deque[Entry] = deque()
+        self._some_wait = asyncio.Event()
+
+    async def run(self) -> None:
+        """Read agents until cancelled. A new pod is read at the next look, however many pods do not answer."""
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as readers:
+            for _ in range(_AT_ONCE):
+                readers.create_task(self._read_on(session))
+            while True:
+                self._line_up()
+                await asyncio.sleep(self._look)
+
+    def _line_up(self) -> None:
+        """Sort the pods that are due. A pod that was not ready in between counts as new."""
+        ready = {pod.uid: pod for pod in self._pods() if _is_ready_agent(pod)}
+        self._turns = {uid: turn for uid, turn in self._turns.items() if uid in ready}
+        now = self._clock()
+        due = [pod for pod in ready.values() if self._turn(pod).due <= now]
+        youngest_first = sorted(due, key=lambda pod: pod.created, reverse=True)
+        self._waiting = deque(sorted(youngest_first, key=self._turn))
+        self._some_wait.set()
+
+    async def _read_on(self, session: aiohttp.ClientSession) -> None:
+        while True:
+            while not self._waiting:
+                self._some_wait.clear()
+                await self._some_wait.wait()
+            pod = self._waiting.popleft()
+            failures = max(self._turn(pod).failures, 0)
+            self._turns[pod.uid] = self._next(failures)  # not due while it is being read
+            answered = await self._read(session, pod)
+            self._turns[pod.uid] = self._next(0 if answered else failures + 1)
+
+    def _turn(self, pod: Entry) -> _Turn:
+        return self._turns.get(pod.uid, _NEW)
+
+    def _next(self, failures: int) -> _Turn:
+        pause = min(self._every * 2 ** min(max(failures - 1, 0), 20), max(self._every, _LONGEST_PAUSE))
+        # Jitter: after a restart all agents are due at the same moment.
+        return _Turn(failures, self._clock() + pause * random.uniform(0.8, 1.2))  # noqa: S311 - spreads load only
+
+    async def _read(self, session: aiohttp.ClientSession, pod: Entry) -> bool:
+        url = f"http://{_host(pod.facts['podIP'])}:{self._port}/status"
+        try:
+            # The client's own timeout loses a cancellation that comes at the same time, so asyncio's is used.
+            async with asyncio.timeout(self._patience), session.get(url, allow_redirects=False) as answer:
+                document = read_json(await _bounded(answer.content)) if answer.status == 200 else None
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            why = str(error) or repr(error)
+            logger.info("agent status not read", extra={"namespace": pod.namespace, "object": pod.name, "why": why})
+            return False
+        self._on_status(pod, document)
+        return True
+
+
+async def _bounded(content: aiohttp.StreamReader) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        ValueError: The body is longer than 64 KiB.
+    """
+    body = bytearray()
+    async for chunk in content.iter_any():
+        body += chunk
+        if len(body) > _LIMIT:
+            raise ValueError(f"the status is longer than {_LIMIT} bytes")
+    return bytes(body)
+
+
+def _host(address: str) -> str:
+    """Return the address as it is written in a URL."""
+    return f"[{address}]" if ":" in address else address
+
+
+def _is_ready_agent(pod: Entry) -> bool:
+    conditions = pod.facts.get("conditions", ())
+    ready = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return ready and not pod.deleting and names.AGENT_LABEL in pod.labels and bool(pod.facts.get("podIP"))

@@ -1,0 +1,65 @@
+"""Finds the addresses of the API server behind its Service. In a managed cluster they are often public.
+
+A public address is denied as a whole. A private one is denied only at its port, because the address may be that of a
+node with other services. Removed addresses may return, so they stay denied while this process lives. A new address
+restarts the operator's work with that address denied.
+"""
+
+import ipaddress
+import logging
+from dataclasses import dataclass, replace
+
+from fleetwright_operator.api.address_space import Endpoint, Network, is_outside
+from fleetwright_operator.kube.errors import Forbidden, Missing, OperatorError
+from fleetwright_operator.kube.port import Api, Resource
+from fleetwright_operator.settings import Settings
+
+logger = logging.getLogger(__name__)
+_SLICES = Resource(kind="EndpointSlice", group="discovery.k8s.io", version="v1", plural="endpointslices")
+_PLACE = ("default", "kubernetes")
+
+
+class ApiServerMoved(OperatorError):  # noqa: N818 - named by what happened
+    """The API server has an address that is not denied yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    public: frozenset[Network] = frozenset()
+    private: frozenset[Endpoint] = frozenset()
+
+
+async def api_server(api: Api) -> ApiServer:
+    """Return the addresses; none if reading is forbidden or the cluster does not publish them."""
+    try:
+        found = await api.get(_SLICES, *_PLACE)
+    except Missing:
+        return ApiServer()
+    except Forbidden as refused:
+        remedy = "grant it, or set network.denyAPIServer to false and name the addresses in network.deniedRanges"
+        logger.error(
+            "no permission to read a kind", extra={"kind": _SLICES.kind, "why": refused.message, "remedy": remedy}
+        )
+        return ApiServer()
+    if found["addressType"] not in {"IPv4", "IPv6"}:
+        return ApiServer()
+    addresses = [ipaddress.ip_address(text) for each in found.get("endpoints") or () for text in each["addresses"]]
+    ports = [each["port"] for each in found.get("ports") or () if each.get("port")]
+    return ApiServer(
+        public=frozenset(ipaddress.ip_network(address) for address in addresses if is_outside(address)),
+        private=frozenset((address, port) for address in addresses if not is_outside(address) for port in ports),
+    )
+
+
+def denying(settings: Settings, found: ApiServer) -> Settings:
+    """Return the settings with the found addresses denied as well. Earlier ones stay denied."""
+    ranges = dict.fromkeys([*settings.denied_ranges, *sorted(found.public, key=str)])
+    return replace(settings, denied_ranges=tuple(ranges), api_server=settings.api_server | found.private)
+
+
+async def check_api_server(api: Api, settings: Settings) -> None:
+    """Read the addresses again. Raises ApiServerMoved if there is a new one."""
+    found = await api_server(api)
+    private = (f"{ip} port {port}" for ip, port in found.private - settings.api_server)
+    if new := sorted([*map(str, found.public - set(settings.denied_ranges)), *private]):
+        raise ApiServerMoved(f"the API server listens at {', '.join(new)}: restarting with these addresses denied")

@@ -1,0 +1,46 @@
+"""The data behind the liveness and readiness probes: the last request to the API server and the last complete list.
+
+A restart helps a process that hangs. It does not help while the API server is unreachable; the process would only start
+later.
+"""
+
+from collections.abc import Callable
+
+_HANGING_SECONDS = 60
+"""A request ends within its timeout, and the next one follows after a few seconds."""
+
+
+class Vitals:
+    def __init__(self, *, clock: Callable[[], float], resync_seconds: float) -> None:
+        self._clock = clock
+        self._patience = 3 * resync_seconds + 60
+        self._asked = clock()
+        self._listed: float | None = None
+        self.leading = False
+
+    def lead(self, leading: bool) -> None:
+        """Set whether the process leads. Earlier lists no longer count."""
+        self.leading = leading
+        self._listed = None
+
+    def asked(self) -> None:
+        """Record that a request for the Lease, or before it, has ended, whether it succeeded or not."""
+        self._asked = self._clock()
+
+    def listed(self) -> None:
+        """Record that every list of a resync succeeded."""
+        self._listed = self._clock()
+
+    def ailment(self) -> str:
+        """Return why the process should be restarted; empty if it should not."""
+        if (age := self._clock() - self._asked) > _HANGING_SECONDS:
+            return f"the Lease was last asked for {age:.0f} seconds ago"
+        return ""
+
+    def unready(self) -> str:
+        """Return why the process cannot do its work; a process that waits for the Lease is ready."""
+        if self.leading and self._listed is None:
+            return "the first list is not complete"
+        if self.leading and self._listed is not None and (age := self._clock() - self._listed) > self._patience:
+            return f"the last complete list is {age:.0f} seconds old"
+        return self.ailment()

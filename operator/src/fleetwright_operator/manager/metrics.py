@@ -1,0 +1,110 @@
+"""All Prometheus metrics of the operator. Names and labels are an API: dashboards and alerts depend on them.
+
+No label holds the name of an object, because the number of objects is unbounded. Only the expiry of client tokens has
+such labels, because an alert must name the client. It is read from the cache at each scrape, so it ends with its
+object.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from fleetwright_operator.api import names
+from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.kube.cached_object import Entry
+
+_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15)
+
+
+class Metrics:
+    """The metrics of one registry: one registry per process in production, one per test."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.reconciles = Counter(
+            "fleetwright_reconcile_total", "Reconciles, by outcome.", ["kind", "outcome"], registry=registry
+        )
+        self.reconcile_seconds = Histogram(
+            "fleetwright_reconcile_seconds",
+            "The duration of one reconcile.",
+            ["kind"],
+            registry=registry,
+            buckets=_SECONDS,
+        )
+        self.queue_depth = Gauge("fleetwright_queue_depth", "Objects that wait for a reconcile.", registry=registry)
+        self.api_writes = Counter(
+            "fleetwright_api_writes_total", "Writes to the API server.", ["verb", "kind"], registry=registry
+        )
+        self.leader = Gauge("fleetwright_leader", "1 while this process holds the Lease.", registry=registry)
+        self._objects: Callable[[], Iterable[Entry]] = tuple
+        self._secrets: Callable[[], Iterable[Entry]] = tuple
+        registry.register(_Objects(lambda: self._objects()))
+        registry.register(_Expiries(lambda: self._secrets()))
+
+    def count_objects(self, objects: Callable[[], Iterable[Entry]]) -> None:
+        """Set the objects that each scrape counts by true condition.
+
+        A process that starts to lead again sets them again.
+        """
+        self._objects = objects
+
+    def tell_expiries(self, secrets: Callable[[], Iterable[Entry]]) -> None:
+        """Set the Secrets whose client token expiry each scrape reports.
+
+        A process that starts to lead again sets them again.
+        """
+        self._secrets = secrets
+
+
+class _Expiries(Collector):
+    def __init__(self, secrets: Callable[[], Iterable[Entry]]) -> None:
+        self._secrets = secrets
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        yield self._family()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = self._family()
+        for secret in self._secrets():
+            agent = secret.labels.get(names.AGENT_LABEL, "")
+            client = secret.name.removeprefix(names.agent_client(agent, ""))
+            with suppress(KeyError, ValueError):  # not a client's token, or edited; the next reconcile repairs it
+                end = moment(secret.annotations[names.EXPIRES_ANNOTATION])
+                family.add_metric([secret.namespace, agent, client], end)
+        yield family
+
+    @staticmethod
+    def _family() -> GaugeMetricFamily:
+        return GaugeMetricFamily(
+            "fleetwright_credential_expiry_timestamp_seconds",
+            "When a client's token expires unless it is rotated before.",
+            labels=["namespace", "agent", "client"],
+        )
+
+
+class _Objects(Collector):
+    def __init__(self, objects: Callable[[], Iterable[Entry]]) -> None:
+        self._objects = objects
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        yield self._family()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        tally: Tally[tuple[str, str]] = Tally()
+        for entry in self._objects():
+            for condition in entry.facts["status"].get("conditions", ()):
+                tally[entry.kind, condition["type"]] += condition["status"] == "True"
+        family = self._family()
+        for (kind, condition), number in sorted(tally.items()):
+            family.add_metric([kind, condition], number)
+        yield family
+
+    @staticmethod
+    def _family() -> GaugeMetricFamily:
+        return GaugeMetricFamily(
+            "fleetwright_objects", "Objects on which a condition is true.", labels=["kind", "condition"]
+        )

@@ -1,0 +1,74 @@
+"""Takes keys off the queue and reconciles them. Only this module decides from a result when to reconcile again."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from fleetwright_operator.kube.errors import ApiError, Waiting
+from fleetwright_operator.kube.informer import LOST
+from fleetwright_operator.manager.metrics import Metrics
+from fleetwright_operator.manager.work_queue import WorkQueue
+from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.reconcilers.result import Ending
+
+logger = logging.getLogger(__name__)
+
+_SHORTEST_PAUSE = 1.0
+"""Timestamps are whole seconds, so a reconcile within the same second would see the same state."""
+
+
+async def work(
+    queue: WorkQueue[Key],
+    reconcile: Callable[[Key], Awaitable[Ending]],
+    *,
+    metrics: Metrics,
+    stalled_seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Run one worker; any number may share a queue.
+
+    An object that a user must fix is reconciled again after `stalled_seconds`. If the API server rejected a write, the
+    first
+    retries come sooner, because a changed admission rule or permission sends no event.
+    """
+    while True:
+        key = await queue.get()
+        started = clock()
+        try:
+            outcome = await _attempt(queue, reconcile, key, stalled_seconds)
+        finally:
+            queue.done(key)
+        metrics.reconciles.labels(kind=key[0], outcome=outcome).inc()
+        metrics.reconcile_seconds.labels(kind=key[0]).observe(clock() - started)
+
+
+async def _attempt(
+    queue: WorkQueue[Key], reconcile: Callable[[Key], Awaitable[Ending]], key: Key, stalled_seconds: float
+) -> str:
+    about = {"kind": key[0], "namespace": key[1], "object": key[2]}
+    try:
+        ending = await reconcile(key)
+    except Waiting as waiting:
+        logger.info("waiting", extra={**about, "why": str(waiting), "seconds": waiting.seconds})
+        queue.add_after(key, waiting.seconds)
+        return "waiting"
+    except LOST as error:
+        wanted = error.retry_after if isinstance(error, ApiError) else None
+        pause = queue.retry(key, at_least=wanted or 0.0, not_its_fault=True)
+        logger.warning(
+            "request to the API server failed",
+            extra={**about, "why": str(error) or repr(error), "seconds": pause},
+        )
+        return "error"
+    except Exception:
+        pause = queue.retry(key)
+        logger.exception("reconcile failed", extra={**about, "seconds": pause})
+        return "error"
+    pauses = [ending.again_after, None if ending.settled else stalled_seconds]
+    if ending.refused:
+        pauses.append(queue.retry(key, at_least=_SHORTEST_PAUSE, at_most=stalled_seconds, not_its_fault=True))
+    else:
+        queue.forget(key)
+    if known := [pause for pause in pauses if pause is not None]:
+        queue.add_after(key, max(min(known), _SHORTEST_PAUSE))
+    return "done" if ending.settled else "stalled"

@@ -1,0 +1,1 @@
+"""Reads everything that one reconciliation needs, and indexes which object concerns which."""

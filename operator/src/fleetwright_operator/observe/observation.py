@@ -1,0 +1,288 @@
+"""All reads of an agent's reconcile, before anything is decided. Missing objects are None.
+
+This reads the cache only, so a reconcile that changes nothing makes no request.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import Agent, Identity, NamespaceLabels, callers_of, peers_of
+from fleetwright_operator.api.skill_selection import skill_names
+from fleetwright_operator.build.config.permissions import Needs
+from fleetwright_operator.build.config.tool_access import SecretKey, credential_keys
+from fleetwright_operator.build.mcp_server import environment_sources
+from fleetwright_operator.build.network.addresses import Address, ServiceFacts, UnusableAddress, parse_address
+from fleetwright_operator.build.network.egress import Services, named_addresses
+from fleetwright_operator.build.pod.file_references import file_references
+from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
+from fleetwright_operator.credentials.keyring import Ring
+from fleetwright_operator.credentials.push_keys import PushKeys
+from fleetwright_operator.credentials.rotating_token import Bearer
+from fleetwright_operator.credentials.stored_credentials import (
+    CallersList,
+    Held,
+    caller_tokens,
+    callers_list,
+    client_tokens,
+    peer_tokens,
+    push_keys,
+    stored_ring,
+)
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.settings import Settings
+from fleetwright_operator.status.agent_reports import Said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedAgent:
+    """An Agent and everything it refers to. Mappings are by name within the namespace."""
+
+    entry: Entry
+    skills: Mapping[str, Entry | None]
+    snapshots: Mapping[str, Entry]
+    """By skill: the ConfigMap that the skill's status names, if it exists."""
+    mounted_snapshots: Mapping[str, Entry]
+    """By skill: the ConfigMap with its files that the Deployment mounts, even if the skill was deleted."""
+    servers: Mapping[str, Agent | None]
+    peers: Mapping[Identity, Agent | None]
+    namespace_labels: NamespaceLabels
+    """Labels of the namespaces of this agent and of the agents that name it as a peer."""
+    callers: tuple[Identity, ...]
+    """The agents that name this one as a peer and that it allows."""
+    referenced: Mapping[tuple[str, str], Entry | None]
+    """By (kind, name): metadata of the Secrets and ConfigMaps whose files the pod mounts."""
+    template_files: Mapping[tuple[str, str], Entry | None]
+    """By (kind, name): metadata of the Secrets and ConfigMaps in the volumes of a `podTemplate`."""
+    environment: Mapping[tuple[str, str], Entry | None]
+    """By (kind, name): metadata of the Secrets and ConfigMaps in the environment of a `podTemplate`."""
+    server_secrets: Mapping[str, Entry | None]
+    """Metadata of the Secrets with the McpServers' credentials."""
+    services: Services
+    client_tokens: Mapping[str, Held]
+    own_tokens: Mapping[str, Held]
+    """By `<namespace>/<name>` of a peer: the token in this agent's auth Secret."""
+    caller_tokens: Mapping[str, Bearer]
+    """By `<namespace>/<name>` of a caller: its token for this agent."""
+    own_list: CallersList
+    push_keys: PushKeys
+    push_wish: str
+    children: tuple[Entry, ...]
+    card_keys: Ring
+    said: Said | None
+    """The report of the agent's current pod; None before it was read."""
+
+    @property
+    def agent(self) -> Agent:
+        return self.entry.facts
+
+    @property
+    def needs(self) -> Needs:
+        return needs_of(self.skills)
+
+    @property
+    def referenced_versions(self) -> list[str]:
+        """Return the versions of all referenced objects that the pod mounts or takes its environment from."""
+        files, secrets = sorted(self.referenced.items()), sorted(self.server_secrets.items())
+        mounted = [*files, *secrets, *sorted(self.template_files.items())]
+        return [*(_version(entry) for _, entry in mounted), *self.environment_versions]
+
+    @property
+    def environment_versions(self) -> list[str]:
+        return [_version(entry) for _, entry in sorted(self.environment.items())]
+
+    def child(self, kind: str, name: str) -> Entry | None:
+        return next((child for child in self.children if (child.kind, child.name) == (kind, name)), None)
+
+    def of_kind(self, kind: str) -> list[Entry]:
+        return [child for child in self.children if child.kind == kind]
+
+
+def observe_agent(cache: Cache, entry: Entry, *, settings: Settings, said: Said | None) -> ObservedAgent:
+    space, agent = entry.namespace, entry.facts
+    spec = agent["spec"]
+    skills = {name: _live(cache, names.SKILL, space, name) for name in skill_names(agent, _skill_labels(cache, agent))}
+    servers = {use["name"]: _live(cache, names.MCP_SERVER, space, use["name"]) for use in spec.get("mcpServers", ())}
+    peers = {peer: _live(cache, names.AGENT, *peer) for peer in peers_of(agent)}
+    calling = [caller.facts for caller in cache.find("calls", space, entry.name) if not caller.deleting]
+    labels = _namespace_labels(cache, {space, *(caller["metadata"]["namespace"] for caller in calling)})
+    callers = callers_of(agent, calling, labels)
+    server_facts = _facts(servers)
+    children = tuple(cache.find("child-of", *entry.id))
+    keys, wish = push_keys(cache, entry)
+    return ObservedAgent(
+        entry=entry,
+        skills=skills,
+        snapshots=_snapshots(cache, skills),
+        mounted_snapshots=_mounted_snapshots(cache, entry),
+        servers=server_facts,
+        peers={peer: found.facts if found else None for peer, found in peers.items()},
+        namespace_labels=labels,
+        callers=callers,
+        referenced={
+            place: _metadata(cache, space, *place)
+            for place in {reference.object for reference in file_references(agent)}
+        },
+        template_files={place: _metadata(cache, space, *place) for place in volume_places(agent)},
+        environment={place: _metadata(cache, space, *place) for place in environment_places(agent)},
+        server_secrets=observe_secrets(
+            cache, space, [key for server in server_facts.values() if server for key in credential_keys(server)]
+        ),
+        services=observe_services(cache, _addresses(agent, server_facts, needs_of(skills), settings)),
+        client_tokens=client_tokens(cache, entry),
+        own_tokens=peer_tokens(cache, space, entry.name),
+        own_list=callers_list(cache, space, entry.name),
+        caller_tokens=caller_tokens(cache, entry, callers),
+        push_keys=keys,
+        push_wish=wish,
+        children=children,
+        card_keys=stored_ring(cache.get(names.CARD_KEYS, *settings.card_keys_place)),
+        said=said if said and _is_of(said, children) else None,
+    )
+
+
+def _is_of(said: Said, children: Iterable[Entry]) -> bool:
+    """Return whether the report is from a pod that still exists. Reports of earlier pods are outdated."""
+    return any(child.kind == "Pod" and child.name == said.pod and not child.deleting for child in children)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedServer:
+    """One McpServer and what it refers to."""
+
+    entry: Entry
+    users: list[str]
+    services: Services
+    secrets: Mapping[str, Entry | None]
+    environment: Mapping[tuple[str, str], Entry | None]
+    """By (kind, name): metadata of the Secrets and ConfigMaps in the workload's environment."""
+    pods: list[Entry]
+
+    @property
+    def server(self) -> Agent:
+        return self.entry.facts
+
+    @property
+    def environment_versions(self) -> list[str]:
+        return [_version(entry) for _, entry in sorted(self.environment.items())]
+
+    @property
+    def answer_depends_on(self) -> list[str]:
+        """Return what a probe's answer depends on: the serving processes and the credentials.
+
+        A restarted process may offer other tools. A terminating pod still counts, because it may have answered the
+        probe; the
+        probe is repeated when that pod is gone.
+        """
+        serving = sorted(f"{pod.uid} {_restarts(pod)}" for pod in self.pods)
+        return [*serving, *(_version(secret) for _, secret in sorted(self.secrets.items()))]
+
+
+def observe_server(cache: Cache, entry: Entry, *, settings: Settings) -> ObservedServer:
+    server, space = entry.facts, entry.namespace
+    # A server that has just become remote may have a pod left, which no longer answers.
+    children = cache.find("child-of", *entry.id) if "workload" in server["spec"] else []
+    return ObservedServer(
+        entry=entry,
+        users=[user.name for user in cache.find("uses", *entry.id)],
+        services=observe_services(cache, _remote_address(server, settings)),
+        secrets=observe_secrets(cache, space, credential_keys(server)),
+        environment={place: _metadata(cache, space, *place) for place in environment_sources(server)},
+        pods=[child for child in children if child.kind == "Pod"],
+    )
+
+
+def observe_services(cache: Cache, addresses: Iterable[Address]) -> dict[tuple[str, str], ServiceFacts]:
+    """Return the Services that the addresses name, if they exist."""
+    wanted = {address.service for address in addresses if address.service}
+    found = {service: cache.get("Service", *service) for service in wanted}
+    return {
+        service: ServiceFacts(**entry.facts)
+        for service, entry in found.items()
+        if entry is not None and not entry.deleting
+    }
+
+
+def _metadata(cache: Cache, namespace: str, kind: str, name: str) -> Entry | None:
+    return _live(cache, f"{kind}Metadata", namespace, name)
+
+
+def observe_secrets(cache: Cache, namespace: str, keys: Iterable[SecretKey]) -> dict[str, Entry | None]:
+    """Return the metadata of the Secrets that hold these keys, by name."""
+    return {secret: _live(cache, "SecretMetadata", namespace, secret) for secret, _ in keys}
+
+
+def _live(cache: Cache, kind: str, namespace: str, name: str) -> Entry | None:
+    entry = cache.get(kind, namespace, name)
+    return None if entry is None or entry.deleting else entry
+
+
+def _skill_labels(cache: Cache, agent: Agent) -> dict[str, Mapping[str, str]]:
+    """Return the labels of the Skills in the namespace, if the agent selects Skills by label."""
+    if "skillSelector" not in agent["spec"]:
+        return {}
+    skills = cache.find("in", names.SKILL, agent["metadata"]["namespace"])
+    return {skill.name: skill.labels for skill in skills if not skill.deleting}
+
+
+def _namespace_labels(cache: Cache, namespaces: Iterable[str]) -> dict[str, Mapping[str, str]]:
+    found = {name: cache.get("NamespaceMetadata", "", name) for name in namespaces}
+    return {name: entry.labels for name, entry in found.items() if entry is not None}
+
+
+def _facts(entries: Mapping[str, Entry | None]) -> dict[str, Agent | None]:
+    return {name: entry.facts if entry else None for name, entry in entries.items()}
+
+
+def _restarts(pod: Entry) -> int:
+    return sum(container.get("restartCount", 0) for container in pod.facts.get("containerStatuses", ()))
+
+
+def _version(entry: Entry | None) -> str:
+    return f"{entry.uid} {entry.resource_version}" if entry else ""
+
+
+def _remote_address(server: Agent, settings: Settings) -> list[Address]:
+    remote = server["spec"].get("remote")
+    if remote is None:
+        return []
+    try:
+        return [parse_address(remote["url"], namespace=server["metadata"]["namespace"], settings=settings)]
+    except UnusableAddress:
+        return []  # the checks report it
+
+
+def needs_of(skills: Mapping[str, Entry | None]) -> Needs:
+    """Return the permissions that each Skill's reconcile has accepted, together with the origin of its files."""
+    return {name: _needs(skill.facts["status"]) for name, skill in skills.items() if skill is not None}
+
+
+def _needs(status: Mapping[str, Any]) -> dict[str, Any]:
+    git = status.get("source", {}).get("git")
+    return {**status.get("permissions", {}), **({"fetchedFrom": git["url"]} if git else {})}
+
+
+def _addresses(agent: Agent, servers: Mapping[str, Agent | None], needs: Needs, settings: Settings) -> list[Address]:
+    found = {name: server for name, server in servers.items() if server is not None}
+    try:
+        return [address for _, address in named_addresses(agent, found, needs, settings)]
+    except UnusableAddress:
+        return []  # the checks report it
+
+
+def _mounted_snapshots(cache: Cache, agent: Entry) -> dict[str, Entry]:
+    deployment = cache.get("Deployment", agent.namespace, agent.name)
+    mounts = deployment.facts["mounts"] if deployment else frozenset()
+    found = [cache.get("ConfigMap", agent.namespace, name) for name in sorted(mounts)]
+    return {entry.labels[names.SKILL_LABEL]: entry for entry in found if entry and names.SKILL_LABEL in entry.labels}
+
+
+def _snapshots(cache: Cache, skills: Mapping[str, Entry | None]) -> dict[str, Entry]:
+    found = {
+        name: cache.get("ConfigMap", skill.namespace, skill.facts["status"].get("snapshot", ""))
+        for name, skill in skills.items()
+        if skill is not None
+    }
+    return {name: entry for name, entry in found.items() if entry is not None and not entry.deleting}

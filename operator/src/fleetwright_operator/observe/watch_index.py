@@ -1,0 +1,282 @@
+"""The index keys of the cache, and which objects to enqueue after a change. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import peers_of, selects_namespaces
+from fleetwright_operator.api.skill_selection import selects
+from fleetwright_operator.build.config.models import declared_models, destination
+from fleetwright_operator.build.config.push import receivers
+from fleetwright_operator.build.config.telemetry import collector
+from fleetwright_operator.build.config.tool_access import credential_keys
+from fleetwright_operator.build.manifest import Owner, owner_of
+from fleetwright_operator.build.mcp_server import environment_sources
+from fleetwright_operator.build.network.addresses import UnusableAddress, parse_address
+from fleetwright_operator.build.pod.file_references import file_references
+from fleetwright_operator.build.pod.skill_source import source_secret
+from fleetwright_operator.build.pod.template_sources import environment_places, volume_places
+from fleetwright_operator.credentials.stored_credentials import stored_ring
+from fleetwright_operator.kube.cache import Cache, Change, Term
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.port import RESOURCES
+from fleetwright_operator.settings import Settings
+
+Key = tuple[str, str, str]
+"""(kind, namespace, name) of an Agent, a Skill or an McpServer."""
+
+MALFORMED = (KeyError, TypeError, AttributeError, ValueError)
+"""Errors from reading a spec that does not match its CRD. An older CRD may have accepted such a spec."""
+OWN_KINDS = (names.AGENT, names.SKILL, names.MCP_SERVER)
+_LABELS = {
+    names.AGENT_LABEL: names.AGENT,
+    names.MCP_SERVER_LABEL: names.MCP_SERVER,
+    names.SKILL_LABEL: names.SKILL,
+    **{names.probed_label(kind): kind for kind in OWN_KINDS},
+}
+
+
+class Relations:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def terms(self, entry: Entry) -> Iterator[Term]:
+        if entry.kind not in OWN_KINDS:
+            # A probe concerns its owner, but is not one of the owner's regular pods and policies.
+            term = "probe-of" if entry.is_probe else "child-of"
+            for owner in _owners(entry):
+                yield (term, *owner)
+            for holder in _holders(entry):
+                yield ("held-by", *holder)
+            for config_map in entry.facts.get("mounts", ()):
+                yield ("mounted", entry.namespace, config_map)
+            if _is_rollout_slot(entry):
+                yield ("turn",)
+            return
+        try:
+            yield from list(self._own_terms(entry))
+        except MALFORMED:
+            return  # the object's own reconcile reports the error; other objects must not be affected
+
+    def _own_terms(self, entry: Entry) -> Iterator[Term]:
+        if entry.kind == names.AGENT:
+            yield from self._agent_terms(entry)
+        elif entry.kind == names.SKILL:
+            yield ("in", names.SKILL, entry.namespace)
+            if source := entry.facts["spec"].get("source", {}).get("configMap"):
+                yield ("source", entry.namespace, source["name"])
+            spec = entry.facts["spec"]
+            if secret := source_secret(spec):
+                yield ("mounts", "Secret", entry.namespace, secret[1])
+            if git := spec.get("source", {}).get("git"):
+                yield from self._reaches(entry, git["url"])
+            for need in entry.facts["status"].get("permissions", {}).get("egress", ()):
+                if host := need.get("host"):
+                    yield from self._reaches(entry, f"https://{host}")
+        else:
+            yield from self._server_terms(entry)
+
+    def affected(self, change: Change, cache: Cache) -> set[Key]:
+        """Return the keys of all objects whose result may have changed."""
+        entry = change.entry
+        space, name = entry.namespace, entry.name
+        match entry.kind:
+            case names.AGENT:
+                return self._by_agent(change, cache)
+            case names.SKILL:
+                return {entry.id, *_keys(cache, "uses", *entry.id), *_keys(cache, "selects-skills", space)}
+            case names.MCP_SERVER:
+                return {entry.id, *_keys(cache, "uses", *entry.id)}
+            case "NamespaceMetadata":
+                return _by_namespace(change, cache)
+            case names.CARD_KEYS:
+                # Without keys nothing can be signed. Agents are enqueued when there are keys again.
+                signs = stored_ring(change.after)
+                return {entry.id, *(agent.id for agent in cache.all(names.AGENT) if signs)}
+            case names.KEY_SET:
+                return {(names.CARD_KEYS, space, name)}
+            case "SecretMetadata":
+                return _with_users(cache, _keys(cache, "mounts", "Secret", space, name))
+            case "ConfigMapMetadata":
+                mounting = _keys(cache, "mounts", "ConfigMap", space, name)
+                return _keys(cache, "source", space, name) | _with_users(cache, mounting)
+            case "Service":
+                namesakes = {(names.AGENT, space, name), (names.MCP_SERVER, space, name.removesuffix("-mcp"))}
+                return set(_owners(entry)) | self._by_service(cache, space, name) | namesakes
+            case "Secret":
+                return set(_owners(entry)) | _token_holders(change) | _waiting_callers(change, cache)
+            case "ConfigMap":
+                owners = set(_owners(entry))
+                users = (_keys(cache, "uses", *owner) for owner in owners if owner[0] == names.SKILL)
+                return owners.union(_holders(entry), *users)
+            case "Deployment":
+                return _sides_owners(change) | _skills_of(change, cache)
+            case _:
+                return _sides_owners(change)
+
+    def _agent_terms(self, entry: Entry) -> Iterator[Term]:
+        agent = entry.facts
+        space = entry.namespace
+        for skill in agent["spec"].get("skills", ()):
+            yield ("uses", names.SKILL, space, skill["name"])
+        for server in agent["spec"].get("mcpServers", ()):
+            yield ("uses", names.MCP_SERVER, space, server["name"])
+        if "skillSelector" in agent["spec"]:
+            yield ("selects-skills", space)
+        if selects_namespaces(agent):
+            yield ("selects-namespaces",)
+        for peer in peers_of(agent):
+            yield ("calls", *peer)
+        for reference in file_references(agent):
+            yield ("mounts", reference.kind, space, reference.name)
+        for kind, name in [*environment_places(agent), *volume_places(agent)]:
+            yield ("mounts", kind, space, name)
+        collectors = [url] if (url := collector(agent)) else []
+        models = [destination(model, self._settings.catalog) for _, model in declared_models(agent["spec"])]
+        for url in [*models, *(url for _, url in receivers(agent)), *collectors]:
+            yield from self._reaches(entry, url)
+
+    def _server_terms(self, entry: Entry) -> Iterator[Term]:
+        server = entry.facts
+        for secret, _ in credential_keys(server):
+            yield ("mounts", "Secret", entry.namespace, secret)
+        for kind, name in environment_sources(server):
+            yield ("mounts", kind, entry.namespace, name)
+        if remote := server["spec"].get("remote"):
+            yield from self._reaches(entry, remote["url"])
+
+    def _reaches(self, entry: Entry, url: str) -> Iterator[Term]:
+        try:
+            address = parse_address(url, namespace=entry.namespace, settings=self._settings)
+        except UnusableAddress:
+            return
+        if address.service:
+            yield ("reaches", *address.service)
+
+    def _by_agent(self, change: Change, cache: Cache) -> set[Key]:
+        entry = change.entry
+        if not _respecified(change):
+            return set()  # only the status changed, and the operator wrote that
+        sides = [side for side in (change.before, change.after) if side]
+        neighbours = {
+            term[-3:] if term[0] == "uses" else (names.AGENT, *term[1:])
+            for side in sides
+            for term in self.terms(side)
+            if term[0] in {"uses", "calls"}
+        }
+        callers = _keys(cache, "calls", entry.namespace, entry.name)
+        selected = _selectable(cache, sides)
+        named = {(str(kind), str(space), str(name)) for kind, space, name in neighbours}
+        return {entry.id, *callers, *selected, *named}
+
+    def _by_service(self, cache: Cache, space: str, name: str) -> set[Key]:
+        return _with_users(cache, _keys(cache, "reaches", space, name))
+
+
+def users_of_skill(cache: Cache, skill: Entry) -> list[Entry]:
+    """Return the agents that name the skill, and those whose selector matches it."""
+    named = cache.find("uses", *skill.id)
+    found = [agent for agent in cache.find("selects-skills", skill.namespace) if selects(agent.facts, skill.labels)]
+    return list({agent.id: agent for agent in [*named, *found]}.values())
+
+
+def holders_of_snapshot(cache: Cache, skill: Entry, snapshot: str) -> list[Owner]:
+    """Return a snapshot's additional owners: its users, before they mount it, and agents whose pods still mount it."""
+    deployments = cache.find("mounted", skill.namespace, snapshot)
+    mounting = [deployment.controller for deployment in deployments if deployment.controller]
+    owners = [cache.get(owner.kind, skill.namespace, owner.name) for owner in mounting]
+    alive = [agent for agent, owner in zip(owners, mounting, strict=True) if agent and agent.uid == owner.uid]
+    return list({agent.uid: owner_of(agent.facts) for agent in [*users_of_skill(cache, skill), *alive]}.values())
+
+
+def _selectable(cache: Cache, agents: list[Entry]) -> set[Key]:
+    """Return the Skills whose number of users an agent with a selector may have changed."""
+    spaces = {agent.namespace for agent in agents if "skillSelector" in agent.facts["spec"]}
+    return {skill.id for space in spaces for skill in cache.find("in", names.SKILL, space)}
+
+
+def _by_namespace(change: Change, cache: Cache) -> set[Key]:
+    """Return the agents that allow callers by namespace labels, and the agents that name those as peers."""
+    before, after = (side.labels if side else {} for side in (change.before, change.after))
+    if before == after:
+        return set()
+    inviting = cache.find("selects-namespaces")
+    calling = (_keys(cache, "calls", agent.namespace, agent.name) for agent in inviting)
+    return {agent.id for agent in inviting}.union(*calling)
+
+
+def _owners(entry: Entry) -> list[Key]:
+    """Return the owners of a child: by label, and by its controller in case the labels were edited.
+
+    A metadata-only view of a child does not count as the child, because pruning it would delete the object behind it.
+    """
+    if not entry.is_ours or RESOURCES[entry.kind].metadata_only:
+        return []
+    owners = [(kind, entry.namespace, entry.labels[key]) for key, kind in _LABELS.items() if key in entry.labels]
+    if entry.controller and entry.controller.kind in OWN_KINDS:
+        owners.append((entry.controller.kind, entry.namespace, entry.controller.name))
+    return sorted(set(owners))
+
+
+def _sides_owners(change: Change) -> set[Key]:
+    return {owner for side in (change.before, change.after) if side for owner in _owners(side)}
+
+
+def _holders(entry: Entry) -> list[Key]:
+    held = entry.holders if entry.is_ours else ()
+    return sorted((holder.kind, entry.namespace, holder.name) for holder in held if holder.kind in OWN_KINDS)
+
+
+def _skills_of(change: Change, cache: Cache) -> set[Key]:
+    """Return the Skills whose snapshots a Deployment has started or stopped mounting, because their owner references
+    change.
+    """
+    before, after = (side.facts["mounts"] if side else frozenset() for side in (change.before, change.after))
+    found = [cache.get("ConfigMap", change.entry.namespace, name) for name in before ^ after]
+    return {owner for entry in found if entry for owner in _owners(entry) if owner[0] == names.SKILL}
+
+
+def _with_users(cache: Cache, found: set[Key]) -> set[Key]:
+    """Add the agents that use an McpServer or a Skill among the keys."""
+    used = found.union(*(_keys(cache, "uses", *key) for key in found if key[0] == names.MCP_SERVER))
+    skills = [cache.get(*key) for key in found if key[0] == names.SKILL]
+    return used.union(*({user.id for user in users_of_skill(cache, skill)} for skill in skills if skill))
+
+
+def _keys(cache: Cache, *term: str) -> set[Key]:
+    return {entry.id for entry in cache.find(*term)}
+
+
+def _token_holders(change: Change) -> set[Key]:
+    """Return the agents for which a caller's auth Secret has, or had, a token. Their list of digests changes."""
+    sides: list[dict[str, Any]] = [side.facts["data"] for side in (change.before, change.after) if side]
+    peers = [names.peer_of_token_key(key) for data in sides for key in data]
+    return {(names.AGENT, *peer) for peer in peers if peer}
+
+
+def _waiting_callers(change: Change, cache: Cache) -> set[Key]:
+    """Return the agents whose next token comes into use as soon as this agent accepts it."""
+    agent = change.entry.labels.get(names.AGENT_LABEL, "")
+    if change.entry.name != names.agent_auth(agent):
+        return set()
+    waiting = names.next_token_key(change.entry.namespace, agent)
+    callers = cache.find("calls", change.entry.namespace, agent)
+    secrets = {caller.id: cache.get("Secret", caller.namespace, names.agent_auth(caller.name)) for caller in callers}
+    return {caller for caller, secret in secrets.items() if secret and waiting in secret.facts["data"]}
+
+
+def _respecified(change: Change) -> bool:
+    before, after = change.before, change.after
+    if before is None or after is None:
+        return True
+    return _identity(before) != _identity(after)
+
+
+def _identity(entry: Entry) -> tuple[object, ...]:
+    """Return what decides a reconcile of the own kinds: the spec, and annotations that users set."""
+    return entry.uid, entry.generation, entry.deleting, entry.annotations.get(names.AUDIT_ACKNOWLEDGED_ANNOTATION)
+
+
+def _is_rollout_slot(entry: Entry) -> bool:
+    """Return whether a network policy stands for an Agent that is being replaced; see `rollout_limiter`."""
+    return entry.kind == "NetworkPolicy" and entry.is_probe and names.probed_label(names.AGENT) in entry.labels

@@ -1,0 +1,1 @@
+"""One reconciler for each kind: observe, validate, build, apply, report the status."""

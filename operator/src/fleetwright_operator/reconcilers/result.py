@@ -1,0 +1,13 @@
+"""The result of a reconcile, and when to look at the object again if no event comes before."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    settled: bool = True
+    """True if everything was written. If not, a condition explains why, and a user may have to act."""
+    refused: bool = False
+    """True if the API server rejected a write. It may accept the same write later without sending an event."""
+    again_after: float | None = None
+    """Seconds; None if only a change of an object can give another result."""

@@ -1,0 +1,67 @@
+"""Counts how often an agent's preflight lost its pod, and schedules retries with exponential backoff.
+
+The counts are kept in memory only, so a restart begins with the shortest pause. A new question resets the count.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fleetwright_operator.observe.watch_index import Key
+from fleetwright_operator.rollout.preflight_result import Lost
+
+_FIRST_PAUSE_SECONDS = 10
+_LONGEST_PAUSE_SECONDS = 600
+
+
+@dataclass(slots=True)
+class _Try:
+    question: str
+    pod: str = ""
+    """The uid of the last observed pod. `counted` is set to it once its loss was counted."""
+    counted: str = ""
+    losses: int = 0
+    due: int = 0
+    why: Lost | None = None
+    obstacle: str = ""
+
+
+class Tries:
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._tries: dict[Key, _Try] = {}
+
+    def saw(self, agent: Key, question: str, pod: str, *, obstacle: str = "") -> None:
+        """Record the current pod. `pod` is its uid, or empty; `obstacle` is what keeps it from running."""
+        known = self._tries.get(agent)
+        if known is None or known.question != question:
+            known = self._tries[agent] = _Try(question)
+        known.pod = pod or known.pod
+        known.obstacle = obstacle or known.obstacle
+
+    def is_trying(self, agent: Key, question: str) -> bool:
+        """Return whether a preflight for this question has begun, even if it waits for a slot or a retry."""
+        known = self._tries.get(agent)
+        return known is not None and known.question == question
+
+    def misses(self, agent: Key) -> bool:
+        """Return whether a pod was observed whose end was not."""
+        return self._tries[agent].pod != self._tries[agent].counted
+
+    def lost(self, agent: Key, why: Lost) -> None:
+        known = self._tries[agent]
+        if known.pod == known.counted:
+            return  # the pod is still terminating
+        known.counted = known.pod
+        pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(known.losses, 10))
+        known.losses += 1
+        known.due = self._now() + pause
+        known.why = Lost(f"{why.message}: {known.obstacle}", late=True) if why.late and known.obstacle else why
+        known.obstacle = ""
+
+    def next_at(self, agent: Key) -> tuple[Lost, int] | None:
+        """Return why the preflight is paused, and the time of the next try."""
+        known = self._tries.get(agent)
+        return (known.why, known.due) if known and known.why and known.due > self._now() else None
+
+    def forget(self, agent: Key) -> None:
+        self._tries.pop(agent, None)

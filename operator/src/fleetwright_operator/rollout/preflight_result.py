@@ -1,0 +1,121 @@
+"""Decides whether a revision needs a preflight before it may serve, and reads the result of its preflight pod. Pure.
+
+Only the agent's own container counts. A container that an admission webhook added may keep running.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.build.deployment import CONTAINER
+from fleetwright_operator.build.preflight import SECONDS
+from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, Failure, last_words, unreported
+from fleetwright_operator.status.workload_health import CRASH, crash, pod_causes
+
+TRYING = "Preflight"
+FAILED = "PreflightFailed"
+REASONS = {TRYING, FAILED}
+"""Reasons of `Programmed`. An event of the pod or of a reference ends them, or a free rollout slot."""
+ENDED = {"Succeeded", "Failed"}
+"""Phases in which no container runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """No result yet; `why` says what keeps the pod from running, if known."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """The program exited successfully, or serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The program exited with an error. The same revision would fail again."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The pod's failure says nothing about the revision; another pod may succeed."""
+
+    message: str
+    late: bool = False
+    """True if the pod used all its time."""
+
+
+Verdict = Pending | Proven | Refused | Lost
+
+
+def replaces(deployment: Entry | None, *, template: str, suspended: bool) -> bool:
+    """Return whether the pod template would change. `template` is the hash of the desired template."""
+    if deployment is None or suspended:
+        return False
+    # A Deployment without the hash was written by an older operator, so a change cannot be detected.
+    return deployment.annotations.get(names.TEMPLATE_ANNOTATION, template) != template
+
+
+def serves(deployment: Entry | None) -> bool:
+    return deployment is not None and bool(deployment.facts["status"].get("availableReplicas"))
+
+
+def verdict(pod: Entry | None) -> Verdict:
+    if pod is None:
+        return Pending()
+    if pod.deleting:
+        return Lost("its pod was deleted")
+    main = _main(pod)
+    ended = main.get("state", {}).get("terminated", {})
+    if main.get("ready"):
+        return Proven()
+    if lost := _lost(pod, ended):
+        return lost
+    phase = pod.facts.get("phase")
+    if phase == "Succeeded" or ended.get("exitCode") == 0:
+        return Proven()
+    if ended or phase == "Failed":
+        return _refused(pod, ended)
+    cause = next(pod_causes(pod), None)
+    return Pending(cause.message if cause else "")
+
+
+def _main(pod: Entry) -> Mapping[str, Any]:
+    statuses = pod.facts.get("containerStatuses", ())
+    return next((status for status in statuses if status.get("name") == CONTAINER), {})
+
+
+def _lost(pod: Entry, ended: Mapping[str, Any]) -> Lost | None:
+    """Return why the node or another actor ended the pod. The kubelet sets `reason`; no program can."""
+    reason, message = pod.facts.get("reason", ""), pod.facts.get("message", "")
+    if reason == "DeadlineExceeded":
+        return None if _ended_in_time(pod, ended) else Lost(f"it did not end within {SECONDS} seconds", late=True)
+    if pod.facts.get("phase") == "Failed" and reason:
+        return Lost(f"its pod failed, {reason}" + (f": {message}" if message else ""))
+    if ended.get("reason") == "ContainerStatusUnknown":
+        return Lost("its node lost track of the container")
+    return None
+
+
+def _ended_in_time(pod: Entry, ended: Mapping[str, Any]) -> bool:
+    """Return whether the agent's container ended before the deadline. An added container may run until the deadline."""
+    return bool(ended.get("exitCode")) and moment(ended["finishedAt"]) - moment(pod.created) < SECONDS
+
+
+def _refused(pod: Entry, ended: Mapping[str, Any]) -> Refused | Lost:
+    """Return the error message of the agent's container, or of the init container that ended first."""
+    if ended:
+        return Refused(last_words(ended) if ended.get("exitCode") == 2 else crash(ended).message)
+    said = unreported(pod)
+    if isinstance(said, Failure) and said.reason == REFUSED:
+        return Refused(said.message)
+    if isinstance(said, Failure) and said.reason == UNAVAILABLE:
+        return Lost(said.message)
+    cause = next((cause for cause in pod_causes(pod) if cause.reason == CRASH), None)
+    return Refused(cause.message) if cause else Lost("its pod failed")

@@ -1,0 +1,44 @@
+"""Runs a probe pod and deletes it afterwards. Level-triggered: any reconcile continues where another one stopped.
+
+    answer = await ask(cluster, probe)         creates the pod if there is none
+    …the caller stores the answer in the owner's status, so that it is not asked again…
+    await clear(cluster, entry)                deletes the pods, and then their policies
+
+The owner's reconcile decides from its status whether a question must be asked at all.
+"""
+
+from fleetwright_operator.apply.child_writer import write_children
+from fleetwright_operator.build.probe import Probe, probe_manifests
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.kube.cluster import Cluster
+from fleetwright_operator.kube.errors import Missing, Rejected
+from fleetwright_operator.rollout.probe_result import REPORT_LIMIT, Answer, Failure, Pending, parse_report, unreported
+
+
+async def ask(cluster: Cluster, probe: Probe) -> Answer:
+    """Return the result so far. While it is `Pending`, events of the pod trigger the owner's next reconcile."""
+    stopped = await write_children(cluster, probe_manifests(probe))
+    if stopped is not None:
+        return Failure(stopped.reason, stopped.message)
+    pod = cluster.cache.get("Pod", probe.owner.namespace, probe.name)
+    known = unreported(pod)
+    if known is not None or pod is None:
+        return known or Pending()
+    try:
+        return parse_report(await cluster.read_log(pod, limit=REPORT_LIMIT))
+    except Missing:
+        return Pending()  # the pod was deleted before its log was read
+    except Rejected as refused:
+        return Failure("NoReport", f"the probe's log cannot be read: {refused.message}")
+
+
+async def clear(cluster: Cluster, owner: Entry, *, keep: str = "") -> None:
+    """Delete the owner's probes except the one named `keep`. A policy is deleted after its pod is gone."""
+    for child in cluster.cache.find("probe-of", *owner.id):
+        controlled = child.controller is not None and child.controller.uid == owner.uid
+        if not controlled or child.deleting or child.name == keep:
+            continue
+        if child.kind == "Pod":
+            await cluster.dismiss(child)
+        elif cluster.cache.get("Pod", child.namespace, child.name) is None:
+            await cluster.delete(child)

@@ -1,0 +1,69 @@
+"""Limits concurrent rollouts: a few agents at a time, the others in order as slots become free.
+
+An agent holds a slot from before its preflight until its next pod serves. The preflight's NetworkPolicy represents the
+slot: it is written first and deleted last, so a restarted operator finds every slot in the cluster. Only the queue, and
+slots whose policy is not written yet, are kept in memory. A slot expires after a while, so an agent that never serves
+does not block the others.
+"""
+
+from collections.abc import Callable
+
+from fleetwright_operator.encoding.timestamps import moment
+from fleetwright_operator.kube.cache import Cache
+from fleetwright_operator.observe.watch_index import Key
+
+LONGEST_SECONDS = 15 * 60
+"""The preflight, the drain and the progress deadline of a Deployment, together."""
+WAITING_SECONDS = 30
+"""How soon a waiting agent is queued by itself; usually it is woken earlier."""
+
+
+class Turns:
+    def __init__(self, cache: Cache, *, most: int, now: Callable[[], int], wake: Callable[[Key], None]) -> None:
+        """Args: `most` is the number of slots; `wake` is called with an agent that gets one."""
+        self._cache = cache
+        self._most = most
+        self._now = now
+        self._wake = wake
+        self._promised: set[Key] = set()
+        """Slots that were given to agents whose reconcile has not ended yet."""
+        self._waiting: dict[Key, None] = {}
+
+    def take(self, agent: Key) -> int:
+        """Return how many others hold a slot if none is free. Return 0 if the agent now holds one."""
+        others = self._taken() - {agent}
+        if len(others) >= self._most:
+            self._waiting.setdefault(agent)
+            return len(others)
+        self._waiting.pop(agent, None)
+        self._promised.add(agent)
+        return 0
+
+    def waits(self, agent: Key) -> bool:
+        return agent in self._waiting
+
+    def leave(self, agent: Key) -> None:
+        self._waiting.pop(agent, None)
+
+    def passed(self, agent: Key) -> None:
+        """Release the promise of a slot after a reconcile: the policy now holds it, or none is needed.
+
+        Free slots go to waiting agents.
+        """
+        self._promised.discard(agent)
+        while self._waiting and len(self._taken()) < self._most:
+            following = next(iter(self._waiting))
+            del self._waiting[following]
+            if self._exists(following):
+                self._promised.add(following)
+                self._wake(following)
+
+    def _taken(self) -> set[Key]:
+        since = self._now() - LONGEST_SECONDS
+        policies = [policy for policy in self._cache.find("turn") if moment(policy.created) > since]
+        owners = {(owner.kind, each.namespace, owner.name) for each in policies if (owner := each.controller)}
+        return {agent for agent in owners | self._promised if self._exists(agent)}
+
+    def _exists(self, agent: Key) -> bool:
+        entry = self._cache.get(*agent)
+        return entry is not None and not entry.deleting

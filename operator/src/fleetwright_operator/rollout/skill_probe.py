@@ -1,0 +1,77 @@
+"""The probe result of a Skill whose files are stored outside of the cluster, as its status keeps it. Pure.
+
+Commits and image digests are immutable, so a good result is never requested again. A failure is kept as well, and the
+probe is repeated.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleetwright_operator.api.skill_document import InvalidSkill, read_head
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.build.config.permissions import stated
+from fleetwright_operator.rollout.probe_result import REFUSED, UNAVAILABLE, Answer, Failure, Pending
+from fleetwright_operator.status.status import Outcome
+from fleetwright_operator.status.workload_health import IMAGE_PULL
+
+SOURCE_PENDING = "SourcePending"
+_INVALID = "InvalidSkill"
+_LONGEST = 1024
+
+
+def answered(status: Mapping[str, Any], question: str) -> bool:
+    return bool(status.get("look", {}).get("question") == question)
+
+
+def has_failed(status: Mapping[str, Any]) -> bool:
+    return "failure" in status.get("look", {})
+
+
+def unpullable(source: Mapping[str, Any], answer: Answer) -> Answer:
+    """Turn a failing image pull into a result.
+
+    Otherwise the pod would run into its deadline, and the reason would be lost.
+    """
+    why = answer.why if isinstance(answer, Pending) else None
+    digest = source.get("image", {}).get("reference", "").rpartition("@")[2]
+    if why and why.reason == IMAGE_PULL and digest and digest in why.message:
+        return Failure(REFUSED, why.message)
+    return answer
+
+
+def looked_at(skill: Mapping[str, Any], source: Mapping[str, Any], question: str, answer: Answer) -> dict[str, Any]:
+    """Return the part of the status that an answer changes. Agents use the last good answer until the next one."""
+    if isinstance(answer, Pending):
+        return {}
+    if isinstance(answer, Failure):
+        return _failed(question, answer.reason, answer.message)
+    name, report = skill["metadata"]["name"], answer.document
+    head, files, digest = report.get("head"), report.get("files"), report.get("digest")
+    if not (isinstance(head, str) and isinstance(files, list) and isinstance(digest, str)):
+        return _failed(question, "NoReport", "the probe's report does not have the expected format")
+    try:
+        description = read_head(name, head, [str(path) for path in files])
+    except InvalidSkill as invalid:
+        return _failed(question, _INVALID, str(invalid))
+    facts = {"name": name, "description": description, "digest": digest, "source": dict(source), "snapshot": None}
+    return {**facts, "permissions": stated(skill["spec"].get("permissions")), "look": {"question": question}}
+
+
+def look_outcome(skill: Mapping[str, Any], question: str, facts: Mapping[str, Any], pending: Pending | None) -> Outcome:
+    """Return the outcome for the conditions; `facts` are the new parts of the status."""
+    status = {**skill["status"], **facts}
+    if not answered(status, question):
+        why = f"; the probe does not run: {pending.why.message}" if pending and pending.why else ""
+        return Outcome(resolved=[Violation(SOURCE_PENDING, f"its files are being checked{why}")], facts=facts)
+    failure = status["look"].get("failure")
+    if failure is None:
+        known = {**facts, "permissions": stated(skill["spec"].get("permissions"))}
+        return Outcome(resolved=(), written="nothing to write: its agents fetch the files themselves", facts=known)
+    if failure["reason"] == _INVALID:
+        return Outcome(accepted=[Violation(_INVALID, failure["message"])], facts=facts)
+    reason = "SourceUnusable" if failure["reason"] in (REFUSED, UNAVAILABLE) else "ProbeFailed"
+    return Outcome(resolved=[Violation(reason, failure["message"])], facts=facts)
+
+
+def _failed(question: str, reason: str, message: str) -> dict[str, Any]:
+    return {"look": {"question": question, "failure": {"reason": reason, "message": message[:_LONGEST]}}}

@@ -1,0 +1,114 @@
+"""The discovered tools of an McpServer, and what its pin means for the agents that use it. Pure.
+
+The status keeps the result of a probe together with the question it answered, so a restart asks nothing again. A
+failure is kept beside the tools that were discovered before it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleetwright_operator.build.config.tool_access import digests, pinned_list, policy
+from fleetwright_operator.rollout.probe_result import Failure, Pending, Report
+from fleetwright_operator.status.workload_health import Health
+
+_LONGEST = 256
+_MOST_TOOLS = 256
+_TOO_MANY = "TooManyTools"
+_NAMED = 20
+
+
+def answered(status: Mapping[str, Any], question: str) -> bool:
+    """Return whether the status holds the answer to this question."""
+    return bool(status.get("discovery", {}).get("question") == question)
+
+
+def has_failed(status: Mapping[str, Any]) -> bool:
+    return "failure" in status.get("discovery", {})
+
+
+def discovered(server: Mapping[str, Any], question: str, answer: Report | Failure) -> dict[str, Any]:
+    """Return the part of the status that a probe's answer changes. A failure keeps the tools discovered before."""
+    about = {"question": question, "generation": server["metadata"]["generation"]}
+    facts = answer if isinstance(answer, Failure) else _facts(answer.document)
+    if isinstance(facts, Failure):
+        failure = {"reason": facts.reason, "message": facts.message}
+        return {"discovery": {**about, "failure": failure}, "pinned": pinned_list(server)}
+    return {"discovery": about, **facts, "pinned": pinned_list({**server, "status": {**server["status"], **facts}})}
+
+
+def discovery_health(server: Mapping[str, Any]) -> Health:
+    """Return the health of a server whose process, if the operator runs it, is healthy."""
+    status = server["status"]
+    if "discovery" not in status:
+        return Health(None, "NotObserved", "its tools are being discovered")
+    if failure := status["discovery"].get("failure"):
+        if failure["reason"] == "Refused":
+            return Health(False, "Unreachable", failure["message"])
+        if failure["reason"] == _TOO_MANY:
+            return Health(False, _TOO_MANY, failure["message"])
+        return Health(None, "ProbeFailed", f"its tools could not be discovered: {failure['message']}")
+    if changed := drift(server):
+        return Health(False, "ToolsChanged", changed)
+    return Health(True, "Discovered", f"{len(status['tools'])} tools")
+
+
+def pending_health(server: Mapping[str, Any], pending: Pending) -> Health | None:
+    """Return the health while a probe is pending; None if this generation of the spec was probed before."""
+    if server["status"].get("discovery", {}).get("generation") == server["metadata"]["generation"]:
+        return None
+    why = f"; the probe does not run: {pending.why.message}" if pending.why else ""
+    return Health(None, "NotObserved", f"its tools are being discovered{why}")
+
+
+def awaits_pin(server: Mapping[str, Any]) -> bool:
+    """Return whether the server has a pin and its tools are not known yet."""
+    return "pin" in policy(server) and "toolsDigest" not in server.get("status", {})
+
+
+def drift(server: Mapping[str, Any]) -> str | None:
+    """Describe how the tools differ from the pinned ones; None if they do not."""
+    pin, status = policy(server).get("pin"), server.get("status", {})
+    now = status.get("toolsDigest")
+    if pin is None or now is None or now == pin:
+        return None
+    remedy = f"set toolPolicy.pin to {now} if the change is intended"
+    before = pinned_list(server)
+    if before is None:
+        return f"the digest of the tools differs from toolPolicy.pin, and the pinned list was never observed; {remedy}"
+    return f"the tools differ from the pinned ones: {_differences(before['tools'], status['tools'])}; {remedy}"
+
+
+def _differences(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]) -> str:
+    old, new = digests(before), digests(after)
+    kinds = {
+        "added": [name for name in new if name not in old],
+        "removed": [name for name in old if name not in new],
+        "changed": [name for name in new if name in old and old[name] != new[name]],
+    }
+    return "; ".join(f"{kind} {_some(found)}" for kind, found in kinds.items() if found) or "their order or number"
+
+
+def _some(found: Sequence[str]) -> str:
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return ", ".join(sorted(found)[:_NAMED]) + more
+
+
+def _facts(document: Mapping[str, Any]) -> dict[str, Any] | Failure:
+    """Read a report. The operator's image wrote it, but its content comes from an untrusted server."""
+    odd = Failure("NoReport", "the probe's report does not have the expected format")
+    info, tools, whole = document.get("serverInfo"), document.get("tools"), document.get("toolsDigest")
+    if not isinstance(info, Mapping) or not isinstance(tools, list) or not isinstance(whole, str):
+        return odd
+    offered = document.get("offered", len(tools))
+    if not isinstance(offered, int) or not all(isinstance(tool, Mapping) for tool in tools):
+        return odd
+    if (number := max(offered, len(tools))) > _MOST_TOOLS:
+        remedy = "offer fewer tools, or divide them among several servers"
+        return Failure(
+            _TOO_MANY, f"the server offers {number} tools, and at most {_MOST_TOOLS} are supported; {remedy}"
+        )
+    return {
+        "serverInfo": {key: str(info.get(key, ""))[:_LONGEST] for key in ("name", "version", "protocolVersion")},
+        "tools": [{key: str(tool.get(key, ""))[:_LONGEST] for key in ("name", "digest")} for tool in tools],
+        "toolsDigest": whole[:_LONGEST],
+    }

@@ -1,0 +1,203 @@
+"""The last reports that running agents gave on :7871/status. The reader of that address is in `manager/`.
+
+The operator opens no connection to an address from a spec. All it knows of the servers of an agent comes from these
+reports. An agent runs untrusted code, so each field is validated by itself, and bounded or dropped.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_MESSAGE_LIMIT = 300
+_SERVERS_LIMIT = 64
+_MISSING_LIMIT = 20
+_PLUGINS_LIMIT = 16
+_COUNT_LIMIT = 100_000
+CARD_PATIENCE = 90
+"""Seconds after a new card until a report must show it. The kubelet may take a minute to update the file."""
+
+_REVISION = re.compile(r"[0-9a-f]{1,64}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_PROCESS = re.compile(r"[0-9a-f]{1,32}")
+_LINES_LIMIT = 2**53
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_PERIODS = ("Hour", "Day", "Month")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_TOOL = re.compile(r"[!-~]{1,128}")
+
+Report = Mapping[str, str]
+"""By McpServer: empty if it was reached, else the error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerReport:
+    unreachable: str = ""
+    """Why the server could not be reached."""
+    tools: int | None = None
+    """How many tools the agent may use; None before the MCP handshake."""
+    missing: tuple[str, ...] = ()
+    """Tools that the spec names and the server does not offer."""
+    oversized: tuple[str, ...] = ()
+    """Tools that the agent leaves out because they would take too much of its model's window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReport:
+    period: str
+    exceeded: bool
+    resets_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """The end of the audit trail, and the end from which the running process continued."""
+
+    lines: int
+    hash: str
+    process: str
+    """A random id for each start of the agent."""
+    resumed_lines: int
+    resumed_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """The report of one pod. Missing or invalid fields are empty."""
+
+    pod: str = ""
+    revision: str = ""
+    card_digest: str = ""
+    servers: Mapping[str, ServerReport] = field(default_factory=dict)
+    budgets: tuple[BudgetReport, ...] = ()
+    failed_plugins: Mapping[str, str] = field(default_factory=dict)
+    """By plugin: why it could not be loaded."""
+    audit_process: str = ""
+    """The process whose trail `audit` describes. A new process triggers a reconcile."""
+    audit: AuditReport | None = field(default=None, compare=False)
+    """Changes with each tool call, which must not trigger a reconcile."""
+
+
+class Reports:
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._said: dict[tuple[str, str], tuple[Said, int]] = {}
+        self._wanted: dict[tuple[str, str], tuple[str, int]] = {}
+
+    def said(self, namespace: str, agent: str) -> Said | None:
+        """Return the last report, or None before the agent was first read by this process."""
+        found = self._said.get((namespace, agent))
+        return found[0] if found else None
+
+    def of(self, namespace: str, agent: str) -> Report:
+        said = self.said(namespace, agent)
+        return {name: server.unreachable for name, server in said.servers.items()} if said else {}
+
+    def put(self, namespace: str, agent: str, said: Said) -> set[str]:
+        """Store a report, and return the servers whose reachability changed."""
+        before = self.of(namespace, agent)
+        self._said[namespace, agent] = (said, self._now())
+        report = self.of(namespace, agent)
+        return {server for server in {*before, *report} if before.get(server) != report.get(server)}
+
+    def serves_another_card(self, namespace: str, agent: str, *, wanted: str) -> bool:
+        """Return whether the last report names another card, although enough time has passed since the card changed."""
+        now = self._now()
+        if self._wanted.get((namespace, agent), ("", 0))[0] != wanted:
+            self._wanted[namespace, agent] = (wanted, now)
+        since = self._wanted[namespace, agent][1]
+        said, read = self._said.get((namespace, agent), (Said(), 0))
+        return bool(said.card_digest) and said.card_digest != wanted and read - since >= CARD_PATIENCE
+
+    def forget(self, namespace: str, agent: str) -> None:
+        self._said.pop((namespace, agent), None)
+        self._wanted.pop((namespace, agent), None)
+
+
+def parse_report(document: Any, *, pod: str = "") -> Said:
+    if not isinstance(document, Mapping):
+        return Said(pod=pod)
+    audit = _audit(document.get("audit"))
+    return Said(
+        pod=pod,
+        revision=_matching(_REVISION, document.get("revision")),
+        card_digest=_matching(_DIGEST, document.get("cardDigest")),
+        servers=_servers(document.get("mcpServers")),
+        budgets=_budgets(document.get("budgets")),
+        failed_plugins=_failed_plugins(document.get("plugins")),
+        audit_process=audit.process if audit else "",
+        audit=audit,
+    )
+
+
+def _audit(told: Any) -> AuditReport | None:
+    if not isinstance(told, Mapping):
+        return None
+    end, resumed = _end_of_trail(told), _end_of_trail(told.get("resumed"))
+    process = _matching(_PROCESS, told.get("process"))
+    if end is None or resumed is None or not process:
+        return None
+    return AuditReport(lines=end[0], hash=end[1], process=process, resumed_lines=resumed[0], resumed_hash=resumed[1])
+
+
+def _end_of_trail(told: Any) -> tuple[int, str] | None:
+    if not isinstance(told, Mapping):
+        return None
+    lines, digest = told.get("lines"), _matching(_HASH, told.get("hash"))
+    return (lines, digest) if type(lines) is int and 0 <= lines <= _LINES_LIMIT and digest else None
+
+
+def _servers(listed: Any) -> dict[str, ServerReport]:
+    if not isinstance(listed, list):
+        return {}
+    return {
+        server["name"]: _server(server)
+        for server in listed[:_SERVERS_LIMIT]
+        if isinstance(server, Mapping) and isinstance(server.get("name"), str)
+    }
+
+
+def _failed_plugins(listed: Any) -> dict[str, str]:
+    if not isinstance(listed, list):
+        return {}
+    return {
+        each["name"]: str(each.get("message") or "no reason given")[:_MESSAGE_LIMIT]
+        for each in listed[:_PLUGINS_LIMIT]
+        if isinstance(each, Mapping) and _matching(_NAME, each.get("name")) and each.get("loaded") is False
+    }
+
+
+def _budgets(listed: Any) -> tuple[BudgetReport, ...]:
+    if not isinstance(listed, list):
+        return ()
+    return tuple(
+        BudgetReport(
+            period=each["period"],
+            exceeded=each.get("exceeded") is True,
+            resets_at=_matching(_MOMENT, each.get("resetsAt")),
+        )
+        for each in listed[: len(_PERIODS)]
+        if isinstance(each, Mapping) and each.get("period") in _PERIODS
+    )
+
+
+def _server(server: Mapping[str, Any]) -> ServerReport:
+    count = server.get("tools")
+    return ServerReport(
+        unreachable=""
+        if server.get("reachable") is True
+        else str(server.get("message") or "no connection")[:_MESSAGE_LIMIT],
+        tools=count if type(count) is int and 0 <= count <= _COUNT_LIMIT else None,
+        missing=_tool_names(server.get("missing")),
+        oversized=_tool_names(server.get("oversized")),
+    )
+
+
+def _tool_names(listed: Any) -> tuple[str, ...]:
+    names = [_matching(_TOOL, name) for name in listed[:_MISSING_LIMIT]] if isinstance(listed, list) else []
+    return tuple(name for name in names if name)
+
+
+def _matching(shape: re.Pattern[str], value: Any) -> str:
+    return value if isinstance(value, str) and shape.fullmatch(value) else ""

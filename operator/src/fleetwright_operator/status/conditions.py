@@ -1,0 +1,101 @@
+"""The condition types of the API, and how a list of conditions is updated. Pure.
+
+Stages are positive, and each can be true only when those before it are. Abnormal conditions are present only while they
+are true.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ACCEPTED = "Accepted"
+"""The spec itself is valid."""
+RESOLVED = "ReferencesResolved"
+"""Everything the spec refers to exists and may be used."""
+PROGRAMMED = "Programmed"
+"""The children match the spec."""
+AVAILABLE = "Available"
+"""The current revision is rolled out and its pod is ready. Unknown if that could not be observed."""
+READY = "Ready"
+"""All of the above."""
+
+CONFLICT = "Conflict"
+"""Abnormal-true, present only when true: an object that Fleetwright does not manage has the name of a child."""
+DEGRADED = "Degraded"
+"""Abnormal-true, present only when true: the agent runs without something it should have."""
+
+CARD_DRIFT = "CardDrift"
+"""Abnormal-true, present only when true: the running agent serves a card that differs from the compiled one."""
+
+BUDGET_EXCEEDED = "BudgetExceeded"
+"""Abnormal-true, present only when true: the agent accepts no new tasks until a budget has room again."""
+
+AUDIT_TRAIL_CUT = "AuditTrailCut"
+"""Abnormal-true, present only when true: a process resumed the audit trail without lines that had been recorded."""
+
+MODEL_UNPRICED = "ModelUnpriced"
+"""Abnormal-true, present only when true: a model has no known price, so its calls are counted as free."""
+
+MODEL_ASSUMED = "ModelAssumed"
+"""Abnormal-true, present only when true: the window of a model is assumed, or its data is that of its family."""
+
+ABNORMAL = {AUDIT_TRAIL_CUT, CONFLICT, DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED, MODEL_UNPRICED, MODEL_ASSUMED}
+
+PROGRESS = frozenset(
+    {
+        "Blocked",
+        "McpServerPending",
+        "NotObserved",
+        "Preflight",
+        "RollingOut",
+        "SkillPending",
+        "SourcePending",
+        "Suspended",
+        "Suspending",
+    }
+)
+"""Reasons that describe progress or a state that the spec asks for. The user does not need to act."""
+
+_MESSAGE_LIMIT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    type: str
+    status: bool | None
+    """None means Unknown."""
+    reason: str
+    message: str = ""
+
+
+def blocked(kind: str, by: str, *, note: str = "") -> Condition:
+    return Condition(kind, False, "Blocked", f"blocked by {by}{note}")
+
+
+def ready(stages: Sequence[Condition]) -> Condition:
+    """Derive `Ready` from the stages: the first stage that is not true gives the reason."""
+    for stage in stages:
+        if stage.status is not True:
+            return Condition(READY, False if stage.status is False else None, stage.reason, stage.message)
+    return Condition(READY, True, "Ready", "")
+
+
+def condition_list(
+    wanted: Iterable[Condition], *, previous: Sequence[Mapping[str, Any]], generation: int, now: str
+) -> list[dict[str, Any]]:
+    """Return the conditions as the API stores them. The transition time changes only when a status changes."""
+    before = {condition["type"]: condition for condition in previous}
+    return [_document(condition, before.get(condition.type), generation=generation, now=now) for condition in wanted]
+
+
+def _document(condition: Condition, before: Mapping[str, Any] | None, *, generation: int, now: str) -> dict[str, Any]:
+    status = {True: "True", False: "False", None: "Unknown"}[condition.status]
+    unmoved = before is not None and before["status"] == status
+    return {
+        "type": condition.type,
+        "status": status,
+        "reason": condition.reason,
+        "message": condition.message[:_MESSAGE_LIMIT],
+        "observedGeneration": generation,
+        "lastTransitionTime": before["lastTransitionTime"] if before is not None and unmoved else now,
+    }

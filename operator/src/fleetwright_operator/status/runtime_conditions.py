@@ -1,0 +1,69 @@
+"""Derives parts of an Agent's status from the running agent's report: tools, missing parts, card and budgets. Pure.
+
+While there is no report, after a restart of the operator or of the agent, the status keeps the last reported values.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.status.agent_reports import Said
+
+Tools = list[dict[str, Any]]
+
+
+def tools_of(previous: Mapping[str, Any], said: Said | None, *, servers: Sequence[str], revision: str) -> Tools:
+    """Return `status.tools` of this revision, in the order of the spec. `previous` is the status so far."""
+    kept = previous.get("tools", ()) if previous.get("revision") == revision else ()
+    known = {entry["server"]: dict(entry) for entry in kept}
+    if said is not None and said.revision == revision:
+        known |= {
+            name: {"server": name, "count": server.tools, **({"missing": [*server.missing]} if server.missing else {})}
+            for name, server in said.servers.items()
+            if server.tools is not None
+        }
+    return [known[name] for name in servers if name in known]
+
+
+def degraded(
+    said: Said | None, tools: Tools, *, servers: Sequence[str], plugins: Sequence[str] = ()
+) -> Violation | None:
+    """Return a violation that lists what the agent runs without."""
+    reports = said.servers if said else {}
+    lost = [(name, reports[name].unreachable) for name in servers if name in reports and reports[name].unreachable]
+    short = [(entry["server"], ", ".join(entry["missing"])) for entry in tools if entry.get("missing")]
+    texts = [f"McpServer {name!r} cannot be reached: {why}" for name, why in lost]
+    texts += [f"McpServer {name!r} does not offer tools that the spec names: {names}" for name, names in short]
+    large = [(name, ", ".join(reports[name].oversized)) for name in servers if name in reports]
+    texts += [
+        f"McpServer {name!r} offers tools that take too much of the model's window and are left out: {names}; shorten"
+        " their descriptions, allow fewer tools, or set spec.toolSearch"
+        for name, names in large
+        if names
+    ]
+    failed = said.failed_plugins if said else {}
+    texts += [f"plugin {name!r} is not loaded: {failed[name]}" for name in plugins if name in failed]
+    if not texts:
+        return None
+    too_large = any(names for _, names in large)
+    lesser = "ToolsMissing" if short else "ToolsTooLarge" if too_large else "PluginNotLoaded"
+    reason = "McpServerUnreachable" if lost else lesser
+    return Violation(reason, "; ".join(texts))
+
+
+def drift(said: Said | None, *, wanted: str, revision: str, serves_another: bool) -> Violation | None:
+    """Return a violation if a pod of this revision keeps serving a card that differs from the compiled one."""
+    if said is None or said.revision != revision or not serves_another:
+        return None
+    text = f"the pod serves card {said.card_digest} instead of {wanted}; check the image and the mounted file"
+    return Violation("AnotherCard", text)
+
+
+def over_budget(said: Said | None, budgets: Sequence[Mapping[str, Any]]) -> Violation | None:
+    """Return a violation that lists the spec's budgets which the agent reports as used up."""
+    declared = {budget["period"] for budget in budgets}
+    full = [each for each in said.budgets if each.exceeded and each.period in declared] if said else []
+    if not full:
+        return None
+    texts = [f"the budget of the {each.period.lower()} is used up until {each.resets_at}" for each in full]
+    return Violation("UsedUp", "; ".join(texts))

@@ -1,0 +1,128 @@
+"""The status of each kind, from what this reconcile observed and did. Pure; old conditions decide nothing.
+
+Fields that a blocked reconcile did not reach keep their values, because they still describe what runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.status.conditions import (
+    ACCEPTED,
+    AUDIT_TRAIL_CUT,
+    AVAILABLE,
+    BUDGET_EXCEEDED,
+    CARD_DRIFT,
+    CONFLICT,
+    DEGRADED,
+    MODEL_ASSUMED,
+    MODEL_UNPRICED,
+    PROGRAMMED,
+    RESOLVED,
+    Condition,
+    blocked,
+    condition_list,
+    ready,
+)
+from fleetwright_operator.status.workload_health import Health
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How far a reconcile came. A stage that was not reached is None."""
+
+    accepted: Sequence[Violation] = ()
+    resolved: Sequence[Violation] | None = None
+    programmed: Violation | None = None
+    """The error that stopped the writing."""
+    written: str = ""
+    """A summary of what was written; empty if writing was not tried or was stopped."""
+    health: Health | None = None
+    degraded: Violation | None = None
+    drift: Violation | None = None
+    over_budget: Violation | None = None
+    unpriced: Violation | None = None
+    audit_cut: Violation | None = None
+    assumed: Violation | None = None
+    """The assumptions about the models."""
+    unheard: bool = False
+    """True if the running agent was not read yet. Its previous conditions are then kept."""
+    serving: str = ""
+    """A text that names the revision which keeps serving while something is blocked."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """The other fields of the status; None removes a field."""
+
+
+def custom_status(
+    previous: Mapping[str, Any], outcome: Outcome, *, generation: int, now: str, rolls_out: bool
+) -> dict[str, Any]:
+    """Return the whole status. `rolls_out` is false for kinds without pods, which have no `Available` condition."""
+    stages = [_accepted(outcome), _resolved(outcome), _programmed(outcome)]
+    if rolls_out:
+        stages.append(_available(outcome))
+    heard = _kept(previous) if outcome.unheard else _heard(outcome)
+    abnormal = [*_conflict(outcome), *_unsaid(outcome), *heard]
+    kept = {key: value for key, value in previous.items() if key not in {"conditions", "observedGeneration"}}
+    facts = {key: value for key, value in {**kept, **outcome.facts}.items() if value is not None}
+    conditions = condition_list(
+        [*stages, ready(stages), *abnormal],
+        previous=previous.get("conditions", ()),
+        generation=generation,
+        now=now,
+    )
+    return {**facts, "observedGeneration": generation, "conditions": conditions}
+
+
+def _accepted(outcome: Outcome) -> Condition:
+    return _from_violations(ACCEPTED, outcome.accepted, good="Valid")
+
+
+def _resolved(outcome: Outcome) -> Condition:
+    if outcome.resolved is None:
+        return blocked(RESOLVED, ACCEPTED, note=outcome.serving)
+    return _from_violations(RESOLVED, outcome.resolved, good="Resolved")
+
+
+def _programmed(outcome: Outcome) -> Condition:
+    if outcome.programmed is not None:
+        return Condition(PROGRAMMED, False, outcome.programmed.reason, outcome.programmed.message)
+    if not outcome.written:
+        return blocked(PROGRAMMED, RESOLVED if outcome.resolved is not None else ACCEPTED, note=outcome.serving)
+    return Condition(PROGRAMMED, True, "Written", outcome.written)
+
+
+def _available(outcome: Outcome) -> Condition:
+    if outcome.health is None:
+        by = PROGRAMMED if outcome.programmed else RESOLVED if outcome.resolved is not None else ACCEPTED
+        return blocked(AVAILABLE, by, note=outcome.serving)
+    return Condition(AVAILABLE, outcome.health.status, outcome.health.reason, outcome.health.message)
+
+
+def _conflict(outcome: Outcome) -> list[Condition]:
+    stopped = outcome.programmed
+    return [Condition(CONFLICT, True, "NotOwned", stopped.message)] if stopped and stopped.reason == CONFLICT else []
+
+
+def _unsaid(outcome: Outcome) -> list[Condition]:
+    """Return the abnormal conditions that do not depend on the agent's report."""
+    found = {MODEL_UNPRICED: outcome.unpriced, MODEL_ASSUMED: outcome.assumed, AUDIT_TRAIL_CUT: outcome.audit_cut}
+    return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
+
+
+def _heard(outcome: Outcome) -> list[Condition]:
+    """Return the abnormal conditions from the agent's report. Each is present only while it is true."""
+    found = {DEGRADED: outcome.degraded, CARD_DRIFT: outcome.drift, BUDGET_EXCEEDED: outcome.over_budget}
+    return [Condition(kind, True, each.reason, each.message) for kind, each in found.items() if each is not None]
+
+
+def _kept(previous: Mapping[str, Any]) -> list[Condition]:
+    heard = {DEGRADED, CARD_DRIFT, BUDGET_EXCEEDED}
+    said = [condition for condition in previous.get("conditions", ()) if condition["type"] in heard]
+    return [Condition(old["type"], True, old["reason"], old["message"]) for old in said]
+
+
+def _from_violations(kind: str, found: Sequence[Violation], *, good: str) -> Condition:
+    if not found:
+        return Condition(kind, True, good, "")
+    return Condition(kind, False, found[0].reason, "; ".join(violation.message for violation in found))

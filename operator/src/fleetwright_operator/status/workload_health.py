@@ -1,0 +1,123 @@
+"""Derives the health of a Deployment and its pods, with messages that a user can act on. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleetwright_operator.kube.cached_object import Entry
+
+IMAGE_PULL = "ImagePull"
+CRASH = "CrashLoop"
+_IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+_NAMED_IMAGE = re.compile(r'image "([^"]+)"')
+_CONFIG = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    status: bool | None
+    reason: str
+    message: str
+
+
+def deployment_health(
+    deployment: Entry | None,
+    pods: Sequence[Entry],
+    *,
+    revision: str | None,
+    claim: Entry | None = None,
+    suspended: bool = False,
+) -> Health:
+    """Return whether the desired revision serves. `revision` is None for templates without a revision."""
+    if deployment is None:
+        return Health(None, "NotObserved", "the Deployment was written and is not observed yet")
+    if suspended:
+        return _suspended(pods)
+    status = deployment.facts["status"]
+    current = revision is None or deployment.facts["revision"] == revision
+    if current and _rolled_out(deployment, status):
+        return Health(True, "RolledOut", "")
+    if not current or status.get("observedGeneration", 0) < deployment.generation:
+        return Health(False, "RollingOut", "the rollout of this revision has not begun")
+    newest = sorted((pod for pod in pods if not pod.deleting), key=lambda pod: pod.created, reverse=True)
+    causes = [cause for pod in newest for cause in pod_causes(pod, claim)]
+    return (
+        next(iter(causes), None) or _refused(status) or Health(False, "RollingOut", "waiting for the pod to be ready")
+    )
+
+
+def _suspended(pods: Sequence[Entry]) -> Health:
+    if pods:
+        return Health(False, "Suspending", "spec.suspend is true: the pod is finishing its tasks")
+    return Health(False, "Suspended", "spec.suspend is true: no pod runs; tasks and memory are kept")
+
+
+def _rolled_out(deployment: Entry, status: Mapping[str, Any]) -> bool:
+    wanted = ("replicas", "updatedReplicas", "availableReplicas")
+    return status.get("observedGeneration", 0) >= deployment.generation and all(status.get(key) == 1 for key in wanted)
+
+
+def is_rolling(deployment: Entry | None, *, suspended: bool) -> bool:
+    """Return whether the pod of the newest template does not serve yet."""
+    return deployment is not None and not suspended and not _rolled_out(deployment, deployment.facts["status"])
+
+
+def pod_causes(pod: Entry, claim: Entry | None = None) -> Iterator[Health]:
+    """Yield why a pod does not run, as far as its status shows."""
+    for condition in pod.facts.get("conditions", ()):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            yield _unscheduled(condition.get("message", ""), claim)
+    for container in pod.facts.get("containerStatuses", ()):
+        yield from _container_causes(container)
+    if pod.facts.get("phase") == "Failed":
+        yield Health(
+            False, "PodFailed", f"the pod failed: {pod.facts.get('reason', '')} {pod.facts.get('message', '')}"
+        )
+
+
+def _unscheduled(message: str, claim: Entry | None) -> Health:
+    if claim is not None and claim.facts["phase"] != "Bound" and "persistentvolumeclaim" in message.lower():
+        text = f"the memory volume {claim.name!r} is not bound: {message}. Check the StorageClass and free volumes"
+        return Health(False, "VolumeUnbound", text)
+    return Health(False, "Unschedulable", f"no node can run the pod: {message}")
+
+
+def _container_causes(container: Mapping[str, Any]) -> Iterator[Health]:
+    waiting = container.get("state", {}).get("waiting", {})
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    if reason in _IMAGE:
+        # The kubelet reports an image that the container mounts under the container's name too.
+        named = _NAMED_IMAGE.search(message)
+        image = named[1] if named else container.get("image", "")
+        yield Health(False, IMAGE_PULL, f"image {image!r} cannot be pulled: {reason}: {message}")
+    elif reason in _CONFIG:
+        yield Health(False, "ContainerConfig", f"the container cannot be started: {message or reason}")
+    elif reason == "CrashLoopBackOff":
+        yield crash(container.get("lastState", {}).get("terminated", {}))
+    before = container.get("lastState", {}).get("terminated", {})
+    if "running" in container.get("state", {}) and not container.get("ready", False) and before.get("exitCode", 0):
+        # Between two crashes the container runs for a moment. The cause is still the last exit.
+        yield crash(before)
+    ended = container.get("state", {}).get("terminated")
+    if ended and ended.get("exitCode", 0) != 0:
+        yield crash(ended)
+
+
+def crash(ended: Mapping[str, Any]) -> Health:
+    """Return how a container ended, with its termination message."""
+    last = str(ended.get("message", "")).strip()[-800:]
+    head = f"the container ended with exit code {ended.get('exitCode', '?')} ({ended.get('reason', 'unknown')})"
+    return Health(False, CRASH, f"{head}: {last}" if last else head)
+
+
+def _refused(status: Mapping[str, Any]) -> Health | None:
+    for condition in status.get("conditions", ()):
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            message = condition.get("message", "")
+            reason = "Quota" if "exceeded quota" in message else "PodRefused"
+            return Health(False, reason, f"the pod cannot be created: {message}")
+    for condition in status.get("conditions", ()):
+        if condition.get("reason") == "ProgressDeadlineExceeded":
+            return Health(False, "NotReady", "the pod runs and does not become ready; check its log")
+    return None

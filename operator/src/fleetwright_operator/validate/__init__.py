@@ -1,0 +1,1 @@
+"""Checks of specs and of what they refer to. Each returns violations. Pure."""

@@ -1,0 +1,37 @@
+"""Checks of the URLs in a spec: a pod must be able to use the URL, and it must lead somewhere. Pure."""
+
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.build.network.addresses import Address, UnusableAddress, destination, parse_address
+from fleetwright_operator.build.network.egress import Services
+from fleetwright_operator.settings import Settings
+
+
+def usable(field: str, url: str, holder: Mapping[str, Any], settings: Settings) -> Iterator[Violation]:
+    try:
+        parse_address(url, namespace=holder["metadata"]["namespace"], settings=settings)
+    except UnusableAddress as error:
+        yield Violation("InvalidAddress", f"{field}: {error}")
+
+
+def resolves(field: str, address: Address, services: Services, settings: Settings) -> Iterator[Violation]:
+    found = destination(address, services, settings)
+    if isinstance(found, str):
+        yield Violation("ServiceNotFound", f"{field} names {address.host}: {found}")
+
+
+def means_its_reader(url: str) -> bool:
+    """Return whether the URL points at the machine of its reader, such as localhost."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return True  # An invalid URL has no usable host.
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host in ("", "localhost") or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified

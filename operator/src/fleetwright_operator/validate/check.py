@@ -1,0 +1,13 @@
+"""The type of a check of an Agent, and the collection of violations. Pure."""
+
+from collections.abc import Callable, Iterator
+
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.settings import Settings
+
+Check = Callable[[ObservedAgent, Settings], Iterator[Violation]]
+
+
+def violations(checks: tuple[Check, ...], seen: ObservedAgent, settings: Settings) -> list[Violation]:
+    return [violation for check in checks for violation in check(seen, settings)]

@@ -1,0 +1,40 @@
+"""Checks that `extraBody` of a model does not override what the runtime sends itself.
+
+This module does not check which fields a provider understands; the provider reports that.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.build.config.models import OPENAI, declared_models
+from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.settings import Settings
+
+_FIELDS: Final = {
+    "temperature": "temperature",
+    "reasoning_effort": "reasoningEffort",
+    "max_tokens": "maxOutputTokens",
+    "max_completion_tokens": "maxOutputTokens",
+    "prompt_cache_key": "promptCache",
+    "model": "name",
+}
+"""Request fields that have their own field in the spec, by the provider's name."""
+_OURS: Final = frozenset(
+    {"messages", "stream", "stream_options", "n", "tools", "tool_choice", "functions", "function_call"}
+)
+"""The runtime controls these fields; a spec may not override them."""
+
+
+def requests_are_the_runtimes(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for field, model in declared_models(seen.agent["spec"]):
+        extra = model.get("extraBody", {})
+        if extra and model.get("provider", OPENAI) != OPENAI:
+            message = f"{field}.extraBody needs provider {OPENAI}; remove it, or change provider"
+            yield Violation("ExtraBody", message)
+        for name in sorted(extra):
+            if name in _FIELDS:
+                message = f"{field}.extraBody has {name!r}; set {field}.{_FIELDS[name]} instead"
+                yield Violation("ExtraBody", message)
+            elif name in _OURS:
+                yield Violation("ExtraBody", f"{field}.extraBody has {name!r}, which the agent sets itself; remove it")

@@ -1,0 +1,154 @@
+"""Checks of everything an Agent refers to, as small pure functions, in the order in which a user would look."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fleetwright_operator.api import names
+from fleetwright_operator.api.call_authorization import allows, identity_of
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.build.config.permissions import widened
+from fleetwright_operator.build.config.tool_access import allowed_tools, credential_keys
+from fleetwright_operator.build.deployment import skill_volume
+from fleetwright_operator.build.network.addresses import (
+    UnusableAddress,
+    has_unseen_endpoints,
+)
+from fleetwright_operator.build.network.egress import derived_addresses
+from fleetwright_operator.build.network.network_additions import is_managed
+from fleetwright_operator.build.pod.file_references import FileReference, file_references
+from fleetwright_operator.kube.cached_object import Entry
+from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.rollout.skill_probe import SOURCE_PENDING
+from fleetwright_operator.rollout.tool_discovery import awaits_pin, drift
+from fleetwright_operator.settings import Settings
+from fleetwright_operator.validate.address_checks import resolves
+from fleetwright_operator.validate.check import Check
+from fleetwright_operator.validate.mcp_server_checks import secrets_exist, server_accepted
+
+_BY_HAND = ", or open its addresses under spec.network.egress"
+
+
+def skills_are_ready(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for name, skill in seen.skills.items():
+        if skill is None:
+            yield Violation("SkillNotFound", _skill_not_found(seen, name))
+            continue
+        ready = _ready(skill.facts)
+        if ready.get("observedGeneration") == skill.generation and ready.get("status") != "True":
+            reason = "SkillPending" if ready["reason"] == SOURCE_PENDING else "SkillNotReady"
+            yield Violation(reason, f"Skill {name!r} is not ready: {ready['message']}")
+        elif not _is_held(seen, name):
+            yield Violation("SkillPending", f"Skill {name!r} is still being read")
+
+
+def _skill_not_found(seen: ObservedAgent, name: str) -> str:
+    missing = f"Skill {name!r} does not exist in namespace {seen.entry.namespace!r}"
+    deployment = seen.child("Deployment", seen.entry.name)
+    if deployment is None or skill_volume(name) not in deployment.facts["volumes"]:
+        return missing
+    return f"{missing}; revision {deployment.facts['revision']} keeps serving with the old files"
+
+
+def _is_held(seen: ObservedAgent, skill: str) -> bool:
+    """Return whether the skill's files stay available even if the Skill is deleted. Only then may a pod mount them."""
+    entry = seen.skills[skill]
+    if entry is not None and "source" in entry.facts["status"]:
+        return True  # its pods fetch the files themselves, even if the Skill is deleted
+    snapshot = seen.snapshots.get(skill)
+    if snapshot is None:
+        return False
+    held = any(holder.uid == seen.entry.uid for holder in snapshot.holders)
+    return held or seen.mounted_snapshots.get(skill) == snapshot
+
+
+def servers_are_usable(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    for name, server in seen.servers.items():
+        if server is None:
+            message = f"McpServer {name!r} does not exist in namespace {seen.entry.namespace!r}"
+            yield Violation("McpServerNotFound", message)
+            continue
+        for violation in server_accepted(server, settings):
+            yield Violation("McpServerInvalid", f"McpServer {name!r}: {violation.message}")
+        for violation in secrets_exist(credential_keys(server), seen.server_secrets):
+            yield Violation(violation.reason, f"McpServer {name!r}: {violation.message}")
+
+
+def tools_are_as_pinned(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for use in (widened(use, seen.needs) for use in seen.agent["spec"].get("mcpServers", ())):
+        name, server = use["name"], seen.servers[use["name"]]
+        if server is None:
+            continue
+        if awaits_pin(server):
+            yield Violation("McpServerPending", f"McpServer {name!r} is pinned, and its tools are not discovered yet")
+        if changed := drift(server):
+            yield Violation("McpServerToolsChanged", f"McpServer {name!r}: {changed}")
+        if allowed_tools(use, server) == []:
+            remedy = "allow one of the same tools in both, or remove the server from spec.mcpServers"
+            yield Violation("NoToolAllowed", f"the agent and McpServer {name!r} allow no tool in common: {remedy}")
+
+
+def peers_exist_and_agree(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    me = identity_of(seen.agent)
+    for (space, name), peer in seen.peers.items():
+        if peer is None:
+            hidden = settings.namespaces and space not in settings.namespaces
+            why = "is not watched by this installation" if hidden else "has no such agent"
+            yield Violation("PeerNotFound", f"Agent {name!r} does not exist: namespace {space!r} {why}")
+        elif not allows(peer, me, seen.namespace_labels):
+            caller = seen.entry.name if space == me[0] else names.qualified(*me)
+            callee = names.qualified(space, name)
+            message = f"Agent {callee!r} does not allow {caller!r}; add it to its spec.allowedCallers"
+            yield Violation("PeerNotAllowed", message)
+
+
+def mounted_files_exist(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    for reference in file_references(seen.agent):
+        yield from _file_exists(reference, seen.referenced[reference.object], seen.entry.namespace)
+
+
+def _file_exists(reference: FileReference, found: Entry | None, namespace: str) -> Iterator[Violation]:
+    kind, name, key = reference.kind, reference.name, reference.key
+    if found is None:
+        message = f"{reference.field} names {kind} {name!r}, which does not exist in namespace {namespace!r}"
+        yield Violation(f"{kind}NotFound", message)
+        return
+    keys = found.facts["keys"]
+    if keys is not None and key not in keys:
+        known = ", ".join(sorted(keys)) or "none"
+        message = (
+            f"{reference.field} names key {key!r} of {kind} {name!r}, which has: {known}. Add it or use another one"
+        )
+        yield Violation(f"{kind}KeyNotFound", message)
+
+
+def addresses_resolve(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:
+    servers = {
+        name: server for name, server in seen.servers.items() if server and not list(server_accepted(server, settings))
+    }
+    try:
+        addresses = list(derived_addresses(seen.agent, servers, seen.needs, seen.services, settings))
+    except UnusableAddress as error:
+        # The URL of a Skill whose own reconcile has not reported the error yet.
+        yield Violation("InvalidAddress", str(error))
+        return
+    if not is_managed(seen.agent):
+        return  # no rule is derived, so the addresses need not resolve
+    for field, address in addresses:
+        for violation in resolves(field, address, seen.services, settings):
+            unseen = has_unseen_endpoints(address, seen.services, settings)
+            yield Violation(violation.reason, violation.message + (_BY_HAND if unseen else ""))
+
+
+def _ready(custom: Mapping[str, Any]) -> Mapping[str, Any]:
+    conditions = custom.get("status", {}).get("conditions", ())
+    return next((condition for condition in conditions if condition["type"] == "Ready"), {})
+
+
+RESOLVED: tuple[Check, ...] = (
+    mounted_files_exist,
+    skills_are_ready,
+    servers_are_usable,
+    tools_are_as_pinned,
+    peers_exist_and_agree,
+    addresses_resolve,
+)

@@ -1,0 +1,73 @@
+"""Checks that an Agent's fields name only tools that the agent can have. Pure.
+
+Only the agent knows which tools a server offers. If a name is not among them, all tools of that server need approval.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from fleetwright_operator.api.violation import Violation
+from fleetwright_operator.build.config.sub_agents import DELEGATING
+from fleetwright_operator.build.config.tool_access import peer_tool
+from fleetwright_operator.observe.observation import ObservedAgent
+from fleetwright_operator.settings import Settings
+
+_KNOWLEDGE: Final = ("remember", "recall_memory", "forget")
+_ASKING: Final = ("ask_human", "request_user_input")
+Named = Iterable[tuple[str, str]]
+"""Pairs of field and tool."""
+
+
+def named_tools_are_its_own(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = seen.agent["spec"]
+    shared = _shareable(spec)
+    yield from _unknown(_ruled(spec), {*shared, *(DELEGATING if spec.get("subAgents") else ())}, spec)
+    for field, name in _given_to_sub_agents(spec):
+        if name in {*DELEGATING, *_ASKING}:
+            message = f"spec.{field} names {name!r}: a sub-agent cannot delegate or ask a person; remove it"
+            yield Violation("UnknownTool", message)
+        else:
+            yield from _unknown([(field, name)], shared, spec)
+
+
+def plugins_are_told_apart(seen: ObservedAgent, settings: Settings) -> Iterator[Violation]:  # noqa: ARG001 - a Check
+    spec = seen.agent["spec"]
+    servers = {use["name"] for use in spec.get("mcpServers", ())}
+    for plugin in (each["name"] for each in spec.get("plugins", ()) if each["name"] in servers):
+        message = (
+            f"spec.plugins and spec.mcpServers both have {plugin!r}, so their tools have equal names; rename the plugin"
+        )
+        yield Violation("PluginIsServer", message)
+
+
+def _shareable(spec: Mapping[str, Any]) -> set[str]:
+    """Return the built-in and peer tools that the agent shares with its sub-agents."""
+    facts = _KNOWLEDGE if spec.get("memory", {}).get("knowledge", {}).get("enabled") else ()
+    return {"load_skill", "read_skill_file", *facts, *(peer_tool(peer["name"]) for peer in spec.get("peers", ()))}
+
+
+def _unknown(named: Named, known: Collection[str], spec: Mapping[str, Any]) -> Iterator[Violation]:
+    others = tuple(f"{each['name']}__" for each in (*spec.get("mcpServers", ()), *spec.get("plugins", ())))
+    for field, name in named:
+        if name not in known and not (others and name.startswith(others)):
+            message = (
+                f"spec.{field} names {name!r}, which is not a tool of this agent; write <server>__<tool> for one"
+                " of spec.mcpServers, <plugin>__<tool> for one of spec.plugins, or ask_<peer> for one of spec.peers"
+            )
+            yield Violation("UnknownTool", message)
+
+
+def _ruled(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from (("approvals.tools", name) for name in spec.get("approvals", {}).get("tools", ()))
+    yield from (("toolSearch.always", name) for name in spec.get("toolSearch", {}).get("always", ()))
+    knowledge = spec.get("memory", {}).get("knowledge", {})
+    yield from (("memory.knowledge.ingest", name) for name in knowledge.get("ingest", ()))
+    policy = spec.get("enforcement", {})
+    yield from (("enforcement.deny", name) for name in policy.get("deny", ()))
+    yield from (("enforcement.arguments", rule["tool"]) for rule in policy.get("arguments", ()))
+    yield from (("enforcement.limits", limit["tool"]) for limit in policy.get("limits", ()) if limit["tool"] != "*")
+
+
+def _given_to_sub_agents(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for each in spec.get("subAgents", ()):
+        yield from ((f"subAgents[{each['name']}].tools", name) for name in each.get("tools", ()))
